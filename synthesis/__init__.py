@@ -1,0 +1,1 @@
+"""How environments, tasks and trajectories are made; framework-free."""

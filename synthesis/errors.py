@@ -1,0 +1,60 @@
+"""One error vocabulary, by boundary.
+
+Three families that must never be mixed up: the *input* was bad (somebody has to change it), the
+*program* under test misbehaved (data about an environment), or the *infrastructure* failed (retry; never
+a reward of zero). A tool that raises is none of these: it is an observation (`CallResult.ok` is false).
+
+Broad `except` is allowed at these boundaries only: around a hostile program in the sandbox's children,
+around one record of an import, and around one background job.
+"""
+
+from __future__ import annotations
+
+
+class EnvariumError(Exception):
+    """Base of everything Envarium raises on purpose. `str(error)` speaks to the person who meets it."""
+
+
+class InputError(EnvariumError):
+    """What was handed in cannot be used; the message says what, where and what to do."""
+
+
+class FormatError(InputError):
+    """A record of an import is malformed. `place` is a path such as `[3].checklist_with_func[0]`."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.place = place
+        self.reason = reason
+
+
+class ProgramError(EnvariumError):
+    """An environment's program cannot be loaded or constructed; a fact about the program."""
+
+
+class StateError(EnvariumError):
+    """A state has no lossless encoding, or an encoded state or patch is malformed."""
+
+
+class ReplayMismatch(EnvariumError):
+    """Re-executing stored calls did not lead to the stored state hash."""
+
+
+class InfrastructureError(EnvariumError):
+    """Something of ours failed. Retry, or mark the attempt `infra_error`; never score it."""
+
+
+class SandboxUnavailable(InfrastructureError):
+    """The sandbox cannot start here, or would start without the layers that make it safe."""
+
+
+class EpisodeLost(InfrastructureError):
+    """The child that held an episode is gone or broke the protocol.
+
+    `reason` is one of `time`, `memory`, `protocol`, `died`, `closed`.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"The episode's process is gone ({reason}){': ' + detail if detail else ''}")
+        self.reason = reason
+        self.detail = detail

@@ -1,0 +1,1 @@
+"""Records as they come in and go out; one module a format."""

@@ -1,0 +1,95 @@
+"""What every importer hands to the web app, whatever the file looked like.
+
+A record is parsed strictly in meaning and leniently in form; `raw` is the record as read (without what has a
+column of its own), so that an export equals the import.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen, ScoreRule, State, ToolKind, Validation
+
+
+class ToolRecord(Frozen):
+    """`raw_schema` is the parameter schema as imported; None where the file had none for this tool."""
+
+    name: str
+    description: str = ""
+    kind: ToolKind = "query"
+    raw_schema: dict[str, Any] | None = None
+
+
+class EnvironmentRecord(Frozen):
+    key: str
+    name: str
+    summary: str = ""
+    introduction: str = ""
+    category: str = ""
+    rules: tuple[str, ...] = ()
+    state_schema: tuple[dict[str, Any], ...] = ()
+    class_name: str
+    source: str
+    tools: tuple[ToolRecord, ...]
+    raw: dict[str, Any] = Field(default_factory=dict)
+
+
+class CheckRecord(Frozen):
+    label: str = ""
+    source: str
+
+
+class TaskRecord(Frozen):
+    """An EnvScaler "scenario": our scenario (initial state) and task (instruction, checks) in one."""
+
+    environment_key: str
+    key: str
+    title: str = ""
+    scenario_name: str = ""
+    instruction: str
+    initial_state: State
+    checks: tuple[CheckRecord, ...] = ()
+    score_rule: ScoreRule = "proportion"
+    raw: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunStep(Frozen):
+    """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
+
+    `turn` numbers the assistant's turns: calls of one parallel turn share it.
+    """
+
+    kind: Literal["user", "message", "call"]
+    turn: int = 0
+    content: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    recorded: str | None = None
+
+
+class RunRecord(Frozen):
+    """A recorded attempt. `recorded_reward` is what its own system gave; None where it gave none."""
+
+    environment_key: str
+    task_key: str
+    policy: str = ""
+    conversational: bool = False
+    steps: tuple[RunStep, ...]
+    answer: str = ""
+    recorded_reward: float | None = None
+    terminated: bool = True
+    truncated: bool = False
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+    validation: Validation = "source"
+    raw: dict[str, Any] = Field(default_factory=dict)
+
+
+class Failure(Frozen):
+    """A record that did not go in: where it stood and why."""
+
+    place: str
+    reason: str

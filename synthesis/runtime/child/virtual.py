@@ -1,0 +1,167 @@
+"""A virtual clock and seeded randomness, so that the same calls give the same bytes.
+
+The clock starts at the episode's `now`. Every reading of it adds one microsecond, every tool call adds one second,
+and sleeping adds the time slept without waiting. Local time is UTC. Everything that draws randomness in the
+standard library draws from one generator seeded at `reset`.
+
+`datetime.datetime` and `datetime.date` keep their identity: three class methods are replaced inside the C types
+themselves, so `isinstance`, pickling, copying and arithmetic are those of the real types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import gc
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+TICK_NS = 1_000
+CALL_NS = 1_000_000_000
+
+_real_gmtime, _real_strftime = time.gmtime, time.strftime
+_real_asctime = time.asctime
+_fromtimestamp = datetime.datetime.fromtimestamp
+_UTC = datetime.UTC
+
+
+class Clock:
+    """Nanoseconds since 1970 that pass only when told to."""
+
+    def __init__(self) -> None:
+        self.start_ns = self.now_ns = 0
+
+    def set(self, moment: str) -> None:
+        """Start at an ISO moment (UTC where it names no offset)."""
+        when = datetime.datetime.fromisoformat(moment)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=_UTC)
+        delta = when - datetime.datetime(1970, 1, 1, tzinfo=_UTC)
+        self.start_ns = (delta.days * 86_400 + delta.seconds) * 10**9 + delta.microseconds * 1_000
+        self.now_ns = self.start_ns
+
+    def read(self) -> int:
+        self.now_ns += TICK_NS
+        return self.now_ns
+
+    def elapsed(self) -> int:
+        return self.read() - self.start_ns
+
+    def sleep(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        self.now_ns += int(seconds * 10**9)
+
+
+CLOCK = Clock()
+_entropy = random.Random(0)
+
+
+def _urandom(size: int, *_: Any) -> bytes:
+    return _entropy.randbytes(size) if size else b""
+
+
+def seed(number: int, moment: str) -> None:
+    """Begin an episode: the clock at `moment`, every source of randomness at `number`."""
+    CLOCK.set(moment)
+    _entropy.seed(number)
+    random.seed(number)
+    uuid._last_timestamp = None  # type: ignore[attr-defined]
+
+
+def next_call() -> None:
+    """Between two tool calls a second passes."""
+    CLOCK.now_ns += CALL_NS
+
+
+def install() -> None:
+    """Replace the clock and the randomness of this process. Raises RuntimeError if that does not take."""
+    _install_time()
+    _install_datetime()
+    _install_random()
+    seed(0, "2025-01-01T00:00:00+00:00")
+    year = {datetime.datetime.now().year, datetime.date.today().year, time.localtime().tm_year}
+    if year != {2025} or random.Random().random() == 0 or os.urandom(0) != b"":
+        raise RuntimeError("the virtual clock could not be installed in this Python")
+
+
+def _install_time() -> None:
+    seconds: Callable[[], float] = lambda: CLOCK.read() / 1e9
+    elapsed: Callable[[], float] = lambda: CLOCK.elapsed() / 1e9
+    time.time, time.time_ns = seconds, CLOCK.read
+    for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
+        setattr(time, name, elapsed)
+        setattr(time, name + "_ns", CLOCK.elapsed)
+    time.sleep = CLOCK.sleep
+    time.gmtime = time.localtime = _broken_down  # type: ignore[assignment]
+    time.ctime = lambda secs=None: _real_asctime(_broken_down(secs))  # type: ignore[assignment,misc]
+    time.asctime = lambda t=None: _real_asctime(_broken_down() if t is None else t)  # type: ignore[assignment,misc]
+    time.strftime = _strftime  # type: ignore[assignment]
+    time.clock_gettime = lambda clock: seconds() if clock == 0 else elapsed()
+    time.clock_gettime_ns = lambda clock: CLOCK.read() if clock == 0 else CLOCK.elapsed()
+
+
+def _broken_down(secs: float | None = None) -> time.struct_time:
+    return _real_gmtime(CLOCK.read() / 1e9 if secs is None else secs)
+
+
+def _strftime(format: str, t: Any = None) -> str:
+    return _real_strftime(format, _broken_down() if t is None else t)
+
+
+def _now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+    stamp = CLOCK.read() // 1_000
+    base = datetime.datetime(1970, 1, 1, tzinfo=_UTC if tz is not None else None)
+    moment = base + datetime.timedelta(microseconds=stamp)
+    moment = moment.astimezone(tz) if tz is not None else moment
+    return moment if cls is datetime.datetime else cls.combine(moment.date(), moment.timetz())
+
+
+def _utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
+    return _now(cls)
+
+
+def _datetime_today(cls: type[datetime.datetime]) -> datetime.datetime:
+    return _now(cls)
+
+
+def _date_today(cls: type[datetime.date]) -> datetime.date:
+    moment = _now(datetime.datetime)
+    return cls(moment.year, moment.month, moment.day)
+
+
+def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:
+    # The dictionary of a C type is reachable only through the collector; there is no public way in.
+    (namespace,) = gc.get_referents(owner.__dict__)
+    namespace[name] = classmethod(function)
+
+
+def _install_datetime() -> None:
+    _replace(datetime.datetime, "now", _now)
+    _replace(datetime.datetime, "utcnow", _utcnow)
+    _replace(datetime.datetime, "today", _datetime_today)
+    _replace(datetime.date, "today", _date_today)
+    for owner in (datetime.date, datetime.datetime):
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+
+
+def _install_random() -> None:
+    plain_seed = random.Random.seed
+
+    def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+        plain_seed(self, _entropy.getrandbits(256) if a is None else a, version)
+
+    random.Random.seed = seeded  # type: ignore[method-assign]
+    random._urandom = _urandom  # type: ignore[attr-defined]
+    os.urandom = _urandom
+    if hasattr(os, "getrandom"):
+        os.getrandom = _urandom
+    os.getpid = os.getppid = lambda: 1
+    # `uuid1` would ask the C library, which knows the real time and the real network card.
+    uuid._generate_time_safe = None  # type: ignore[attr-defined]
+    uuid._UuidCreate = None  # type: ignore[attr-defined]
+    uuid._node = 0x02_00_00_00_00_01  # type: ignore[attr-defined]

@@ -1,0 +1,108 @@
+"""Frames: one datagram each, or several when they are large. Never pickle; the payload is JSON.
+
+A datagram begins with one byte: 1 for the last (mostly only) part of a frame, 0 when more follow. Where the
+system has no sequenced packets (macOS) a stream carries the same parts behind a four-byte length.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+PART = 60_000
+_LAST, _MORE = b"\x01", b"\x00"
+SOCKET_TYPE = getattr(socket, "SOCK_SEQPACKET", socket.SOCK_STREAM)
+
+
+class FrameError(Exception):
+    """The other side broke the protocol or is gone. `reason`: `closed`, `time` or `protocol`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(detail or reason)
+        self.reason = reason
+        self.detail = detail
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """A connected pair of sockets for frames. Sequenced packets are not there on macOS, streams are."""
+    try:
+        return socket.socketpair(socket.AF_UNIX, SOCKET_TYPE)
+    except OSError:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def send(sock: socket.socket, payload: bytes) -> None:
+    """Send one frame. Raises FrameError `closed` or, with a time-out set on the socket, `time`."""
+    size = len(payload)
+    try:
+        if size < PART:
+            _send_part(sock, _LAST + payload)
+            return
+        view = memoryview(payload)
+        for start in range(0, size, PART):
+            mark = _LAST if start + PART >= size else _MORE
+            _send_part(sock, mark + bytes(view[start : start + PART]))
+    except (BlockingIOError, TimeoutError):
+        raise FrameError("time") from None
+    except OSError as error:
+        raise FrameError("closed", str(error)) from None
+
+
+def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> bytes:
+    """Receive one frame of at most `cap` bytes; with `seconds`, give up on a trickle after that time.
+
+    A single silence is bounded by the socket's own time-out.
+    """
+    try:
+        part = _receive_part(sock)
+        if part[:1] == _LAST:
+            return part[1:]
+        return _receive_rest(sock, part, cap, seconds)
+    except (BlockingIOError, TimeoutError):
+        raise FrameError("time") from None
+    except OSError as error:
+        raise FrameError("closed", str(error)) from None
+
+
+def _receive_rest(sock: socket.socket, part: bytes, cap: int, seconds: float | None) -> bytes:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    frame = bytearray()
+    while True:
+        if not part:
+            raise FrameError("closed")
+        if part[:1] not in (_LAST, _MORE):
+            raise FrameError("protocol", "a part of a frame has no mark")
+        frame += memoryview(part)[1:]
+        if len(frame) > cap:
+            raise FrameError("protocol", f"a frame is larger than {cap} bytes")
+        if part[:1] == _LAST:
+            return bytes(frame)
+        if deadline is not None and time.monotonic() > deadline:
+            raise FrameError("time")
+        part = _receive_part(sock)
+
+
+def _send_part(sock: socket.socket, part: bytes) -> None:
+    if sock.type == socket.SOCK_STREAM:
+        sock.sendall(len(part).to_bytes(4, "big") + part)
+    else:
+        sock.send(part)
+
+
+def _receive_part(sock: socket.socket) -> bytes:
+    if sock.type != socket.SOCK_STREAM:
+        return sock.recv(PART + 1)
+    size = int.from_bytes(_receive_exactly(sock, 4), "big")
+    if size > PART + 1:
+        raise FrameError("protocol", "a part of a frame is too large")
+    return _receive_exactly(sock, size)
+
+
+def _receive_exactly(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        if not piece:
+            return b""
+        data += piece
+    return data

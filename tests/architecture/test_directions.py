@@ -1,0 +1,183 @@
+"""The house's directions, read from the imports themselves. A broken one names file, line and rule."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ["accounts", "jobs", "environments", "scenarios", "trajectories", "pages"]
+FLOORS: list[set[str]] = [
+    {"contracts", "errors", "prompts", "formats"},
+    {"runtime", "llm"},
+    {"verifiers", "themes", "skeleton", "assessment", "scenarios"},
+    {"rollout"},
+    {"tasks", "taxonomy", "starter"},
+    {"pipeline"},
+]
+TRAINING_MAY = {"contracts", "errors", "runtime", "rollout", "verifiers", "llm"}
+WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "metrics", "presets"}
+CHILD_ROOM = "synthesis.runtime.child"
+LAYERS = {"models": 0, "services": 1, "views": 2, "api": 2, "jobs": 2}
+
+
+def sources(*folders: str) -> list[Path]:
+    return [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every imported module with its line; `from a import b` gives `a.b`, which a module may be."""
+    package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def edges(*folders: str) -> list[tuple[str, str, str]]:
+    """(place, importing module, imported module) of every import below `folders`."""
+    found = []
+    for path in sources(*folders):
+        name = module_name(path)
+        found += [(f"{path.relative_to(ROOT)}:{line}", name, target) for line, target in imports(path)]
+    return found
+
+
+def head(module: str, depth: int) -> str:
+    parts = module.split(".")
+    return parts[depth] if len(parts) > depth else ""
+
+
+def test_webapp_takes_of_training_only_what_needs_no_torch() -> None:
+    wrong = [
+        (place, target)
+        for place, _, target in edges("webapp")
+        if head(target, 0) in {"torch", "trl", "vllm", "transformers"}
+        or (head(target, 0) == "training" and head(target, 1) not in WEBAPP_MAY_OF_TRAINING)
+    ]
+    assert not wrong
+
+
+def test_training_takes_of_synthesis_only_what_a_gpu_box_needs() -> None:
+    wrong = [
+        (place, target)
+        for place, _, target in edges("training")
+        if head(target, 0) == "synthesis" and head(target, 1) not in TRAINING_MAY
+    ]
+    assert not wrong
+
+
+def test_synthesis_and_training_know_no_django() -> None:
+    banned = {"django", "webapp", "celery", "ninja"}
+    wrong = [(p, t) for p, _, t in edges("synthesis", "training") if head(t, 0) in banned]
+    wrong += [(p, t) for p, _, t in edges("synthesis") if head(t, 0) == "training"]
+    assert not wrong
+
+
+def test_runtime_needs_the_standard_library_and_pydantic_alone() -> None:
+    allowed = set(sys.stdlib_module_names) | {"pydantic", "synthesis"}
+    wrong = [(p, t) for p, _, t in edges("synthesis/runtime") if head(t, 0) not in allowed]
+    assert not wrong
+
+
+def test_runtime_child_needs_the_standard_library_alone() -> None:
+    """Including what it imports of its own room: nothing outside the child's folder comes along."""
+    children = [e for e in edges("synthesis/runtime") if e[1].startswith(CHILD_ROOM)]
+    assert children, "the child's room is gone: name the new one here"
+    own = {path.stem for path in (ROOT / "synthesis/runtime/child").glob("*.py")}
+    allowed = set(sys.stdlib_module_names) | own
+    wrong = [
+        (place, target)
+        for place, _, target in children
+        if head(target, 0) not in allowed and not target.startswith(CHILD_ROOM)
+    ]
+    assert not wrong
+
+
+def floor_of(module: str) -> int | None:
+    name = head(module, 1)
+    return next((number for number, floor in enumerate(FLOORS) if name in floor), None)
+
+
+def test_floors_of_synthesis_use_lower_floors_only() -> None:
+    wrong = []
+    for place, origin, target in edges("synthesis"):
+        if head(target, 0) != "synthesis" or head(origin, 1) == head(target, 1):
+            continue
+        here, there = floor_of(origin), floor_of(target)
+        if here is None or there is None or there > here or (here == there and here > 0):
+            wrong.append((place, origin, target))
+    assert not wrong
+
+
+def test_every_room_of_synthesis_stands_on_a_floor() -> None:
+    rooms = {p.stem if p.is_file() else p.name for p in (ROOT / "synthesis").iterdir() if p.name[0] not in "_."}
+    assert rooms <= set().union(*FLOORS)
+
+
+def test_lower_apps_do_not_know_upper_ones() -> None:
+    order = {name: number for number, name in enumerate(APPS)}
+    wrong = []
+    for place, origin, target in edges("webapp"):
+        here, there = head(origin, 1), head(target, 1)
+        if head(target, 0) == "webapp" and here in order and there in order and order[there] > order[here]:
+            wrong.append((place, target))
+    assert not wrong
+
+
+def test_apps_call_downwards_inside() -> None:
+    """Models know nothing of services, services nothing of views, endpoints and jobs."""
+    wrong = []
+    for place, origin, target in edges("webapp"):
+        here, there = head(origin, 2), head(target, 2)
+        same_app = head(origin, 1) == head(target, 1) and head(target, 0) == "webapp"
+        allowed = head(origin, 1) == "jobs" and here == "services" and there == "jobs"
+        if same_app and here in LAYERS and there in LAYERS and LAYERS[there] > LAYERS[here] and not allowed:
+            wrong.append((place, target))
+    assert not wrong
+
+
+def test_no_signals() -> None:
+    wrong = [(p, t) for p, _, t in edges("webapp") if t.startswith(("django.db.models.signals", "django.dispatch"))]
+    assert not wrong
+
+
+def test_files_and_functions_stay_small() -> None:
+    wrong = []
+    for path in sources("webapp", "synthesis", "training", "tests"):
+        name = str(path.relative_to(ROOT))
+        if "/migrations/" in name or (name.startswith("synthesis/starter/") and path.name == "program.py"):
+            continue
+        text = path.read_text()
+        if text.count("\n") > 400:
+            wrong.append(f"{name}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or 0) - node.lineno + 1
+                if size > 60:
+                    wrong.append(f"{name}:{node.lineno} {node.name}: {size} lines")
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", ["synthesis.contracts", "synthesis.runtime", "synthesis.formats"])
+def test_room_imports_without_django(room: str) -> None:
+    """What the import graph promises, checked by importing: Django never comes along."""
+    code = f"import sys, {room}; sys.exit(any(m.split('.')[0] in ('django', 'webapp') for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

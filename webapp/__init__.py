@@ -1,0 +1,1 @@
+"""Everything with rows, pages and routes."""

@@ -1,0 +1,57 @@
+"""Who may do what: one rule on every view, by scope.
+
+A view without a rule is a fault that the route test finds. Scopes are those of API tokens, so that pages and
+endpoints speak of rights in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from webapp.accounts.models import Role
+
+Scope = Literal["public", "read", "review", "synthesise", "train", "worker", "admin"]
+
+SCOPES: dict[str, frozenset[str]] = {
+    Role.VIEWER: frozenset({"read"}),
+    Role.ANNOTATOR: frozenset({"read", "review", "synthesise"}),
+    Role.ADJUDICATOR: frozenset({"read", "review", "synthesise"}),
+    Role.RESEARCHER: frozenset({"read", "review", "synthesise", "train"}),
+    Role.OPERATOR: frozenset({"read", "review", "synthesise", "train", "worker"}),
+    Role.ADMIN: frozenset({"read", "review", "synthesise", "train", "worker", "admin"}),
+}
+
+View = Callable[..., Any]
+
+
+def may(user: Any, scope: Scope) -> bool:
+    """Whether `user` holds `scope`. Nobody anonymous or inactive holds any but `public`."""
+    if scope == "public":
+        return True
+    if not user.is_authenticated or not user.is_active:
+        return False
+    return scope in SCOPES.get(user.role, frozenset())
+
+
+def access(scope: Scope) -> Callable[[View], View]:
+    """Guard a page: an anonymous person goes to the login, one without the right sees why (403)."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if may(request.user, scope):
+                return view(request, *args, **kwargs)
+            if not request.user.is_authenticated:
+                return redirect_to_login(request.get_full_path())
+            return render(request, "403.html", {"scope": scope}, status=403)
+
+        guarded.access_scope = scope  # type: ignore[attr-defined]
+        return guarded
+
+    return decorate

@@ -1,0 +1,36 @@
+"""Typed readers of environment variables that fail loudly."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def boolean(name: str, default: bool) -> bool:
+    raw = os.environ.get(name, "").strip().lower()
+    if not raw:
+        return default
+    if raw not in TRUE | FALSE:
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a yes or no. Use one of: true, false.")
+    return raw in TRUE
+
+
+def integer(name: str, default: int, *, low: int, high: int) -> int:
+    raw = os.environ.get(name, "").strip()
+    if not raw:
+        return default
+    if not raw.lstrip("-").isdigit() or not low <= int(raw) <= high:
+        raise ImproperlyConfigured(f"{name}={raw!r} is not a whole number from {low} to {high}.")
+    return int(raw)
+
+
+def words(name: str, default: list[str]) -> list[str]:
+    raw = os.environ.get(name, "")
+    return [word.strip() for word in raw.split(",") if word.strip()] or default

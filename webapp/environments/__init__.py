@@ -1,0 +1,1 @@
+"""Environments, their immutable versions, tools and findings."""

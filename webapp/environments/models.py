@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F
+
+from webapp.fields import OrderedJSONField
+
+
+class Environment(models.Model):
+    """Program, documentation, tools, state schema and rules under one name; its content is in its versions.
+
+    The counts are roll-ups kept by services, so that lists never count.
+    """
+
+    source = models.CharField(max_length=32)
+    key = models.CharField(max_length=200)
+    name = models.CharField(max_length=300)
+    summary = models.TextField(blank=True)
+    category = models.CharField(max_length=200, blank=True)
+    current = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    tool_count = models.PositiveIntegerField(default=0)
+    finding_count = models.PositiveIntegerField(default=0)
+    scenario_count = models.PositiveIntegerField(default=0)
+    task_count = models.PositiveIntegerField(default=0)
+    trajectory_count = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "key"], name="environment_unique")]
+        indexes = [
+            models.Index(F("id").desc(), name="environment_newest"),
+            models.Index(fields=["category", "-id"], name="environment_category"),
+            models.Index(fields=["tool_count", "-id"], name="environment_tools"),
+            models.Index(fields=["finding_count", "-id"], name="environment_findings"),
+            models.Index(fields=["name", "id"], name="environment_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Version(models.Model):
+    """An immutable version, addressed by the hash of its content (program, documentation, tools, rules).
+
+    `record` is the record as it was imported, for an export that is equal to it.
+    """
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    content_hash = models.CharField(max_length=64)
+    class_name = models.CharField(max_length=200)
+    source = models.TextField()
+    introduction = models.TextField(blank=True)
+    rules = OrderedJSONField(default=list)
+    state_schema = OrderedJSONField(default=list)
+    record = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "content_hash"], name="version_content_unique"),
+            models.UniqueConstraint(fields=["environment", "number"], name="version_number_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.environment} v{self.number}"
+
+
+class Tool(models.Model):
+    """One tool of a version: the working schema derived from its signature, the raw one as imported."""
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="tools")
+    position = models.PositiveIntegerField()
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=8, choices=[("query", "query"), ("change", "change")])
+    description = models.TextField(blank=True)
+    parameters = OrderedJSONField(default=dict)
+    raw_schema = OrderedJSONField(null=True, blank=True)
+    source = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["version", "name"], name="tool_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class FindingBase(models.Model):
+    """A defect that is shown. Kinds and their sentences are in `synthesis.assessment.kinds`."""
+
+    kind = models.CharField(max_length=64)
+    severity = models.CharField(max_length=8)
+    place = models.CharField(max_length=300, blank=True)
+    message = models.TextField()
+    data = OrderedJSONField(default=dict)
+
+    class Meta:
+        abstract = True
+
+
+class Finding(FindingBase):
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="findings")
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "version"], name="finding_by_kind")]

@@ -1,0 +1,35 @@
+"""Kinds of jobs: each app registers its handlers in its own `jobs.py`, which Celery discovers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webapp.jobs.context import JobContext
+
+Handler = Callable[["JobContext"], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    queue: str
+    handler: Handler
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def job(name: str, *, queue: str) -> Callable[[Handler], Handler]:
+    """Register `handler(context) -> result` for jobs of kind `name`; the result is JSON and is kept on the row.
+
+    A handler may run again after a crash: whatever it writes must be the same when written twice.
+    """
+
+    def register(handler: Handler) -> Handler:
+        KINDS[name] = Kind(name, queue, handler)
+        return handler
+
+    return register

@@ -1,0 +1,1 @@
+"""What sits above all apps: home, health, uploads."""

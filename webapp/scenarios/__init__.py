@@ -1,0 +1,1 @@
+"""Scenarios, tasks, task revisions, checks; EnvScaler import and export."""

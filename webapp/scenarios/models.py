@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F
+
+from webapp.environments.models import Environment, FindingBase, Version
+from webapp.fields import OrderedJSONField
+
+
+class StateBody(models.Model):
+    """A state, content-addressed: `hash` is the SHA-256 of its JSON with key order kept.
+
+    `body` is that JSON, zlib-compressed. `state_hash` is the order-free hash the runtime compares by.
+    Never joined into lists.
+    """
+
+    hash = models.CharField(max_length=64, primary_key=True)
+    state_hash = models.CharField(max_length=64)
+    size = models.PositiveIntegerField()
+    body = models.BinaryField()
+
+
+class Scenario(models.Model):
+    """An environment version and an initial state."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="scenarios")
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="scenarios")
+    initial = models.ForeignKey(StateBody, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=300)
+    task_count = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "initial"], name="scenario_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Task(models.Model):
+    """A scenario, an instruction and a verifier; the last two are in its revisions.
+
+    The fields that lists filter and sort by are copies of the current revision's, kept by services.
+    """
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="tasks")
+    scenario = models.ForeignKey(Scenario, on_delete=models.CASCADE, related_name="tasks")
+    source = models.CharField(max_length=32)
+    key = models.CharField(max_length=200)
+    title = models.CharField(max_length=300)
+    current = models.ForeignKey(
+        "TaskRevision", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    check_count = models.PositiveIntegerField(default=0)
+    finding_count = models.PositiveIntegerField(default=0)
+    trajectory_count = models.PositiveIntegerField(default=0)
+    do_nothing = models.FloatField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "source", "key"], name="task_unique")]
+        indexes = [
+            models.Index(F("id").desc(), name="task_newest"),
+            models.Index(fields=["do_nothing", "-id"], name="task_do_nothing"),
+            models.Index(fields=["check_count", "-id"], name="task_checks"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class TaskRevision(models.Model):
+    """An immutable revision of a task. `record` is the imported record without its initial state."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="revisions")
+    scenario = models.ForeignKey(Scenario, on_delete=models.CASCADE, related_name="+")
+    number = models.PositiveIntegerField()
+    content_hash = models.CharField(max_length=64)
+    instruction = models.TextField()
+    score_rule = models.CharField(max_length=16, default="proportion")
+    verifier_hash = models.CharField(max_length=64)
+    do_nothing = models.FloatField(null=True, blank=True)
+    record = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["task", "content_hash"], name="revision_content_unique"),
+            models.UniqueConstraint(fields=["task", "number"], name="revision_number_unique"),
+        ]
+
+
+class Check(models.Model):
+    """One boolean function of a revision's verifier. `mark` is what it gives on the initial state."""
+
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="checks")
+    position = models.PositiveIntegerField()
+    label = models.TextField(blank=True)
+    source = models.TextField()
+    mark = models.CharField(max_length=8, blank=True)
+    start_error = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["revision", "position"], name="check_unique")]
+
+
+class TaskFinding(FindingBase):
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="findings")
+
+    class Meta:
+        indexes = [models.Index(fields=["kind", "revision"], name="taskfinding_by_kind")]

@@ -1,0 +1,180 @@
+"""Settings, all of them. Every value comes from one environment variable or stands here.
+
+ENVARIUM_ENV is `development` (default) or `production`; production refuses to start on default secrets.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from webapp import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+ENVARIUM_HOME = Path(env.text("ENVARIUM_HOME", str(BASE_DIR / ".envarium"))).expanduser().absolute()
+ENVARIUM_ENV = env.text("ENVARIUM_ENV", "development")
+if ENVARIUM_ENV not in {"development", "production"}:
+    raise ImproperlyConfigured(f"ENVARIUM_ENV={ENVARIUM_ENV!r}: use development or production.")
+PRODUCTION = ENVARIUM_ENV == "production"
+
+DEFAULT_SECRET = "development-only-not-a-secret"
+SECRET_KEY = env.text("ENVARIUM_SECRET_KEY", DEFAULT_SECRET)
+DEBUG = env.boolean("ENVARIUM_DEBUG", False)
+ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
+DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
+DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
+BROKER_URL = env.text("BROKER_URL", "redis://127.0.0.1:6379/0")
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's database dict from any libpq URL, sockets (`?host=/dir`) and options included."""
+    try:
+        parts: dict[str, Any] = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from error
+    named = {key: str(parts.pop(key, "")) for key in ("dbname", "user", "password", "host", "port")}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": named["dbname"] or "envarium",
+        "USER": named["user"],
+        "PASSWORD": named["password"],
+        "HOST": named["host"],
+        "PORT": named["port"],
+        "OPTIONS": {**parts, "pool": {"min_size": 1, "max_size": 8, "timeout": 10}},
+        "TEST": {"NAME": f"test_{named['dbname'] or 'envarium'}"},
+    }
+
+
+def refuse_default_secrets() -> None:
+    if SECRET_KEY == DEFAULT_SECRET or len(SECRET_KEY) < 40:
+        raise ImproperlyConfigured(
+            "Production needs ENVARIUM_SECRET_KEY: 40 random characters or more, for example from "
+            "`python -c 'import secrets; print(secrets.token_urlsafe(48))'`."
+        )
+    for name in ("DATABASE_URL", "BROKER_URL", "ENVARIUM_ALLOWED_HOSTS"):
+        if not env.text(name):
+            raise ImproperlyConfigured(f"Production needs {name}: the development default is not used there.")
+    if conninfo_to_dict(DATABASE_URL).get("password") in {"envarium", "postgres", "password", "changeme"}:
+        raise ImproperlyConfigured("DATABASE_URL has a default password. Choose a random one.")
+    if DEBUG:
+        raise ImproperlyConfigured("ENVARIUM_DEBUG must be off in production: it shows source and settings.")
+
+
+if PRODUCTION:
+    refuse_default_secrets()
+
+DATABASES = {"default": database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "django_htmx",
+    "webapp.accounts",
+    "webapp.jobs",
+    "webapp.environments",
+    "webapp.scenarios",
+    "webapp.trajectories",
+    "webapp.pages",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webapp.middleware.content_security_policy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "webapp.urls"
+ASGI_APPLICATION = "webapp.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "webapp.context.house",
+            ],
+            "builtins": ["webapp.templatetags.show"],
+            "libraries": {"show": "webapp.templatetags.show"},
+        },
+    },
+]
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "accounts:login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "accounts:login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION and not env.boolean("ENVARIUM_PLAIN_HTTP", False)
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None
+X_FRAME_OPTIONS = "DENY"
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env.text("ENVARIUM_STATIC_ROOT", str(ENVARIUM_HOME / "static")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = not PRODUCTION
+STORAGES = {
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(ENVARIUM_HOME / "files")},
+    },
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if PRODUCTION
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+UPLOAD_LIMIT_MIB = env.integer("ENVARIUM_UPLOAD_LIMIT_MIB", 256, low=1, high=4096)
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
+FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+
+CELERY = {
+    "broker_url": BROKER_URL,
+    "broker_connection_retry_on_startup": True,
+    "task_ignore_result": True,
+    "task_acks_late": True,
+    "task_reject_on_worker_lost": True,
+    "worker_prefetch_multiplier": 1,
+    "task_soft_time_limit": 3600,
+    "task_time_limit": 3660,
+    "task_default_queue": "llm",
+    "task_create_missing_queues": False,
+    "worker_hijack_root_logger": False,
+    "worker_cancel_long_running_tasks_on_connection_loss": True,
+    "broker_transport_options": {"visibility_timeout": 7200, "socket_keepalive": True},
+}
+JOB_LEASE_SECONDS = env.integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
+JOB_MAX_ATTEMPTS = 3
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.text("ENVARIUM_LOG_LEVEL", "INFO")},
+}

@@ -1,0 +1,1 @@
+"""How Envarium starts: its services as child processes of one supervisor, everything below one folder."""

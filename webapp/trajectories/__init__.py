@@ -1,0 +1,1 @@
+"""Trajectories, steps, scores and the replay."""

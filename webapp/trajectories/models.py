@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F
+
+from webapp.environments.models import Environment
+from webapp.fields import OrderedJSONField
+from webapp.scenarios.models import StateBody, Task, TaskRevision
+
+SNAPSHOT_EVERY = 50
+
+
+class ReplayState(models.TextChoices):
+    """What re-executing the recorded calls gave."""
+
+    PENDING = "pending"
+    IDENTICAL = "identical", "identical: every observation and the reward"
+    REPRODUCED = "reproduced", "the reward is the same, an observation is not"
+    DIVERGED = "diverged", "the reward differs"
+    FAILED = "failed", "could not be replayed"
+
+
+class Trajectory(models.Model):
+    """One attempt at a task. `record` is the run as imported, for an export equal to it."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="trajectories")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trajectories")
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="trajectories")
+    source = models.CharField(max_length=32)
+    content_hash = models.CharField(max_length=64, unique=True)
+    policy = models.CharField(max_length=200, blank=True)
+    conversational = models.BooleanField(default=False)
+    validation = models.CharField(max_length=8, default="source")
+    seed = models.BigIntegerField(default=0)
+    now = models.CharField(max_length=40)
+    outcome = models.CharField(max_length=16, blank=True)
+    recorded_reward = models.FloatField(null=True, blank=True)
+    reward = models.FloatField(null=True, blank=True)
+    passed = models.PositiveIntegerField(null=True, blank=True)
+    total = models.PositiveIntegerField(null=True, blank=True)
+    answer = models.TextField(blank=True)
+    replay = models.CharField(max_length=16, choices=ReplayState.choices, default=ReplayState.PENDING)
+    replay_note = models.TextField(blank=True)
+    first_divergence = models.PositiveIntegerField(null=True, blank=True)
+    step_count = models.PositiveIntegerField(default=0)
+    call_count = models.PositiveIntegerField(default=0)
+    error_count = models.PositiveIntegerField(default=0)
+    duration_us = models.BigIntegerField(default=0)
+    final_hash = models.CharField(max_length=64, blank=True)
+    matrix = OrderedJSONField(null=True, blank=True)
+    matrix_hash = models.CharField(max_length=64, blank=True)
+    record = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="trajectory_newest"),
+            models.Index(fields=["task", "-id"], name="trajectory_task"),
+            models.Index(fields=["environment", "-id"], name="trajectory_environment"),
+            models.Index(fields=["outcome", "-id"], name="trajectory_outcome"),
+            models.Index(fields=["replay", "-id"], name="trajectory_replay"),
+        ]
+
+
+class StepKind(models.TextChoices):
+    USER = "user"
+    MESSAGE = "message"
+    QUERY = "query"
+    CHANGE = "change"
+
+
+class Step(models.Model):
+    """One step: a user turn, an assistant's message, or a tool call with its result and state patch.
+
+    Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches.
+    `matches` is null where there is nothing recorded to compare with.
+    """
+
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="steps")
+    index = models.PositiveIntegerField()
+    turn = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=8, choices=StepKind.choices)
+    content = models.TextField(blank=True)
+    reasoning = models.TextField(blank=True)
+    tool = models.CharField(max_length=200, blank=True)
+    arguments = OrderedJSONField(null=True, blank=True)
+    ok = models.BooleanField(null=True, blank=True)
+    error_kind = models.CharField(max_length=16, blank=True)
+    result = OrderedJSONField(null=True, blank=True)
+    recorded = models.TextField(blank=True)
+    matches = models.BooleanField(null=True, blank=True)
+    patch = OrderedJSONField(default=list)
+    change_count = models.PositiveIntegerField(default=0)
+    duration_us = models.PositiveBigIntegerField(default=0)
+    snapshot = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["index"]
+        constraints = [models.UniqueConstraint(fields=["trajectory", "index"], name="step_unique")]
+
+
+class Score(models.Model):
+    """One verdict on a trajectory. Append-only: re-scoring adds a row."""
+
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="scores")
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="+")
+    verifier_hash = models.CharField(max_length=64)
+    reward = models.FloatField()
+    passed = models.PositiveIntegerField()
+    total = models.PositiveIntegerField()
+    verdicts = OrderedJSONField(default=list)
+    source = models.CharField(max_length=16)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["trajectory", "-id"], name="score_newest")]
