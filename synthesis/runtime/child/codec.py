@@ -41,9 +41,7 @@ class EncodingError(ValueError):
     """The value has no lossless encoding, or the encoded value is malformed."""
 
 
-FACTORIES: dict[str, Any] = {
-    t.__name__: t for t in (dict, list, set, int, float, str, tuple, bool, collections.deque)
-}
+FACTORIES: dict[str, Any] = {t.__name__: t for t in (dict, list, set, int, float, str, tuple, bool, collections.deque)}
 _dumps = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -151,10 +149,10 @@ class Encoder:
 
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, enum.Enum):
-            base = next((b for b in (str, int, float) if isinstance(value, b)), None)
+            mixed = next((b.__name__ for b in (str, int, float) if isinstance(value, b)), None)
             body = {"class": type(value).__name__, "name": value.name}
             body["value"] = self._value(value.value, depth - 1)
-            return {"$enum": body | ({"base": base.__name__} if base else {})}
+            return {"$enum": body | ({"base": mixed} if mixed else {})}
         if isinstance(value, Record):
             return self._record(value, depth)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -167,7 +165,7 @@ class Encoder:
             if isinstance(value, base):
                 return self._restore_enum(value, base, depth)
         if isinstance(value, _VIEWS):
-            return {"$view": self._list(value, depth - 1)}
+            return {"$view": self._list(iter(value), depth - 1)}
         if _is_data(value):
             return self._object(value, depth)
         if self.lenient:
@@ -221,7 +219,7 @@ def _is_data(value: Any) -> bool:
     return hasattr(value, "__dict__") or any("__slots__" in cls.__dict__ for cls in type(value).__mro__[:-1])
 
 
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _NOT_DATA = (
     type,
     types.ModuleType,
@@ -402,9 +400,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$uuid": lambda b: uuid.UUID(b),
     "$ordereddict": lambda b: collections.OrderedDict(_pairs_of(b)),
     "$counter": lambda b: collections.Counter(dict(_pairs_of(b))),
-    "$defaultdict": lambda b: collections.defaultdict(
-        FACTORIES.get(b["factory"] or ""), _pairs_of(b["items"])
-    ),
+    "$defaultdict": lambda b: collections.defaultdict(FACTORIES.get(b["factory"] or ""), _pairs_of(b["items"])),
     "$deque": lambda b: collections.deque(_decode(list(b["items"])), b["maxlen"]),
     "$enum": _read_enum,
     "$namedtuple": lambda b: tuple_record(b["class"], b["fields"], _decode(list(b["values"]))),

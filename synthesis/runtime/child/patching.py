@@ -92,9 +92,7 @@ def _changed(old: Any, new: Any) -> bool:
     return not alike(old, new)
 
 
-def _diff_dicts(
-    path: str, old: dict[str, Any], new: dict[str, Any], operations: Operations, lift: Lift | None
-) -> None:
+def _diff_dicts(path: str, old: dict[str, Any], new: dict[str, Any], operations: Operations, lift: Lift | None) -> None:
     if len(old) > 32 and len(new) > 32 and alike(old, new):
         return
     for key in old:
@@ -146,9 +144,7 @@ def apply_patch(state: Any, patch: Operations) -> Any:
         try:
             root = _apply(root, operation, owned, keep)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise EncodingError(
-                f"the patch does not fit the state: {operation!r:.200} ({error!r:.100})"
-            ) from None
+            raise EncodingError(f"the patch does not fit the state: {operation!r:.200} ({error!r:.100})") from None
     return root
 
 
@@ -237,7 +233,8 @@ class Tracker:
 
     def changes(self, now: dict[str, Any]) -> Operations:
         """The patch since the last call. Raises EncodingError, and then remembers what it did before."""
-        blobs, operations = self.blobs, []
+        blobs = self.blobs
+        operations: Operations = []
         changed: list[str] = []
         for name, value in now.items():
             try:

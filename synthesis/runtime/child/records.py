@@ -10,6 +10,7 @@ class Record:
     """An object of a class that is not at hand: its attributes, readable as attributes and as items."""
 
     __slots__ = ("__dict__", "record_class")
+    record_class: str
 
     def __init__(self, record_class: str, attributes: dict[str, Any] | None = None) -> None:
         object.__setattr__(self, "record_class", record_class)

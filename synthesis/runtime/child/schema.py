@@ -53,9 +53,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and value.is_integer()
-    )
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
 TYPES: dict[str, Callable[[Any], bool]] = {
@@ -120,14 +118,10 @@ def equal(one: Any, other: Any, bounds: _Bounds) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
-        return len(one) == len(other) and all(
-            k in other and equal(v, other[k], bounds) for k, v in one.items()
-        )
+        return len(one) == len(other) and all(k in other and equal(v, other[k], bounds) for k, v in one.items())
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(equal(a, b, bounds) for a, b in zip(one, other, strict=True))
-    return (type(one) is type(other) and one == other) or (
-        _is_number(one) and _is_number(other) and one == other
-    )
+    return (type(one) is type(other) and one == other) or (_is_number(one) and _is_number(other) and one == other)
 
 
 def _check_choices(value: Any, schema: dict[str, Any], place: str, bounds: _Bounds) -> str | None:
@@ -141,7 +135,7 @@ def _check_choices(value: Any, schema: dict[str, Any], place: str, bounds: _Boun
 
 
 def _bound(schema: dict[str, Any], name: str) -> Any:
-    value = schema.get(name)
+    value: Any = schema.get(name)
     return value if _is_number(value) and (type(value) is int or math.isfinite(value)) else None
 
 
@@ -183,9 +177,7 @@ def _check_text(value: str, schema: dict[str, Any], place: str) -> str | None:
     return error
 
 
-def _check_object(
-    value: dict[str, Any], schema: dict[str, Any], place: str, depth: int, bounds: _Bounds
-) -> str | None:
+def _check_object(value: dict[str, Any], schema: dict[str, Any], place: str, depth: int, bounds: _Bounds) -> str | None:
     required = schema.get("required")
     for name in required if type(required) is list else ():
         if type(name) is str and name not in value:
@@ -210,9 +202,7 @@ def _join(place: str, name: str) -> str:
     return f"{place}.{name}" if place else str(name)
 
 
-def _check_array(
-    value: list[Any], schema: dict[str, Any], place: str, depth: int, bounds: _Bounds
-) -> str | None:
+def _check_array(value: list[Any], schema: dict[str, Any], place: str, depth: int, bounds: _Bounds) -> str | None:
     error = _check_size(len(value), schema, place, ("minItems", "maxItems", "items"))
     if error is None and schema.get("uniqueItems") is True:
         for index, item in enumerate(value):
@@ -227,9 +217,7 @@ def _check_array(
     return error
 
 
-def _check_combined(
-    value: Any, schema: dict[str, Any], place: str, depth: int, bounds: _Bounds
-) -> str | None:
+def _check_combined(value: Any, schema: dict[str, Any], place: str, depth: int, bounds: _Bounds) -> str | None:
     reference = schema.get("$ref")
     if type(reference) is str:
         error = _check(value, _resolve(reference, bounds.root), place, depth - 1, bounds)

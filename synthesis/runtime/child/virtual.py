@@ -25,7 +25,8 @@ CALL_NS = 1_000_000_000
 
 _real_gmtime, _real_strftime = time.gmtime, time.strftime
 _real_asctime = time.asctime
-_fromtimestamp = datetime.datetime.fromtimestamp
+real_clock = time.perf_counter_ns
+"""Nanoseconds that really pass; only for measuring."""
 _UTC = datetime.UTC
 
 
@@ -51,7 +52,7 @@ class Clock:
     def elapsed(self) -> int:
         return self.read() - self.start_ns
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: Any) -> None:
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         self.now_ns += int(seconds * 10**9)
@@ -90,22 +91,26 @@ def install() -> None:
 
 
 def _install_time() -> None:
-    seconds: Callable[[], float] = lambda: CLOCK.read() / 1e9
-    elapsed: Callable[[], float] = lambda: CLOCK.elapsed() / 1e9
+    def seconds() -> float:
+        return CLOCK.read() / 1e9
+
+    def elapsed() -> float:
+        return CLOCK.elapsed() / 1e9
+
     time.time, time.time_ns = seconds, CLOCK.read
     for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
         setattr(time, name, elapsed)
         setattr(time, name + "_ns", CLOCK.elapsed)
     time.sleep = CLOCK.sleep
-    time.gmtime = time.localtime = _broken_down  # type: ignore[assignment]
-    time.ctime = lambda secs=None: _real_asctime(_broken_down(secs))  # type: ignore[assignment,misc]
-    time.asctime = lambda t=None: _real_asctime(_broken_down() if t is None else t)  # type: ignore[assignment,misc]
-    time.strftime = _strftime  # type: ignore[assignment]
+    time.gmtime = time.localtime = _broken_down
+    time.ctime = lambda secs=None: _real_asctime(_broken_down(secs))
+    time.asctime = lambda t=None: _real_asctime(_broken_down() if t is None else t)
+    time.strftime = _strftime
     time.clock_gettime = lambda clock: seconds() if clock == 0 else elapsed()
     time.clock_gettime_ns = lambda clock: CLOCK.read() if clock == 0 else CLOCK.elapsed()
 
 
-def _broken_down(secs: float | None = None) -> time.struct_time:
+def _broken_down(secs: Any = None) -> time.struct_time:
     return _real_gmtime(CLOCK.read() / 1e9 if secs is None else secs)
 
 
@@ -159,7 +164,7 @@ def _install_random() -> None:
     random._urandom = _urandom  # type: ignore[attr-defined]
     os.urandom = _urandom
     if hasattr(os, "getrandom"):
-        os.getrandom = _urandom
+        os.getrandom = _urandom  # type: ignore[assignment]
     os.getpid = os.getppid = lambda: 1
     # `uuid1` would ask the C library, which knows the real time and the real network card.
     uuid._generate_time_safe = None  # type: ignore[attr-defined]

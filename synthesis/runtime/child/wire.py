@@ -7,11 +7,13 @@ system has no sequenced packets (macOS) a stream carries the same parts behind a
 from __future__ import annotations
 
 import socket
+import sys
 import time
 
 PART = 60_000
 _LAST, _MORE = b"\x01", b"\x00"
-SOCKET_TYPE = getattr(socket, "SOCK_SEQPACKET", socket.SOCK_STREAM)
+STREAM = sys.platform == "darwin"
+SOCKET_TYPE = socket.SOCK_STREAM if STREAM else socket.SOCK_SEQPACKET
 
 
 class FrameError(Exception):
@@ -24,11 +26,8 @@ class FrameError(Exception):
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """A connected pair of sockets for frames. Sequenced packets are not there on macOS, streams are."""
-    try:
-        return socket.socketpair(socket.AF_UNIX, SOCKET_TYPE)
-    except OSError:
-        return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    """A connected pair of sockets for frames."""
+    return socket.socketpair(socket.AF_UNIX, SOCKET_TYPE)
 
 
 def send(sock: socket.socket, payload: bytes) -> None:
@@ -36,7 +35,10 @@ def send(sock: socket.socket, payload: bytes) -> None:
     size = len(payload)
     try:
         if size < PART:
-            _send_part(sock, _LAST + payload)
+            if STREAM:
+                _send_part(sock, _LAST + payload)
+            else:
+                sock.send(_LAST + payload)
             return
         view = memoryview(payload)
         for start in range(0, size, PART):
@@ -54,7 +56,7 @@ def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> byte
     A single silence is bounded by the socket's own time-out.
     """
     try:
-        part = _receive_part(sock)
+        part = _receive_part(sock) if STREAM else sock.recv(PART + 1)
         if part[:1] == _LAST:
             return part[1:]
         return _receive_rest(sock, part, cap, seconds)
@@ -83,14 +85,14 @@ def _receive_rest(sock: socket.socket, part: bytes, cap: int, seconds: float | N
 
 
 def _send_part(sock: socket.socket, part: bytes) -> None:
-    if sock.type == socket.SOCK_STREAM:
+    if STREAM:
         sock.sendall(len(part).to_bytes(4, "big") + part)
     else:
         sock.send(part)
 
 
 def _receive_part(sock: socket.socket) -> bytes:
-    if sock.type != socket.SOCK_STREAM:
+    if not STREAM:
         return sock.recv(PART + 1)
     size = int.from_bytes(_receive_exactly(sock, 4), "big")
     if size > PART + 1:

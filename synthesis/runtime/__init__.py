@@ -1,0 +1,49 @@
+"""The sandbox runtime: episodes of programs nobody trusts, and what is needed to read and check them.
+
+sandbox = default_sandbox()
+with sandbox.reset(program, initial_state) as episode:
+    result = episode.call("book_slot", {"day": "2025-01-02"})
+"""
+
+from synthesis.runtime.child.schema import validate_arguments
+from synthesis.runtime.encoding import (
+    apply_patch,
+    canonical_json,
+    decode_state,
+    encode_state,
+    make_patch,
+    state_hash,
+)
+from synthesis.runtime.episode import Episode
+from synthesis.runtime.program import (
+    ALLOWED_MODULES,
+    Method,
+    Parameter,
+    ProgramOutline,
+    check_program,
+    outline,
+)
+from synthesis.runtime.sandbox import Sandbox, default_sandbox
+from synthesis.runtime.signature import annotation_schema, schema_findings, working_schema
+
+__all__ = [
+    "ALLOWED_MODULES",
+    "Episode",
+    "Method",
+    "Parameter",
+    "ProgramOutline",
+    "Sandbox",
+    "annotation_schema",
+    "apply_patch",
+    "canonical_json",
+    "check_program",
+    "decode_state",
+    "default_sandbox",
+    "encode_state",
+    "make_patch",
+    "outline",
+    "schema_findings",
+    "state_hash",
+    "validate_arguments",
+    "working_schema",
+]

@@ -1,0 +1,89 @@
+"""Evaluating one check: a module that defines a function of the states, and says true or false."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .codec import decode
+
+KNOWN = ("initial_state", "final_state", "state", "answer")
+_POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
+
+
+class CheckError(Exception):
+    """The check is not one: it defines no function, or one that cannot be called with what there is."""
+
+
+MESSAGE_CHARS = 2_000
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """Type and message of an exception whose own methods may misbehave."""
+    try:
+        message = str(error)[:MESSAGE_CHARS]
+    except MemoryError:
+        raise
+    except BaseException:
+        message = ""
+    return str(type.__getattribute__(type(error), "__name__"))[:200], message
+
+
+def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str]:
+    """(passed, whether it said something other than a boolean, why it failed to say anything).
+
+    Only the object `True` passes. States are encoded; the function and its globals get separate copies.
+    """
+    values = {"initial_state": decode(initial), "final_state": decode(final), "answer": answer}
+    values["state"] = values["final_state"]
+    scope: dict[str, Any] = {"__builtins__": space, "__name__": "check"}
+    scope |= {"initial_state": decode(initial), "final_state": decode(final), "answer": answer}
+    before = dict(scope)
+    try:
+        exec(compile(source, "<check>", "exec", dont_inherit=True), scope)
+        said = _call(_find(scope, before), values)
+        if said is True or said is False:
+            return said, False, ""
+        return False, True, f"it returned a {_name(said)}, not a boolean"
+    except MemoryError:
+        raise
+    except BaseException as error:
+        name, message = describe(error)
+        return False, False, f"{name}: {message}"[:MESSAGE_CHARS]
+
+
+def _name(value: Any) -> str:
+    return str(type.__getattribute__(type(value), "__name__"))[:100]
+
+
+def _find(scope: dict[str, Any], before: dict[str, Any]) -> Callable[..., Any]:
+    found = {
+        name: value
+        for name, value in scope.items()
+        if isinstance(value, types.FunctionType) and value is not before.get(name) and value.__globals__ is scope
+    }
+    if not found:
+        raise CheckError("it defines no function")
+    for name in ("check_func", "check"):
+        if name in found:
+            return found[name]
+    likely = [value for name, value in found.items() if name.startswith("check")]
+    return (likely or list(found.values()))[-1]
+
+
+def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    keywords = {p.name: values[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in KNOWN}
+    needed = [p.name for p in parameters if p.default is p.empty and p.name in names]
+    if all(name in KNOWN for name in needed):
+        # One function sees one final state, under whichever names it asks for it.
+        order = [name for name in names if name in KNOWN] if needed or names else []
+        if order == names[: len(order)]:
+            return function(*(values[name] for name in order), **keywords)
+        return function(**{name: values[name] for name in order}, **keywords)
+    if len(needed) not in _POSITIONAL:
+        raise CheckError(f"it takes {len(needed)} arguments: {', '.join(needed)[:200]}")
+    return function(*(values[name] for name in _POSITIONAL[len(needed)]), **keywords)

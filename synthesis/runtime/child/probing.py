@@ -1,0 +1,35 @@
+"""The jail seen from inside: each thing that must not work is tried once."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+
+def _tries() -> dict[str, Callable[[], Any]]:
+    return {
+        "read a file": lambda: os.open("/etc/passwd", os.O_RDONLY),
+        "list a folder": lambda: os.listdir("/"),
+        "open a socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+        "signal a process": lambda: os.kill(os.getppid(), 0),
+        "start a process": _fork,
+    }
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def probe() -> dict[str, str]:
+    """What was tried, and the error it met; an empty text means that it worked."""
+    outcome = {}
+    for name, attempt in _tries().items():
+        try:
+            attempt()
+            outcome[name] = ""
+        except OSError as error:
+            outcome[name] = type(error).__name__
+    return outcome

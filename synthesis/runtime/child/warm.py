@@ -1,0 +1,89 @@
+"""A rehearsal in the zygote, with a program of our own.
+
+What Python does the first times (caches, specialised byte code, late imports) happens once, in pages that all
+children share, and not in each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from . import wire, worker
+
+ROUNDS = 20
+_SOURCE = """
+import re, time, uuid
+from collections import Counter, defaultdict, deque
+from datetime import datetime, timedelta
+from typing import Any, Dict, List, Optional, TypedDict, Union
+
+class Item(TypedDict):
+    name: str
+    tags: List[str]
+    note: Optional[str]
+
+class Rehearsal:
+    def __init__(self, init_config: dict):
+        self.items: Dict[str, Item] = {}
+        self.seen = set()
+        self.init_config = init_config
+
+    def change(self, name: str, note: Optional[str] = None) -> dict:
+        if name not in self.items:
+            return {"success": False, "error": "no such item"}
+        item = self.items[name]
+        item["tags"].append(note or str(uuid.uuid4()))
+        item["at"] = datetime.now().isoformat()
+        item["until"] = (datetime.strptime("2025-01-02", "%Y-%m-%d") + timedelta(days=1)).strftime("%Y-%m-%d")
+        self.items[str(len(self.items))] = {"name": name, "tags": [time.time()]}
+        self.seen.add(name)
+        return {"success": True, "data": [i for i in self.items.values() if re.search("a", i["name"])]}
+
+    def fail(self) -> dict:
+        raise ValueError("on purpose")
+"""
+_CHECK = "def check_func(final_state):\n    return len(final_state.get('items', {})) == len(initial_state['items'])\n"
+
+
+class _Recorder:
+    """Stands in for the socket: keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, data: bytes) -> int:
+        self.frames.append(data[1:])
+        return len(data)
+
+    sendall = send
+
+
+def up(options: dict[str, Any]) -> None:
+    """Serve a few episodes and checks of our own program."""
+    recorder = _Recorder()
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    tools = {"change": schema | {"additionalProperties": True}, "fail": {"type": "object", "properties": {}}}
+    items = {str(n): {"name": f"a{n}", "tags": ["x", 1, 2.5, None, True], "deep": {"k": [n]}} for n in range(12)}
+    request: dict[str, Any] = {"id": 1, "class_name": "Rehearsal", "seed": 0, "now": "2025-01-01T09:00:00+00:00"}
+    request |= {"validation": "schema", "observe": False, "state": {"items": items, "extra": []}}
+    compiled = None
+    for _ in range(ROUNDS):
+        one = worker.Worker(recorder, options)
+        start = request | ({"compiled": True} if compiled else {"compiled": False, "source": _SOURCE, "tools": tools})
+        one.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + (compiled or b""))
+        if compiled is None and not wire.STREAM:
+            compiled = bytes.fromhex(json.loads(recorder.frames[0])["compiled"])
+        for name in ("1", "2", "none"):
+            call = {"id": 2, "op": "call", "tool": "change", "args": {"name": name}}
+            one.answer(json.dumps(call).encode())
+        one.answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
+        one.answer(b'{"id":4,"op":"state"}')
+        one.answer(b'{"id":5,"op":"hash"}')
+        world = {"initial": {"items": {}}, "final": {"items": items}, "answer": None, "patches": []}
+        check = {"id": 0, "op": "check", "now": request["now"], "source": _CHECK}
+        one.answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
+    sys.modules.pop("program", None)
+    if len(recorder.frames) != 1 + 8 * ROUNDS or any(b"refused" in frame for frame in recorder.frames):
+        raise RuntimeError("the rehearsal failed")

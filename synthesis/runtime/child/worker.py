@@ -1,0 +1,321 @@
+"""What one sandboxed child does: build an environment and call its tools, or evaluate one check.
+
+The boundary to hostile code: it catches everything, and trusts nothing it gets back except by encoding it.
+The host validates every frame again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import json
+import marshal
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from . import preload, virtual, wire
+from .checking import MESSAGE_CHARS, describe, evaluate
+from .codec import EncodingError, attributes_of, decode, encode, state_hash
+from .construct import construct, static_attribute
+from .patching import Tracker, apply_patch
+from .probing import probe
+from .schema import validate_arguments
+
+_dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_loads = json.loads
+_LOST = {name: b'{"lost":"%s"}' % name.encode() for name in ("memory", "too_large")}
+
+
+class Refused(Exception):
+    """The program, or the request, cannot be served; `kind` tells the host which of its errors to raise."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def program_builtins() -> dict[str, Any]:
+    """Built-ins whose import refuses what is not on the allow-list, with a message that says so.
+
+    Not a protection (the modules loaded are reachable anyway): a clear and repeatable answer.
+    """
+    space = dict(builtins.__dict__)
+    real = builtins.__import__
+    allowed = frozenset(preload.ALLOWED_MODULES) | preload.INTERNAL
+
+    def limited(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        head = name.partition(".")[0]
+        # C code imports through here on a program's behalf: `strptime` wants `_strptime`.
+        if level == 0 and head not in allowed and head[:1] != "_":
+            raise ImportError(f"the module {name!r} is not available to environment programs", name=name)
+        return real(name, globals, locals, fromlist, level)
+
+    space["__import__"] = limited
+    return space
+
+
+BUILTINS = program_builtins()
+"""Made once, before the fork: a copy in each child would write to a hundred shared pages."""
+
+
+class Worker:
+    """One child's state: the environment it holds and how its calls are to be made."""
+
+    def __init__(self, sock: Any, options: dict[str, Any]) -> None:
+        self.sock = sock
+        self.cap = int(options["frame_bytes"])
+        self.depth = int(options["depth"])
+        self.environment: Any = None
+        self.tools: dict[str, Any] = {}
+        self.methods: dict[str, Any] = {}
+        self.tracker: Tracker | None = None
+        self.check_schema = True
+        self.observe = False
+
+    def serve(self) -> None:
+        """Answer requests until the host closes the socket."""
+        while True:
+            try:
+                # Not kept in a variable: a request is large, and memory once written to stays with the process.
+                self.answer(wire.receive(self.sock, 1 << 30))
+            except wire.FrameError:
+                return
+            except MemoryError:
+                self.environment = self.tracker = None
+                self._lose("memory")
+
+    def answer(self, data: bytes) -> None:
+        """Answer one request."""
+        head, _, tail = data.partition(b"\0")
+        del data
+        request = _loads(head)
+        del head
+        try:
+            reply = _OPERATIONS[request["op"]](self, request, tail)
+        except Refused as refusal:
+            reply = {"refused": refusal.kind, "message": str(refusal)[:MESSAGE_CHARS]}
+        except EncodingError as error:
+            reply = {"refused": "state", "message": str(error)[:MESSAGE_CHARS]}
+        if reply is not None:
+            self._reply(request["id"], reply)
+
+    def _reply(self, number: int, reply: dict[str, Any]) -> None:
+        reply["id"] = number
+        data = _dumps(reply).encode("ascii")
+        if len(data) > self.cap:
+            if "r" not in reply:
+                self._lose("too_large")
+            reply.pop("r")
+            reply |= {"ok": False, "e": ["too_large", "", f"the result takes more than {self.cap} bytes"]}
+            data = _dumps(reply).encode("ascii")
+            if len(data) > self.cap:
+                self._lose("too_large")
+        wire.send(self.sock, data)
+
+    def _lose(self, reason: str) -> None:
+        with contextlib.suppress(wire.FrameError):
+            wire.send(self.sock, _LOST[reason])
+        os._exit(71)
+
+    # -- an episode
+
+    def reset(self, request: dict[str, Any], tail: bytes) -> dict[str, Any] | None:
+        """Build the environment. The compiled program is sent back once, for the host to keep."""
+        if request["compiled"]:
+            code, self.tools = marshal.loads(tail)
+        else:
+            source, tools = request["source"], request["tools"]
+            code = self._compile(source)
+            self.tools = tools
+            compiled = marshal.dumps((code, tools)).hex() if len(source) < self.cap // 16 else ""
+            self._reply(request["id"], {"compiled": compiled})
+        virtual.seed(request["seed"], request["now"])
+        self.check_schema = request["validation"] == "schema"
+        self.observe = request["observe"]
+        encoded = request["state"]
+        try:
+            copies = [decode(encoded)]
+        except EncodingError as error:
+            raise Refused("input", f"the initial state: {error}") from None
+        try:
+            self._build(code, request["class_name"], lambda: copies.pop() if copies else decode(encoded))
+            self.tracker = Tracker(self.depth, self._state())
+        except (MemoryError, Refused):
+            raise
+        except EncodingError as error:
+            raise Refused("program", f"the state has no lossless encoding: {error}") from None
+        except BaseException as error:
+            name, message = describe(error)
+            raise Refused("program", f"{name}: {message}") from None
+        return {"ok": True}
+
+    def _compile(self, source: str) -> types.CodeType:
+        try:
+            return compile(source, "<program>", "exec", dont_inherit=True)
+        except MemoryError:
+            raise
+        except (SyntaxError, ValueError, RecursionError) as error:
+            name, message = describe(error)
+            raise Refused("program", f"the program does not compile: {name}: {message}") from None
+
+    def _build(self, code: types.CodeType, class_name: str, fresh: Callable[[], Any]) -> None:
+        module = types.ModuleType("program")
+        module.__dict__["__builtins__"] = BUILTINS
+        sys.modules["program"] = module
+        exec(code, module.__dict__)
+        cls = module.__dict__.get(class_name)
+        if not isinstance(cls, type):
+            raise Refused("program", f"the program defines no class {class_name}")
+        self.environment = construct(cls, fresh)
+        for name in self.tools:
+            method = static_attribute(cls, name)
+            if method is not None:
+                self.methods[name] = method
+
+    def _state(self) -> dict[str, Any]:
+        environment = self.environment
+        if environment is None:
+            raise Refused("input", "there is no episode")
+        try:
+            return environment.__dict__ if type(environment.__dict__) is dict else attributes_of(environment)
+        except AttributeError:
+            return attributes_of(environment)
+
+    def state(self, request: dict[str, Any], tail: bytes) -> dict[str, Any]:
+        """The encoded state."""
+        return {"ok": True, "s": self._encoded_state()}
+
+    def hash(self, request: dict[str, Any], tail: bytes) -> dict[str, Any]:
+        """The hash of the encoded state."""
+        return {"ok": True, "h": state_hash(self._encoded_state())}
+
+    def _encoded_state(self) -> Any:
+        try:
+            return encode(self._state(), self.depth, lenient=True)
+        except (MemoryError, EncodingError, Refused):
+            raise
+        except BaseException as error:
+            raise EncodingError(": ".join(describe(error))) from None
+
+    def call(self, request: dict[str, Any], tail: bytes) -> dict[str, Any]:
+        """Call one tool; whatever comes of it is an observation, and so is the change it made before raising."""
+        name, arguments = request["tool"], request["args"]
+        if name not in self.tools:
+            return _observation("unknown_tool", "", f"there is no tool named {name!r:.200}")
+        if type(arguments) is not dict:
+            return _observation("bad_arguments", "", "the arguments must be an object")
+        if self.check_schema:
+            schema = self.tools[name]
+            if type(schema) is str:
+                # Kept as text until it is needed: most tools of a program are never called in an episode.
+                schema = self.tools[name] = _loads(schema)
+            problem = validate_arguments(arguments, schema)
+            if problem is not None:
+                return _observation("bad_arguments", "", problem[:MESSAGE_CHARS])
+        if name not in self.methods:
+            return _observation("unknown_tool", "", f"the program has no method {name!r:.200}")
+        virtual.next_call()
+        started = _clock()
+        reply = self._invoke(self.methods[name], arguments)
+        reply["us"] = (_clock() - started) // 1_000
+        try:
+            assert self.tracker is not None
+            reply["p"] = self.tracker.changes(self._state())
+        except MemoryError:
+            raise
+        except BaseException as error:
+            reply = {"us": reply["us"], "p": []}
+            reply |= _observation("unencodable", "", f"the state after the call: {describe(error)[1]}")
+        return reply
+
+    def _invoke(self, method: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if type(method) is types.FunctionType:
+                result = method(self.environment, **arguments)
+            else:
+                bound = method.__get__(self.environment, type(self.environment))
+                result = bound(**arguments)
+        except MemoryError:
+            raise
+        except BaseException as error:
+            return self._failure(error)
+        try:
+            reply = {"ok": True, "r": encode(result, self.depth)}
+            if self.observe:
+                reply["a"] = aliases(result, self._state())
+            return reply
+        except MemoryError:
+            raise
+        except BaseException as error:
+            return _observation("unencodable", type(result).__name__[:200], describe(error)[1])
+
+    def _failure(self, error: BaseException) -> dict[str, Any]:
+        name, message = describe(error)
+        trace = error.__traceback__
+        # Raised by the call itself, not inside the tool: the arguments do not fit the signature.
+        here = trace is not None and trace.tb_next is None
+        kind = "bad_arguments" if here and isinstance(error, TypeError) else "raised"
+        return _observation(kind, name, message)
+
+    # -- a check
+
+    def check(self, request: dict[str, Any], tail: bytes) -> None:
+        """Evaluate one check on a state, and on the state after each patch; a frame each."""
+        world = _loads(tail)
+        virtual.seed(0, request["now"])
+        states = [world["final"]]
+        for patch in world["patches"]:
+            states.append(apply_patch(states[-1], patch))
+        for number, state in enumerate(states):
+            virtual.seed(0, request["now"])
+            verdict = evaluate(request["source"], world["initial"], state, world["answer"], BUILTINS)
+            self._reply(request["id"], {"n": number, "v": verdict})
+
+    def probe(self, request: dict[str, Any], tail: bytes) -> dict[str, Any]:
+        """Try what must not work and say what was refused: the layers, seen from inside."""
+        return {"ok": True, "probe": probe()}
+
+
+def _observation(kind: str, name: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "e": [kind, name, message]}
+
+
+def aliases(result: Any, state: Any) -> bool:
+    """Whether a result shares a mutable container with the live state."""
+    known: set[int] = set()
+    _collect(state, known, 50)
+    known.discard(id(state))
+    seen: set[int] = set()
+    _collect(result, seen, 50)
+    return not known.isdisjoint(seen)
+
+
+def _collect(value: Any, into: set[int], depth: int) -> None:
+    if depth <= 0 or id(value) in into:
+        return
+    if isinstance(value, dict):
+        into.add(id(value))
+        for item in value.values():
+            _collect(item, into, depth - 1)
+    elif isinstance(value, (list, set, tuple, frozenset)):
+        if isinstance(value, (list, set)):
+            into.add(id(value))
+        for item in value:
+            _collect(item, into, depth - 1)
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        into.add(id(value))
+        _collect(value.__dict__, into, depth - 1)
+
+
+_OPERATIONS: dict[str, Callable[[Worker, dict[str, Any], bytes], dict[str, Any] | None]] = {
+    "call": Worker.call,
+    "reset": Worker.reset,
+    "state": Worker.state,
+    "hash": Worker.hash,
+    "check": Worker.check,
+    "probe": Worker.probe,
+}
+_clock: Callable[[], int] = virtual.real_clock

@@ -1,0 +1,219 @@
+"""The zygote: a small trusted process that imports what programs may use, and forks locked-in children.
+
+Run by path, with an empty environment: `python -P -s -S zygote.py CONTROL_FD OPTIONS`. It never runs a program
+and never reads from a child. Each request on the control socket is one frame with one descriptor, the child's
+end of a socket; the answer carries the child's number and a descriptor of its process. End of file on the
+control socket ends it, and everything below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import types
+from typing import Any
+
+if __name__ == "__main__":
+    # A package made by hand: the host's packages, with what they import, stay outside.
+    _package = types.ModuleType("envbox")
+    _package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    sys.modules["envbox"] = _package
+    __package__ = "envbox"
+
+from . import jail as jails
+from . import density, preload, virtual, warm, wire, worker
+
+_REMEMBERED = 1_024
+_REQUEST = 64
+_CHILD = {signal.SIGCHLD}
+_HANDLES = hasattr(os, "pidfd_open")
+
+
+_fork_now: Any = ctypes.PyDLL(None, use_errno=True).fork
+
+
+def _fork() -> int:
+    """The C library's fork, without what Python adds for threads, of which there are none here.
+
+    Those hooks (`threading`, `logging`, `random`) write to 200 shared pages in each child.
+    """
+    if not sys.platform.startswith("linux"):
+        return os.fork()
+    pid = int(_fork_now())
+    if pid < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return pid
+
+
+def _raise_own_risk() -> None:
+    # When memory runs out, the kernel should take a child before the database.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("900")
+
+
+def _enter(namespaces: str, control: socket.socket) -> tuple[bool, str]:
+    """Go on in a new set of namespaces, as its first process. The process that was stays as a waiting parent."""
+    if namespaces == "off" or not sys.platform.startswith("linux"):
+        return False, "not asked for"
+    try:
+        jails.enter_namespaces()
+    except jails.JailError as error:
+        return False, str(error)
+    child = os.fork()
+    if child:
+        control.close()
+        with contextlib.suppress(OSError):
+            os.waitpid(child, 0)
+        os._exit(0)
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+    try:
+        jails.empty_root()
+    except (jails.JailError, OSError) as error:
+        return True, f"without an empty root: {error}"
+    return True, "empty root"
+
+
+class Zygote:
+    """Serves requests for children until the control socket closes."""
+
+    def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
+        self.control = control
+        self.options = options
+        self.modules = frozenset(preload.load())
+        virtual.install()
+        warm.up(options)
+        preload.close_imports()
+        _raise_own_risk()
+        self.jail = jails.Jail(options)
+        self.inside, self.detail = _enter(options["namespaces"], control)
+        if options["namespaces"] == "required" and not self.inside:
+            raise jails.JailError(f"no namespaces: {self.detail}")
+        self.jail.begin()
+        self.ended: dict[int, int] = {}
+        self.running: set[int] = set()
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "namespaces": self.inside,
+            "detail": self.detail,
+            "layers": self.jail.layers(),
+            "landlock_abi": self.jail.landlock_abi,
+            "reduced": self.jail.reduced,
+            "modules": sorted(self.modules),
+        }
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGCHLD, lambda *_: self.reap())
+        gc.collect()
+        self.filler = density.fill_holes()
+        gc.freeze()
+        gc.disable()
+        wire.send(self.control, json.dumps(self.report()).encode())
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self.control, _REQUEST, 4)
+                if not data:
+                    break
+                self._request(data, descriptors)
+            except OSError:
+                break
+        self.end()
+
+    def end(self) -> None:
+        """Take every child along. In a pid namespace the kernel does this too."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for pid in self.running:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(0)
+
+    def _request(self, data: bytes, descriptors: list[int]) -> None:
+        """One request: `S` with a socket for a child, or `?` and a number for how that child ended.
+
+        The answer is two numbers of eight bytes. Short on purpose: what the zygote writes to between two forks is
+        a page that children cannot share.
+        """
+        number, handle, status = 0, -1, -1
+        # A child that ends at once must not be reaped before there is a handle on it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD)
+        try:
+            if data[1:2] == b"S" and len(descriptors) == 1:
+                number = self._spawn(descriptors[0])
+                handle = os.pidfd_open(number) if _HANDLES else -1
+            elif data[1:2] == b"?" and len(data) == 10:
+                self.reap()
+                number = int.from_bytes(data[2:], "big")
+                status = self.ended.get(number, -1)
+        except OSError:
+            number = 0
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CHILD)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        answer = b"\x01" + number.to_bytes(8, "big") + status.to_bytes(8, "big", signed=True)
+        if handle < 0:
+            self.control.send(answer)
+            return
+        socket.send_fds(self.control, [answer], [handle])
+        os.close(handle)
+
+    def _spawn(self, descriptor: int) -> int:
+        self.jail.count += 1
+        pid = _fork()
+        if pid == 0:
+            _child(self, descriptor)
+        self.running.add(pid)
+        return pid
+
+    def reap(self) -> None:
+        """Collect the children that ended, whatever they ended of."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except OSError:
+                return
+            if pid == 0:
+                return
+            self.running.discard(pid)
+            self.ended[pid] = status
+            while len(self.ended) > _REMEMBERED:
+                del self.ended[next(iter(self.ended))]
+
+
+def _child(zygote: Zygote, descriptor: int) -> None:
+    sock = socket.socket(socket.AF_UNIX, wire.SOCKET_TYPE, 0, descriptor)
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CHILD)
+        zygote.control.detach()
+        zygote.jail.lock(descriptor)
+        gc.enable()
+        sock.send(b"\x01ready") if not wire.STREAM else wire.send(sock, b"ready")
+        worker.Worker(sock, zygote.options).serve()
+    except BaseException as error:
+        with contextlib.suppress(BaseException):
+            wire.send(sock, f"{type(error).__name__}: {error}"[:500].encode())
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    """Start, say what holds, serve. A failure to start is told on the control socket."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        zygote = Zygote(control, json.loads(sys.argv[2]))
+    except Exception as error:
+        with contextlib.suppress(wire.FrameError):
+            wire.send(control, json.dumps({"failed": str(error)}).encode())
+        os._exit(1)
+    zygote.serve()
+
+
+if __name__ == "__main__":
+    main()

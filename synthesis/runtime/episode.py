@@ -1,0 +1,200 @@
+"""An episode as its host holds it: calls go out, checked replies come back, and a lost child stays lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from synthesis.contracts import CallError, CallResult, Limits, State
+from synthesis.errors import EpisodeLost, ReplayMismatch, StateError
+from synthesis.runtime import frames
+from synthesis.runtime.child import wire
+from synthesis.runtime.pool import Pool
+from synthesis.runtime.process import Child
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class Link:
+    """Request and reply with one child. Any breach of the protocol, and any time-out, ends the child."""
+
+    def __init__(self, child: Child, pool: Pool) -> None:
+        self.child = child
+        self.pool = pool
+        self.limits: Limits = pool.limits
+        self.number = 0
+        self.busy_seconds = 0.0
+        self.lost: EpisodeLost | None = None
+
+    def send(self, payload: bytes) -> None:
+        """Send one request. Raises EpisodeLost."""
+        if self.lost is not None:
+            raise EpisodeLost(self.lost.reason, self.lost.detail)
+        try:
+            wire.send(self.child.sock, payload)
+        except wire.FrameError as error:
+            raise self.lose(error.reason, error.detail) from None
+        except BaseException:
+            # A signal handler of the host raised in mid-frame: the protocol is out of step.
+            self.lose("closed", "interrupted")
+            raise
+
+    def receive(self, number: int) -> dict[str, Any]:
+        """The checked reply to a request. Raises EpisodeLost."""
+        limits = self.limits
+        started = time.monotonic()
+        try:
+            data = wire.receive(self.child.sock, limits.frame_bytes + 1_024, limits.call_seconds)
+            if data[:8] == b'{"lost":':
+                raise self.lose(*_told(data))
+            reply = frames.parse(data, number, limits.depth)
+        except wire.FrameError as error:
+            self.busy_seconds += time.monotonic() - started
+            raise self.lose(error.reason, error.detail) from None
+        except frames.BadFrame as error:
+            raise self.lose("protocol", str(error)) from None
+        except EpisodeLost:
+            raise
+        except BaseException:
+            self.lose("closed", "interrupted")
+            raise
+        self.busy_seconds += time.monotonic() - started
+        return reply
+
+    def lose(self, reason: str, detail: str = "") -> EpisodeLost:
+        """End the child, and remember why."""
+        if self.lost is None:
+            if reason == "closed" and detail != "interrupted":
+                reason, detail = self.pool.ending(self.child)
+                if reason == "infrastructure" and self.busy_seconds >= self.limits.cpu_seconds:
+                    reason, detail = "time", "it used its processor time"
+            elif reason == "time":
+                detail = detail or f"no answer within {self.limits.call_seconds:g} seconds"
+            self.lost = EpisodeLost("died" if reason == "infrastructure" else reason, detail)
+            self.lost.__dict__["from_outside"] = reason == "infrastructure"
+            self.child.kill()
+        return EpisodeLost(self.lost.reason, self.lost.detail)
+
+    @property
+    def ended_from_outside(self) -> bool:
+        """Whether something of ours, not the program, ended the child."""
+        return self.lost is not None and bool(self.lost.__dict__.get("from_outside"))
+
+    def close(self) -> None:
+        if self.lost is None:
+            self.lost = EpisodeLost("closed")
+            self.child.kill()
+
+
+def _told(data: bytes) -> tuple[str, str]:
+    if data == b'{"lost":"memory"}':
+        return "memory", "it reached its limit of memory"
+    if data == b'{"lost":"too_large"}':
+        return "memory", "its state outgrew the largest frame"
+    return "protocol", "an unknown notice"
+
+
+class Episode:
+    """One environment, alive in its own process. Thread-safe; closes itself at the end of a `with` block."""
+
+    def __init__(self, link: Link, remake: Callable[[], Episode]) -> None:
+        self._link = link
+        self._remake = remake
+        self._lock = threading.RLock()
+        self._calls: list[tuple[str, str]] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can still be made, as far as is known."""
+        return self._link.lost is None
+
+    def call(self, tool: str, args: dict[str, Any]) -> CallResult:
+        """Call one tool. What the tool does wrong is in the result. Raises EpisodeLost."""
+        try:
+            name, arguments = _encode(tool), _encode(args)
+        except (TypeError, ValueError, RecursionError) as error:
+            return _bad(f"the arguments are not JSON: {error}")
+        if len(arguments) > self._link.limits.frame_bytes:
+            return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
+        with self._lock:
+            reply = self._exchange(f'"op":"call","tool":{name},"args":{arguments}')
+            try:
+                result = frames.call_result(reply)
+            except frames.BadFrame as error:
+                raise self._link.lose("protocol", str(error)) from None
+            self._calls.append((name, arguments))
+            return result
+
+    def state(self) -> State:
+        """The encoded state. Raises EpisodeLost, or StateError when it has no encoding."""
+        state = self._ask('"op":"state"').get("s")
+        if type(state) is not dict:
+            raise self._link.lose("protocol", "the state is no object")
+        return state
+
+    def state_hash(self) -> str:
+        """SHA-256 of the canonical encoded state, in hex. Raises EpisodeLost or StateError."""
+        digest = self._ask('"op":"hash"').get("h")
+        if type(digest) is not str or len(digest) != 64:
+            raise self._link.lose("protocol", "the hash is none")
+        return digest
+
+    def fork(self) -> Episode:
+        """A second episode in the same state, reached by making the same calls again.
+
+        Raises ReplayMismatch when the program does not come to the same state.
+        """
+        with self._lock:
+            expected = self.state_hash()
+            calls = list(self._calls)
+        copy = self._remake()
+        try:
+            for name, arguments in calls:
+                with copy._lock:
+                    copy._exchange(f'"op":"call","tool":{name},"args":{arguments}')
+                    copy._calls.append((name, arguments))
+            if copy.state_hash() != expected:
+                raise ReplayMismatch(f"After the same {len(calls)} calls the state is another one.")
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def close(self) -> None:
+        """End the episode's process. Can be called twice."""
+        self._link.close()
+
+    def _ask(self, body: str) -> dict[str, Any]:
+        with self._lock:
+            reply = self._exchange(body)
+        if "refused" in reply:
+            raise StateError(str(reply.get("message"))[:2_000])
+        return reply
+
+    def _exchange(self, body: str) -> dict[str, Any]:
+        link = self._link
+        link.number += 1
+        link.send(f'{{"id":{link.number},{body}}}'.encode("ascii"))
+        return link.receive(link.number)
+
+    def __enter__(self) -> Episode:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # `_link` is absent when the constructor was interrupted.
+        with contextlib.suppress(AttributeError):
+            self._link.close()
+
+
+def _bad(message: str) -> CallResult:
+    return CallResult(ok=False, error=CallError(kind="bad_arguments", message=message[:2_000]))

@@ -1,0 +1,135 @@
+"""What the host believes of a frame that comes out of a hostile process: nothing until it is checked here."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, get_args
+
+from synthesis.contracts import CallError, CallResult, Patch, Verdict
+from synthesis.runtime.child.codec import clean_text
+
+_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation))
+_TEXT_CAP = 4_000
+
+
+class BadFrame(Exception):
+    """A frame has the wrong form."""
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number out of range")
+    return number
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+
+
+def parse(data: bytes, number: int | None, depth: int) -> dict[str, Any]:
+    """The reply to request `number`, as JSON of bounded depth without anything a database would refuse.
+
+    Raises BadFrame. Encoding may nest each level of a value four deep.
+    """
+    most = 4 * depth + 16
+    try:
+        reply = _decode(data.decode("ascii"))
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"not JSON: {type(error).__name__}") from None
+    if type(reply) is not dict or (number is not None and reply.pop("id", None) != number):
+        raise BadFrame("not the reply that was asked for")
+    if data.count(b"[") + data.count(b"{") > most and not _shallow(reply, most):
+        raise BadFrame("nested too deep")
+    if (b"\\u0000" in data or b"\\ud" in data.lower()) and not _clean(reply):
+        raise BadFrame("text that is not valid")
+    return reply
+
+
+def _shallow(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        below: list[Any] = []
+        for item in level:
+            inner = item.values() if type(item) is dict else item
+            below.extend(part for part in inner if type(part) is dict or type(part) is list)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _clean(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is str:
+            if not clean_text(item):
+                return False
+        elif type(item) is dict:
+            waiting.extend(item)
+            waiting.extend(item.values())
+        elif type(item) is list:
+            waiting.extend(item)
+    return True
+
+
+def call_result(reply: dict[str, Any]) -> CallResult:
+    """A call's result. Raises BadFrame."""
+    ok, duration = reply.get("ok"), reply.get("us", 0)
+    if type(ok) is not bool or type(duration) is not int or not 0 <= duration < 2**53:
+        raise BadFrame("a call's reply lacks its parts")
+    alias = reply.get("a")
+    if alias is not None and type(alias) is not bool:
+        raise BadFrame("a call's reply lacks its parts")
+    return CallResult.model_construct(
+        ok=ok,
+        result=reply.get("r") if ok else None,
+        error=None if ok else _error(reply.get("e")),
+        patch=_patch(reply.get("p", [])),
+        duration_us=duration,
+        aliases_state=alias,
+    )
+
+
+def _error(parts: Any) -> CallError:
+    if type(parts) is not list or len(parts) != 3 or not all(type(part) is str for part in parts):
+        raise BadFrame("an error lacks its parts")
+    kind, name, message = parts
+    if kind not in _KINDS or len(name) > _TEXT_CAP or len(message) > _TEXT_CAP:
+        raise BadFrame("an error lacks its parts")
+    return CallError(kind=kind, type=_readable(name), message=_readable(message))
+
+
+def _readable(text: str) -> str:
+    return text if clean_text(text) else text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def _patch(operations: Any) -> Patch:
+    if type(operations) is not list:
+        raise BadFrame("a patch is no list")
+    for operation in operations:
+        if type(operation) is not dict:
+            raise BadFrame("an operation is no object")
+        kind, path = operation.get("op"), operation.get("path")
+        expected = {"op", "path"} if kind == "remove" else {"op", "path", "value"}
+        if kind not in ("add", "remove", "replace") or operation.keys() != expected:
+            raise BadFrame("an operation of a patch has the wrong form")
+        if type(path) is not str or path[:1] != "/":
+            raise BadFrame("an operation of a patch has no path")
+    return operations
+
+
+def verdict(reply: dict[str, Any], index: int) -> Verdict:
+    """A check's verdict on state number `index`. Raises BadFrame."""
+    parts = reply.get("v")
+    if reply.get("n") != index or type(parts) is not list or len(parts) != 3:
+        raise BadFrame("a verdict lacks its parts")
+    passed, other, error = parts
+    if type(passed) is not bool or type(other) is not bool or type(error) is not str or len(error) > _TEXT_CAP:
+        raise BadFrame("a verdict lacks its parts")
+    return Verdict(passed=passed and not other and not error, non_boolean=other, error=_readable(error))

@@ -1,0 +1,184 @@
+"""The host's side of the zygote: starting it, asking for children, ending them."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from synthesis.contracts import Limits
+from synthesis.errors import InfrastructureError, SandboxUnavailable
+from synthesis.runtime.child import wire
+
+_START_SECONDS = 30.0
+_ANSWER_SECONDS = 10.0
+_SCRIPT = Path(__file__).with_name("child") / "zygote.py"
+_ANSWER_CAP = 64
+
+
+def set_timeout(sock: socket.socket, seconds: float) -> None:
+    """Bound each read and write in the kernel; Python's own time-outs cost a system call more."""
+    whole = int(seconds)
+    value = struct.pack("ll", whole, int((seconds - whole) * 1_000_000) or (0 if whole else 1))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+class Child:
+    """One sandboxed process as the host holds it: a socket, and a handle to end it with."""
+
+    __slots__ = ("generation", "handle", "pid", "sock")
+
+    def __init__(self, sock: socket.socket, generation: int) -> None:
+        self.sock = sock
+        self.generation = generation
+        self.pid = 0
+        self.handle = -1
+
+    def kill(self) -> None:
+        """End the process at once, and let go of it. Can be called twice."""
+        if self.handle >= 0:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+        elif self.pid > 0 and not sys.platform.startswith("linux"):
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
+        self.release()
+
+    def release(self) -> None:
+        """Close the socket, at which a child that listens ends by itself."""
+        self.sock.close()
+        handle, self.handle = self.handle, -1
+        self.pid = 0
+        if handle >= 0:
+            os.close(handle)
+
+    def ended(self, seconds: float) -> bool:
+        """Whether the process ends within that time."""
+        if self.handle < 0:
+            return False
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1_000))
+
+
+class Zygote:
+    """A running zygote. Not thread-safe: its owner holds a lock."""
+
+    def __init__(self, namespaces: str, limits: Limits, generation: int) -> None:
+        self.generation = generation
+        self.waiting: collections.deque[Child] = collections.deque()
+        ours, theirs = wire.pair()
+        set_timeout(ours, _START_SECONDS)
+        options = limits.model_dump() | {"namespaces": namespaces}
+        command = [sys.executable, "-P", "-s", "-S", str(_SCRIPT), str(theirs.fileno()), json.dumps(options)]
+        environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise SandboxUnavailable(f"The sandbox's process could not be started: {error}") from None
+        finally:
+            theirs.close()
+        self.control = ours
+        self.report = self._started()
+
+    def _started(self) -> dict[str, Any]:
+        try:
+            report: dict[str, Any] = json.loads(wire.receive(self.control, 1 << 20))
+        except (wire.FrameError, ValueError) as error:
+            self.close()
+            raise SandboxUnavailable(f"The sandbox's process did not start: {error}") from None
+        if "failed" in report:
+            self.close()
+            raise SandboxUnavailable(f"The sandbox cannot start here: {report['failed']}")
+        set_timeout(self.control, _ANSWER_SECONDS)
+        return report
+
+    def request(self) -> Child:
+        """Ask for a child without waiting for it. Raises InfrastructureError when the zygote is gone."""
+        ours, theirs = wire.pair()
+        child = Child(ours, self.generation)
+        try:
+            socket.send_fds(self.control, [b"\x01S"], [theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise InfrastructureError(f"The sandbox's process is gone: {error}") from None
+        finally:
+            theirs.close()
+        self.waiting.append(child)
+        return child
+
+    def settle(self, child: Child) -> None:
+        """Wait until the zygote has made this child. Raises InfrastructureError."""
+        while child in self.waiting:
+            number, _, handles = self._answer()
+            made = self.waiting.popleft()
+            made.pid = number
+            made.handle = handles[0] if handles else -1
+            if not number:
+                made.release()
+        if child.pid == 0:
+            raise InfrastructureError("The sandbox could not start another process.")
+
+    def status(self, pid: int) -> int | None:
+        """What `wait` said about a child that ended, or None. Raises InfrastructureError."""
+        while self.waiting:
+            with contextlib.suppress(InfrastructureError):
+                self.settle(self.waiting[-1])
+        try:
+            socket.send_fds(self.control, [b"\x01?" + pid.to_bytes(8, "big")], [])
+        except OSError as error:
+            raise InfrastructureError(f"The sandbox's process is gone: {error}") from None
+        _, status, _ = self._answer()
+        return status if status >= 0 else None
+
+    def _answer(self) -> tuple[int, int, list[int]]:
+        """(the child's number or 0, how it ended or -1, handles). Raises InfrastructureError."""
+        try:
+            data, handles, _, _ = socket.recv_fds(self.control, _ANSWER_CAP, 1)
+        except OSError as error:
+            raise InfrastructureError(f"The sandbox's process does not answer: {error}") from None
+        if len(data) != 17:
+            raise InfrastructureError("The sandbox's process is gone.")
+        for handle in handles:
+            os.set_inheritable(handle, False)
+        return int.from_bytes(data[1:9], "big"), int.from_bytes(data[9:], "big", signed=True), handles
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End the zygote and everything below it."""
+        self.control_close()
+        try:
+            self.process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def control_close(self) -> None:
+        """Let go of the control socket, at which the zygote ends."""
+        with contextlib.suppress(AttributeError):
+            self.control.close()
+        for child in self.waiting:
+            child.release()
+        self.waiting.clear()

@@ -1,0 +1,248 @@
+"""What a program's source says about itself, read without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from synthesis.contracts import Finding, Frozen, Severity
+from synthesis.errors import ProgramError
+from synthesis.runtime.child.preload import ALLOWED_MODULES
+
+SOURCE_CAP = 2_000_000
+"""Characters; a longer program is refused unread."""
+ParameterKind = Literal["positional_only", "normal", "keyword_only", "var_positional", "var_keyword"]
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_DATA_BASES = frozenset(
+    {"TypedDict", "NamedTuple", "Protocol", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "BaseModel"}
+    | {"Exception", "BaseException", "ValueError", "RuntimeError", "LookupError", "KeyError", "TypeError"}
+)
+
+
+class Parameter(Frozen):
+    """One parameter of a method; `annotation` and `default` are source text, `default` None where there is none."""
+
+    name: str
+    annotation: str = ""
+    default: str | None = None
+    kind: ParameterKind = "normal"
+
+
+class Method(Frozen):
+    """One public method of the environment class."""
+
+    name: str
+    parameters: tuple[Parameter, ...] = ()
+    returns: str = ""
+    docstring: str = ""
+    source: str = ""
+    line: int = 0
+    is_async: bool = False
+    decorators: tuple[str, ...] = ()
+
+
+class ProgramOutline(Frozen):
+    """The environment class of a program: its constructor's parameters and its public methods."""
+
+    class_name: str
+    docstring: str = ""
+    constructor: tuple[Parameter, ...] = ()
+    methods: tuple[Method, ...] = ()
+    imports: tuple[str, ...] = ()
+
+    def method(self, name: str) -> Method | None:
+        """The public method of that name, if there is one."""
+        return next((method for method in self.methods if method.name == name), None)
+
+
+def parse_source(source: str) -> ast.Module:
+    """The syntax tree. Raises ProgramError with the place of the error."""
+    if len(source) > SOURCE_CAP:
+        raise ProgramError(f"the program is longer than {SOURCE_CAP} characters")
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        raise ProgramError(f"the program is not Python: {error.msg} (line {error.lineno})") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ProgramError(f"the program cannot be read: {error or type(error).__name__}") from None
+
+
+def outline(source: str, class_name: str | None = None) -> ProgramOutline:
+    """The outline of the environment class: the one named, or the one that is not data and has most methods.
+
+    Methods inherited from classes of the same source are included. Raises ProgramError.
+    """
+    tree = parse_source(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if class_name is None:
+        candidates = environment_classes(tree)
+        if not candidates:
+            raise ProgramError("the program defines no class with public methods")
+        class_name = max(candidates, key=lambda name: len(_public(_methods(name, classes))))
+    if class_name not in classes:
+        raise ProgramError(f"the program defines no class {class_name}")
+    methods = _methods(class_name, classes)
+    constructor = methods.get("__init__")
+    lines = source.splitlines(keepends=True)
+    return ProgramOutline(
+        class_name=class_name,
+        docstring=ast.get_docstring(classes[class_name]) or "",
+        constructor=_parameters(constructor, bound=True) if constructor else (),
+        methods=tuple(_method(node, lines) for node in _public(methods)),
+        imports=tuple(sorted({name for name, _, _ in _imports(tree)})),
+    )
+
+
+def environment_classes(tree: ast.Module) -> list[str]:
+    """The names of the classes that could be the environment: not data, not a mere base, with public methods."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    bases = {base.id for node in classes.values() for base in node.bases if isinstance(base, ast.Name)}
+    likely = [
+        name
+        for name, node in classes.items()
+        if not _is_data(node, classes) and _public(_methods(name, classes)) and name not in bases
+    ]
+    return likely or [n for n, node in classes.items() if _public(_methods(n, classes)) and n not in bases]
+
+
+def check_program(source: str, class_name: str | None = None, tool_names: Iterable[str] | None = None) -> list[Finding]:
+    """What is wrong with a program, without running it; `fatal` only where it cannot run at all."""
+    try:
+        tree = parse_source(source)
+    except ProgramError as error:
+        return [_finding("syntax", "fatal", "program", str(error))]
+    found = list(_check_imports(tree))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    candidates = environment_classes(tree)
+    if class_name is None and len(candidates) != 1:
+        if not candidates:
+            return [*found, _finding("no_class", "fatal", "program", "no class with public methods is defined")]
+        message = f"more than one class could be the environment: {', '.join(candidates)}"
+        found.append(_finding("several_classes", "warning", "program", message))
+    if class_name is not None and class_name not in classes:
+        return [*found, _finding("no_class", "fatal", "program", f"the class {class_name} is not defined")]
+    if class_name is None:
+        class_name = outline(source).class_name
+    return found + list(_check_tools(_methods(class_name, classes), class_name, tool_names))
+
+
+def _check_tools(methods: dict[str, _Function], class_name: str, tool_names: Iterable[str] | None) -> Iterator[Finding]:
+    wanted = list(tool_names) if tool_names is not None else [node.name for node in _public(methods)]
+    for name in dict.fromkeys(wanted):
+        place = f"tools.{name}"
+        if name.startswith("_"):
+            yield _finding("private_tool", "warning", place, f"{name} is not public")
+        if name not in methods:
+            yield _finding("no_method", "warning", place, f"{class_name} has no method {name}")
+            continue
+        node = methods[name]
+        if not ast.get_docstring(node):
+            yield _finding("undocumented", "warning", place, f"{name} has no docstring")
+        if isinstance(node, ast.AsyncFunctionDef):
+            yield _finding("async_tool", "warning", place, f"{name} is asynchronous: its calls give no result")
+        if any(p.kind == "positional_only" for p in _parameters(node, bound=not _is_static(node))):
+            yield _finding("positional_only", "warning", place, f"{name} has parameters without usable names")
+
+
+def _finding(kind: str, severity: Severity, place: str, message: str) -> Finding:
+    return Finding(kind=kind, severity=severity, place=place, message=message)
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, int, bool]]:
+    """(module, line, whether it is imported as soon as the program loads, come what may)."""
+    waiting: list[tuple[ast.AST, bool]] = [(tree, True)]
+    while waiting:
+        node, at_once = waiting.pop()
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, at_once
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or ""), node.lineno, at_once
+        guarded = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Try, ast.If))
+        waiting.extend((child, at_once and not guarded) for child in ast.iter_child_nodes(node))
+
+
+def _check_imports(tree: ast.Module) -> Iterator[Finding]:
+    for name, line, at_once in _imports(tree):
+        if name in ALLOWED_MODULES or name.partition(".")[0] in ALLOWED_MODULES:
+            continue
+        message = f"line {line}: the module {name!r} is not available in the sandbox"
+        yield _finding("import", "fatal" if at_once else "warning", "program", message)
+
+
+def _is_data(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 20) -> bool:
+    names = {ast.unparse(base).rpartition(".")[2].partition("[")[0] for base in node.bases}
+    if names & _DATA_BASES:
+        return True
+    decorators = {ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in node.decorator_list}
+    if "dataclass" in decorators:
+        return True
+    return depth > 0 and any(_is_data(classes[n], classes, depth - 1) for n in names if n in classes)
+
+
+def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str] = frozenset()) -> dict[str, _Function]:
+    if name not in classes or name in seen:
+        return {}
+    found: dict[str, _Function] = {}
+    for base in reversed(classes[name].bases):
+        if isinstance(base, ast.Name):
+            found |= _methods(base.id, classes, seen | {name})
+    own = (node for node in classes[name].body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return found | {node.name: node for node in own}
+
+
+def _decorators(node: _Function) -> tuple[str, ...]:
+    return tuple(ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def _public(methods: dict[str, _Function]) -> list[_Function]:
+    properties = ("property", "cached_property", "functools.cached_property")
+    return [
+        node
+        for name, node in methods.items()
+        if not name.startswith("_")
+        and not any(d in properties or d.endswith((".setter", ".deleter")) for d in _decorators(node))
+    ]
+
+
+def _is_static(node: _Function) -> bool:
+    return "staticmethod" in _decorators(node)
+
+
+def _method(node: _Function, lines: Sequence[str]) -> Method:
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return Method(
+        name=node.name,
+        parameters=_parameters(node, bound=not _is_static(node)),
+        returns=ast.unparse(node.returns) if node.returns else "",
+        docstring=ast.get_docstring(node) or "",
+        source="".join(lines[first - 1 : node.end_lineno]),
+        line=node.lineno,
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+        decorators=_decorators(node),
+    )
+
+
+def _parameters(node: _Function, bound: bool) -> tuple[Parameter, ...]:
+    spec = node.args
+    found: list[Parameter] = []
+
+    def add(argument: ast.arg, default: ast.expr | None, kind: ParameterKind) -> None:
+        annotation = ast.unparse(argument.annotation) if argument.annotation else ""
+        text = ast.unparse(default) if default is not None else None
+        found.append(Parameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
+
+    places = [*spec.posonlyargs, *spec.args]
+    defaults = [None] * (len(places) - len(spec.defaults)) + list(spec.defaults)
+    for index, (argument, default) in enumerate(zip(places, defaults, strict=True)):
+        if bound and index == 0:
+            continue
+        add(argument, default, "positional_only" if index < len(spec.posonlyargs) else "normal")
+    if spec.vararg:
+        add(spec.vararg, None, "var_positional")
+    for argument, keyword_default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+        add(argument, keyword_default, "keyword_only")
+    if spec.kwarg:
+        add(spec.kwarg, None, "var_keyword")
+    return tuple(found)

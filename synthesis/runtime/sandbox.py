@@ -1,0 +1,294 @@
+"""The sandbox: episodes of programs, and checks on states, each in a process that can do nothing else."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    Limits,
+    Patch,
+    Program,
+    SandboxReport,
+    State,
+    Validation,
+    Verdict,
+)
+from synthesis.errors import (
+    EpisodeLost,
+    InfrastructureError,
+    InputError,
+    ProgramError,
+    StateError,
+)
+from synthesis.runtime import frames
+from synthesis.runtime.encoding import canonical_json
+from synthesis.runtime.episode import Episode, Link
+from synthesis.runtime.pool import Pool, namespaces_for
+
+POOL_SIZE = 4
+AT_ONCE = 4
+"""So many checks are evaluated at the same time."""
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_living: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+
+
+class _Compiled:
+    """A program as its episodes get it: the part of the request that never changes."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.blob: bytes | None = None
+        self.source = _encode(program.source)
+        self.tools = _encode({tool.name: _encode(tool.parameters) for tool in program.tools})
+        self.class_name = _encode(program.class_name)
+
+
+class Sandbox:
+    """Runs programs nobody trusts. Thread-safe; starts its processes on first use.
+
+    `mode` is `auto`, `root`, `user`, `no_namespaces` or, on macOS alone, `reduced`. `max_templates` bounds how many
+    programs are kept compiled. Raises SandboxUnavailable, here or on first use, where it cannot protect the host.
+    """
+
+    def __init__(self, mode: str = "auto", limits: Limits | None = None, max_templates: int = 32) -> None:
+        namespaces_for(mode)
+        self.limits = limits or Limits()
+        self._pool = Pool(mode, self.limits, POOL_SIZE)
+        self._max_templates = max(1, max_templates)
+        self._by_identity: collections.OrderedDict[int, _Compiled] = collections.OrderedDict()
+        self._by_content: collections.OrderedDict[str, _Compiled] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
+        _living.add(self)
+
+    def report(self) -> SandboxReport:
+        """What protects the host right now, tried from inside. Raises SandboxUnavailable."""
+        return self._pool.report()
+
+    def reset(
+        self,
+        program: Program,
+        initial_state: State | None,
+        *,
+        seed: int = DEFAULT_SEED,
+        now: str = DEFAULT_NOW,
+        validation: Validation = "schema",
+        observe_aliases: bool = False,
+    ) -> Episode:
+        """A new episode. `initial_state` is encoded.
+
+        Raises ProgramError (it does not load or construct), StateError (the initial state is malformed), InputError
+        (`now` is no ISO moment), EpisodeLost (it ran out of time or memory, or ended) or SandboxUnavailable.
+        """
+        _moment(now)
+        compiled = self._compiled(program)
+        options = f'"seed":{int(seed)},"now":{_encode(now)},"validation":"{validation}"'
+        options += f',"observe":{"true" if observe_aliases else "false"},"class_name":{compiled.class_name}'
+        try:
+            state = _encode(initial_state)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StateError(f"the initial state is not JSON: {error}") from None
+        body = f'"op":"reset",{options},"state":{state}'
+
+        def make() -> Episode:
+            return Episode(self._begin(compiled, body), make)
+
+        return make()
+
+    def _begin(self, compiled: _Compiled, body: str) -> Link:
+        link = self._link()
+        try:
+            self._load(link, compiled, body)
+        except EpisodeLost:
+            if not link.ended_from_outside:
+                raise
+            link = self._link()
+            self._load(link, compiled, body)
+        return link
+
+    def _load(self, link: Link, compiled: _Compiled, body: str) -> None:
+        link.number = 1
+        blob = compiled.blob
+        if blob is not None:
+            link.send(f'{{"id":1,"compiled":true,{body}}}'.encode("ascii") + b"\0" + blob)
+        else:
+            parts = f'"source":{compiled.source},"tools":{compiled.tools}'
+            link.send(f'{{"id":1,"compiled":false,{parts},{body}}}'.encode("ascii"))
+        reply = link.receive(1)
+        if blob is None and "compiled" in reply:
+            with contextlib.suppress(ValueError, TypeError):
+                compiled.blob = bytes.fromhex(reply["compiled"]) or None
+            reply = link.receive(1)
+        if reply.get("ok") is True:
+            return
+        link.close()
+        message = str(reply.get("message", "no reason given"))[:2_000]
+        if reply.get("refused") == "input":
+            raise StateError(message)
+        raise ProgramError(message)
+
+    def _link(self) -> Link:
+        link = Link(self._pool.acquire(), self._pool)
+        self._links.add(link)
+        return link
+
+    def _compiled(self, program: Program) -> _Compiled:
+        with self._lock:
+            known = self._by_identity.get(id(program))
+            if known is not None and known.program is program:
+                self._by_identity.move_to_end(id(program))
+                return known
+        content = {"tools": {tool.name: tool.parameters for tool in program.tools}, "class": program.class_name}
+        try:
+            text = canonical_json(content | {"source": program.source})
+        except StateError as error:
+            raise ProgramError(f"the program cannot be sent: {error}") from None
+        key = hashlib.sha256(text.encode("ascii")).hexdigest()
+        with self._lock:
+            entry = self._by_content.pop(key, None) or _Compiled(program)
+            self._by_content[key] = entry
+            if entry.program is program:
+                self._by_identity[id(program)] = entry
+            while len(self._by_content) > self._max_templates:
+                _, old = self._by_content.popitem(last=False)
+                self._by_identity.pop(id(old.program), None)
+            return entry
+
+    def evaluate_checks(
+        self,
+        checks: Sequence[str],
+        initial_state: State,
+        final_state: State,
+        *,
+        answer: str | None = None,
+        patches: Sequence[Patch] = (),
+    ) -> list[list[Verdict]]:
+        """For each check its verdicts: on the final state, and after each patch in turn (they add up).
+
+        Each check runs in a process of its own, made for it and ended after it. Raises StateError when the states
+        or patches are no JSON, InfrastructureError when the sandbox itself failed.
+        """
+        world = {"initial": initial_state, "final": final_state, "answer": answer, "patches": list(patches)}
+        try:
+            tail = b"\0" + _encode(world).encode("ascii")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StateError(f"the states are not JSON: {error}") from None
+        verdicts: list[list[Verdict]] = []
+        for start in range(0, len(checks), AT_ONCE):
+            links: list[Link] = []
+            group = checks[start : start + AT_ONCE]
+            try:
+                for source in group:
+                    links.append(self._ask_check(source, tail))
+                for source, link in zip(group, links, strict=True):
+                    verdicts.append(self._verdicts(source, link, tail, 1 + len(patches)))
+            finally:
+                for link in links:
+                    link.close()
+        return verdicts
+
+    def _ask_check(self, source: str, tail: bytes) -> Link:
+        link = self._link()
+        head = f'{{"id":0,"op":"check","now":{_encode(DEFAULT_NOW)},"source":{_encode(source)}}}'
+        with contextlib.suppress(EpisodeLost):
+            # A child that is gone shows when its verdict is read.
+            link.send(head.encode("ascii") + tail)
+        return link
+
+    def _verdicts(self, source: str, link: Link, tail: bytes, count: int) -> list[Verdict]:
+        found, lost = _read_verdicts(link, count)
+        if lost is not None and link.ended_from_outside:
+            again = self._ask_check(source, tail)
+            try:
+                found, lost = _read_verdicts(again, count)
+                if again.ended_from_outside:
+                    raise InfrastructureError(f"A check's process was ended from outside: {lost}")
+            finally:
+                again.close()
+        if lost is not None:
+            stopped = Verdict(passed=False, error=f"stopped ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
+            found.append(stopped)
+            skipped = Verdict(passed=False, error=f"not run: the check was stopped earlier ({lost.reason})")
+            found += [skipped] * (count - len(found))
+        return found
+
+    def close(self) -> None:
+        """End every process of this sandbox."""
+        for link in list(self._links):
+            link.close()
+        self._pool.close()
+
+    def _forget(self) -> None:
+        """In a forked copy of this process."""
+        self._lock = threading.Lock()
+        for link in list(self._links):
+            if link.lost is None:
+                link.lost = EpisodeLost("closed", "it belongs to the process this one was forked from")
+                link.child.release()
+        self._pool.forget()
+
+
+def _moment(now: str) -> None:
+    try:
+        datetime.datetime.fromisoformat(now)
+    except (TypeError, ValueError):
+        raise InputError(f"`now` must be an ISO 8601 moment such as {DEFAULT_NOW}, not {now!r:.60}") from None
+
+
+def _read_verdicts(link: Link, count: int) -> tuple[list[Verdict], EpisodeLost | None]:
+    found: list[Verdict] = []
+    try:
+        while len(found) < count:
+            reply = link.receive(0)
+            if "refused" in reply:
+                raise StateError(f"the states of a check: {str(reply.get('message'))[:500]}")
+            found.append(frames.verdict(reply, len(found)))
+    except frames.BadFrame as error:
+        return found, link.lose("protocol", str(error))
+    except EpisodeLost as error:
+        return found, error
+    return found, None
+
+
+_default: Sandbox | None = None
+_default_lock = threading.Lock()
+
+
+def default_sandbox() -> Sandbox:
+    """The sandbox of this process, made on first use. A forked process gets its own; it closes at exit."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Sandbox()
+        return _default
+
+
+def _after_fork() -> None:
+    global _default, _default_lock
+    _default_lock = threading.Lock()
+    _default = None
+    for sandbox in list(_living):
+        sandbox._forget()
+
+
+def _at_exit() -> None:
+    for sandbox in list(_living):
+        with contextlib.suppress(OSError):
+            sandbox.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
+
+__all__ = ["Sandbox", "default_sandbox"]

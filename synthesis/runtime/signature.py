@@ -1,0 +1,230 @@
+"""The working JSON schema of a tool, derived from its signature, and how an imported schema differs from it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from synthesis.contracts import Finding
+from synthesis.runtime.program import Method, Parameter
+
+Schema = dict[str, Any]
+_SIMPLE = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "complex": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "Dict": "object",
+    "Mapping": "object",
+    "MutableMapping": "object",
+    "OrderedDict": "object",
+    "defaultdict": "object",
+    "DefaultDict": "object",
+    "Counter": "object",
+    "list": "array",
+    "List": "array",
+    "Sequence": "array",
+    "Iterable": "array",
+    "Collection": "array",
+    "MutableSequence": "array",
+    "tuple": "array",
+    "Tuple": "array",
+    "None": "null",
+    "NoneType": "null",
+}
+_DEPTH = 12
+_ARGUMENT = re.compile(r"^\s*(\w+)\s*(?:\([^)]*\))?\s*:\s*(\S.*)$")
+_SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Raises|Constraints|Notes?|Edge cases|Yields)\s*:?\s*$")
+
+
+def working_schema(method: Method) -> Schema:
+    """The JSON schema of a method's arguments: types from annotations, `required` what has no default.
+
+    A type that the annotation does not tell, or that JSON has no word for, is left open.
+    """
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
+    open_ended = False
+    words = _descriptions(method.docstring)
+    for parameter in method.parameters:
+        if parameter.kind == "var_keyword":
+            open_ended = True
+        if parameter.kind in ("var_keyword", "var_positional"):
+            continue
+        properties[parameter.name] = _property(parameter, words.get(parameter.name, ""))
+        if parameter.default is None:
+            required.append(parameter.name)
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": open_ended,
+    }
+
+
+def _property(parameter: Parameter, words: str) -> Schema:
+    schema = annotation_schema(parameter.annotation)
+    if parameter.default is not None:
+        try:
+            value = ast.literal_eval(parameter.default)
+            json.dumps(value, allow_nan=False)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            pass
+        else:
+            # `x: str = None` means an optional text, whatever the annotation says.
+            schema = _union([schema, {"type": "null"}]) if value is None else schema
+            schema = schema | {"default": value}
+    return schema | ({"description": words} if words else {})
+
+
+def annotation_schema(annotation: str) -> Schema:
+    """The schema of an annotation's source text; `{}` (anything) where it says nothing usable."""
+    if not annotation:
+        return {}
+    try:
+        return _schema(ast.parse(annotation, mode="eval").body, _DEPTH)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+
+
+def _schema(node: ast.expr, depth: int) -> Schema:
+    if depth <= 0:
+        return {}
+    if isinstance(node, ast.Constant):
+        if node.value is None:
+            return {"type": "null"}
+        return annotation_schema(node.value) if isinstance(node.value, str) else {}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _union([_schema(node.left, depth - 1), _schema(node.right, depth - 1)])
+    if isinstance(node, ast.Subscript):
+        return _subscript(_name(node.value), node.slice, depth)
+    known = _SIMPLE.get(_name(node))
+    return {"type": known} if known else {}
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _subscript(name: str, inner: ast.expr, depth: int) -> Schema:
+    parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+    if name == "Optional":
+        return _union([_schema(parts[0], depth - 1), {"type": "null"}])
+    if name == "Union":
+        return _union([_schema(part, depth - 1) for part in parts])
+    if name == "Literal":
+        return _literal(parts)
+    if name in ("Annotated", "Required", "NotRequired", "Final"):
+        return _schema(parts[0], depth - 1)
+    kind = _SIMPLE.get(name)
+    if kind == "object":
+        values = _schema(parts[1], depth - 1) if len(parts) == 2 else {}
+        return {"type": "object"} | ({"additionalProperties": values} if values else {})
+    if kind == "array":
+        if name in ("tuple", "Tuple") and len(parts) != 1:
+            uniform = len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...
+            if not uniform:
+                return {"type": "array", "minItems": len(parts), "maxItems": len(parts)}
+        items = _schema(parts[0], depth - 1)
+        return {"type": "array"} | ({"items": items} if items else {})
+    return {"type": kind} if kind else {}
+
+
+def _literal(parts: list[ast.expr]) -> Schema:
+    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+    if len(values) != len(parts) or not all(isinstance(v, (str, int, bool, type(None))) for v in values):
+        return {}
+    kinds = {str: "string", bool: "boolean", int: "integer", type(None): "null"}
+    types = list(dict.fromkeys(kinds[type(value)] for value in values))
+    return {"type": types[0] if len(types) == 1 else types, "enum": values}
+
+
+def _union(parts: list[Schema]) -> Schema:
+    flat: list[Schema] = []
+    for part in parts:
+        if not part:
+            return {}
+        flat.extend(part["anyOf"] if set(part) == {"anyOf"} else [part])
+    unique = [part for index, part in enumerate(flat) if part not in flat[:index]]
+    if len(unique) == 1:
+        return unique[0]
+    if all(set(part) == {"type"} for part in unique):
+        names = [n for part in unique for n in (part["type"] if type(part["type"]) is list else [part["type"]])]
+        return {"type": list(dict.fromkeys(names))}
+    return {"anyOf": unique}
+
+
+def _descriptions(docstring: str) -> dict[str, str]:
+    """What the `Args:` section of a docstring says about each parameter."""
+    found: dict[str, str] = {}
+    inside = False
+    for line in docstring.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            inside = section[1] in ("Args", "Arguments", "Parameters")
+            continue
+        match = _ARGUMENT.match(line) if inside else None
+        if match:
+            found.setdefault(match[1], match[2].strip()[:500])
+    return found
+
+
+def schema_findings(raw_schema: Any, method: Method) -> list[Finding]:
+    """How an imported schema differs from the working one. `data` names the parameter and both sides."""
+    place = f"tools.{method.name}"
+    working = working_schema(method)
+    if not isinstance(raw_schema, dict) or not isinstance(raw_schema.get("properties", {}), dict):
+        message = "the schema is no object with properties"
+        return [Finding(kind="schema_malformed", place=place, message=message)]
+    raw: Schema = raw_schema.get("properties", {})
+    required = raw_schema.get("required", [])
+    required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    own: Schema = working["properties"]
+    found: list[Finding] = []
+
+    def add(kind: str, name: str, message: str, **data: Any) -> None:
+        where = f"{place}.{name}"
+        found.append(Finding(kind=kind, place=where, message=message, data={"parameter": name} | data))
+
+    for name in raw:
+        if name not in own and not working["additionalProperties"]:
+            add("unknown_parameter", name, f"the schema lists {name}, which {method.name} does not take")
+    for name in own:
+        if name not in raw:
+            add("missing_parameter", name, f"{method.name} takes {name}, which the schema does not list")
+    for name in required:
+        if name in own and name not in working["required"]:
+            add("required_with_default", name, f"the schema requires {name}, which has a default value")
+    for name in working["required"]:
+        if name in raw and name not in required:
+            add("required_missing", name, f"{name} has no default value, but the schema does not require it")
+    for name in raw.keys() & own.keys():
+        theirs, ours = _types(raw[name]), _types(own[name])
+        if theirs and ours and theirs != ours and not _compatible(theirs, ours):
+            message = f"the schema says {' or '.join(sorted(theirs))}, the signature {' or '.join(sorted(ours))}"
+            add("type_differs", name, message, schema=sorted(theirs), signature=sorted(ours))
+    return found
+
+
+def _types(schema: Any) -> frozenset[str]:
+    """The types a schema names; empty when it names none."""
+    if not isinstance(schema, dict):
+        return frozenset()
+    parts = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(parts, list):
+        found = [_types(part) for part in parts]
+        return frozenset().union(*found) if all(found) else frozenset()
+    names = schema.get("type")
+    listed = names if isinstance(names, list) else [names]
+    return frozenset(name for name in listed if isinstance(name, str))
+
+
+def _compatible(theirs: frozenset[str], ours: frozenset[str]) -> bool:
+    # An imported schema rarely says that a parameter may be null; leaving it out is no contradiction.
+    return theirs == ours - {"null"}

@@ -1,0 +1,108 @@
+"""Verification by checks: boolean functions of the states, each evaluated in a process of its own.
+
+`proportion` is EnvScaler's reward (arXiv 2601.05808, Eq. 10): the share of checks that return `True` on the final
+state; a check that raises fails. EnvScaler stores it rounded to four places; here it is stored whole, so compare
+with `round(reward, 4)`. `goals` is our own rule: a check that is false at the start is a goal, one that is true
+a guard; the reward is the share of goals reached, and 0 if a guard is broken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from synthesis.contracts import Mark, Patch, Reward, ScoreRule, State, Verdict
+from synthesis.errors import InputError
+from synthesis.runtime import Sandbox
+
+
+def score_checks(
+    sandbox: Sandbox,
+    checks: Sequence[str],
+    initial: State,
+    final: State,
+    *,
+    answer: str | None = None,
+    rule: ScoreRule,
+    marks: Sequence[Mark] | None = None,
+) -> Reward:
+    """The reward of a final state. For the rule `goals` without `marks`, they are worked out on the initial state.
+
+    Raises InputError (no checks, or marks that do not match them) and InfrastructureError; a check that raises,
+    runs out of time or breaks its process has failed.
+    """
+    if rule == "goals" and marks is None:
+        marks = _marks(sandbox, checks, initial)
+    found = sandbox.evaluate_checks(checks, initial, final, answer=answer)
+    return reward_of([row[0] for row in found], rule, marks)
+
+
+def reward_of(verdicts: Sequence[Verdict], rule: ScoreRule, marks: Sequence[Mark] | None = None) -> Reward:
+    """The reward that verdicts make under a rule. Raises InputError.
+
+    Under `goals` only goals count in `passed` and `total`; a check marked `broken` can never pass, and is neither.
+    """
+    if not verdicts:
+        raise InputError("A verifier needs at least one check.")
+    if rule == "proportion":
+        passed, total = sum(verdict.passed for verdict in verdicts), len(verdicts)
+        reward = passed / total
+    else:
+        if marks is None or len(marks) != len(verdicts):
+            raise InputError("The rule 'goals' needs one mark for each check.")
+        pairs = list(zip(marks, verdicts, strict=True))
+        goals = [verdict for mark, verdict in pairs if mark == "goal"]
+        if not goals:
+            raise InputError("No check is false at the start: there is no goal to reach.")
+        passed, total = sum(verdict.passed for verdict in goals), len(goals)
+        kept = all(verdict.passed for mark, verdict in pairs if mark == "guard")
+        reward = passed / total if kept else 0.0
+    return Reward(reward=reward, passed=passed, total=total, rule=rule, verdicts=tuple(verdicts))
+
+
+def marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
+    """What each check is on the initial state: a goal is false there, a guard true, a broken one raises."""
+    return _marks(sandbox, checks, initial)
+
+
+def _marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
+    found = sandbox.evaluate_checks(checks, initial, initial)
+    return [mark_of(row[0]) for row in found]
+
+
+def mark_of(verdict: Verdict) -> Mark:
+    """The mark that a verdict on the initial state means."""
+    if verdict.error:
+        return "broken" if not verdict.non_boolean else "goal"
+    return "guard" if verdict.passed else "goal"
+
+
+def do_nothing(
+    sandbox: Sandbox,
+    checks: Sequence[str],
+    initial: State,
+    *,
+    rule: ScoreRule = "proportion",
+    marks: Sequence[Mark] | None = None,
+) -> Reward:
+    """What an agent earns that does nothing at all."""
+    return score_checks(sandbox, checks, initial, initial, rule=rule, marks=marks)
+
+
+def trace(
+    sandbox: Sandbox,
+    checks: Sequence[str],
+    initial: State,
+    patches: Sequence[Patch],
+    *,
+    answer: str | None = None,
+) -> list[list[Verdict]]:
+    """The check x step matrix: a row a check, its verdicts at the start and after each state-changing step."""
+    return sandbox.evaluate_checks(checks, initial, initial, answer=answer, patches=patches)
+
+
+def verifier_hash(checks: Sequence[str], rule: ScoreRule) -> str:
+    """SHA-256, in hex, of the checks in their order and the rule: a score names the verifier it came from."""
+    text = json.dumps({"kind": "checks", "rule": rule, "checks": list(checks)}, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

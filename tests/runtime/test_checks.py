@@ -1,0 +1,109 @@
+"""Checks and the rewards made of them."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from synthesis.contracts import Verdict
+from synthesis.errors import InputError, StateError
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.verifiers import do_nothing, marks, reward_of, score_checks, trace, verifier_hash
+
+DONE = "def check_func(final_state):\n    return final_state['n'] == 2\n"
+KEPT = "def check_func(final_state):\n    return 'k' in final_state\n"
+BROKEN = "def check_func(final_state):\n    return final_state['missing']\n"
+TRUTHY = "def check_func(final_state):\n    return 1\n"
+
+
+def one(sandbox: Sandbox, source: str, **options: object) -> Verdict:
+    return sandbox.evaluate_checks([source], {"n": 1, "k": 0}, {"n": 2, "k": 0}, **options)[0][0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DONE,
+        "def check_func(final_state): return initial_state['n'] == 1",
+        "def check_func(a, b): return (a['n'], b['n']) == (1, 2)",
+        "def check_func(a, b, c): return (a['n'], b['n'], c) == (1, 2, 'yes')",
+        "def check_func(state): return state['n'] == 2",
+        "def check_func(answer): return answer == 'yes'",
+        "def check_func(final_state, initial_state): return (initial_state['n'], final_state['n']) == (1, 2)",
+        "def check_func(x): return x['n'] == 2",
+        "def check_func(final_state, extra=5): return final_state['n'] == 2 and extra == 5",
+        "def check_func(): return final_state['n'] == 2",
+        "import re\ndef helper(x): return x == 2\ndef check_func(final_state): return helper(final_state['n'])",
+        "def verify_it(final_state): return True",
+        "def check_func(final_state):\n    from datetime import datetime\n    return datetime.strptime('2025', '%Y').year == 2025",
+        "check_func = lambda final_state: final_state['n'] == 2",
+    ],
+)
+def test_ways_to_write_a_check(sandbox: Sandbox, source: str) -> None:
+    assert one(sandbox, source, answer="yes") == Verdict(passed=True)
+
+
+def test_only_true_passes(sandbox: Sandbox) -> None:
+    truthy = one(sandbox, TRUTHY)
+    assert not truthy.passed
+    assert truthy.non_boolean
+    assert one(sandbox, "def check_func(s): pass").non_boolean
+    assert not one(sandbox, BROKEN).passed
+    assert one(sandbox, BROKEN).error.startswith("KeyError")
+    assert "no function" in one(sandbox, "x = 1").error
+    assert "SyntaxError" in one(sandbox, "def check_func(").error
+
+
+def test_a_check_sees_the_state_as_the_program_had_it(sandbox: Sandbox) -> None:
+    state = encode_state({"s": {1, 2}, "d": {1: (1, 2)}})
+    source = "def check_func(f): return f['s'] == {2, 1} and f['d'][1] == (1, 2)"
+    assert sandbox.evaluate_checks([source], state, state)[0][0].passed
+
+
+def test_a_check_cannot_change_what_others_or_later_states_see(sandbox: Sandbox) -> None:
+    spoil = "def check_func(f):\n    ok = initial_state['n'] == 1 and 'x' not in f\n    f['x'] = initial_state['n'] = 9\n    return ok"
+    patches = [[{"op": "replace", "path": "/n", "value": 3}], [{"op": "add", "path": "/m", "value": 1}]]
+    rows = sandbox.evaluate_checks([spoil, spoil, DONE], {"n": 1}, {"n": 2}, patches=patches)
+    assert [[v.passed for v in row] for row in rows] == [[True] * 3, [True] * 3, [True, False, False]]
+
+
+def test_patches_that_do_not_fit_are_an_error_not_a_verdict(sandbox: Sandbox) -> None:
+    with pytest.raises(StateError):
+        sandbox.evaluate_checks([DONE], {"n": 1}, {"n": 1}, patches=[[{"op": "remove", "path": "/zz"}]])
+
+
+def test_rewards(sandbox: Sandbox) -> None:
+    start, end = {"n": 1, "k": 0}, {"n": 2, "k": 0}
+    checks = [DONE, KEPT, BROKEN, TRUTHY]
+    found = score_checks(sandbox, checks, start, end, rule="proportion")
+    assert (found.reward, found.passed, found.total) == (0.5, 2, 4)
+    assert marks(sandbox, checks, start) == ["goal", "guard", "broken", "goal"]
+    assert do_nothing(sandbox, checks, start).reward == 0.25
+    goals = score_checks(sandbox, [DONE, KEPT], start, end, rule="goals")
+    assert (goals.reward, goals.passed, goals.total) == (1.0, 1, 1)
+    assert score_checks(sandbox, [DONE, KEPT], start, {"n": 2}, rule="goals").reward == 0.0
+    assert do_nothing(sandbox, [DONE, KEPT], start, rule="goals").reward == 0.0
+    matrix = trace(
+        sandbox, [DONE, KEPT], start, [[{"op": "replace", "path": "/n", "value": 2}], [{"op": "remove", "path": "/k"}]]
+    )
+    assert [[v.passed for v in row] for row in matrix] == [[False, True, True], [True, True, False]]
+
+
+def test_rewards_need_checks_and_goals() -> None:
+    with pytest.raises(InputError):
+        reward_of([], "proportion")
+    with pytest.raises(InputError):
+        reward_of([Verdict(passed=True)], "goals", ["guard"])
+    with pytest.raises(InputError):
+        reward_of([Verdict(passed=True)], "goals", [])
+
+
+def test_a_third_keeps_its_places(sandbox: Sandbox) -> None:
+    verdicts = [Verdict(passed=n < 7) for n in range(9)]
+    assert reward_of(verdicts, "proportion").reward == 7 / 9
+
+
+def test_hash_names_the_verifier() -> None:
+    hashes = {verifier_hash([DONE], "goals"), verifier_hash([DONE], "proportion"), verifier_hash([DONE, KEPT], "goals")}
+    assert len(hashes | {verifier_hash([KEPT, DONE], "goals")}) == 4
+    assert verifier_hash([DONE], "goals") == verifier_hash([DONE], "goals")

@@ -1,0 +1,155 @@
+"""The outline, the static check and the working schema, all read from source."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from synthesis.errors import ProgramError
+from synthesis.runtime import Method, annotation_schema, check_program, outline, schema_findings, working_schema
+
+SOURCE = textwrap.dedent('''
+    import os.path
+    from collections import Counter
+    from dataclasses import dataclass
+    from enum import Enum
+    from typing import Dict, List, Literal, Optional, TypedDict, Union
+
+    class SlotInfo(TypedDict):
+        room: str
+
+    @dataclass
+    class Person:
+        name: str
+        def shout(self): return self.name.upper()
+
+    class Kind(Enum):
+        A = 1
+
+    class Base:
+        def shared(self, key: str):
+            """From the base."""
+
+    class Booking(Base):
+        """Bookings."""
+        def __init__(self, init_config: dict): self.slots = {}
+
+        def book(self, slot: str, day: Optional[str] = None, *, seats: int = 1, tags: List[str] = (), **more) -> dict:
+            """Book a slot.
+
+            Args:
+                slot (str): The slot's id.
+                seats: How many.
+            """
+            return {}
+
+        @property
+        def size(self): return 1
+
+        def _private(self): pass
+''')
+
+
+def test_outline_finds_the_environment_among_the_data() -> None:
+    found = outline(SOURCE)
+    assert (found.class_name, found.docstring) == ("Booking", "Bookings.")
+    assert [m.name for m in found.methods] == ["shared", "book"]
+    assert [p.name for p in found.constructor] == ["init_config"]
+    assert set(found.imports) == {"os.path", "collections", "dataclasses", "enum", "typing"}
+    book = found.method("book")
+    assert book is not None
+    assert [(p.name, p.annotation, p.default, p.kind) for p in book.parameters] == [
+        ("slot", "str", None, "normal"),
+        ("day", "Optional[str]", "None", "normal"),
+        ("seats", "int", "1", "keyword_only"),
+        ("tags", "List[str]", "()", "keyword_only"),
+        ("more", "", None, "var_keyword"),
+    ]
+    assert book.source.lstrip().startswith("def book(")
+    assert SOURCE.splitlines()[book.line - 1].strip().startswith("def book(")
+
+
+def test_working_schema_follows_the_signature() -> None:
+    book = outline(SOURCE).method("book")
+    assert book is not None
+    schema = working_schema(book)
+    assert schema["required"] == ["slot"]
+    assert schema["additionalProperties"] is True
+    assert schema["properties"]["slot"] == {"type": "string", "description": "The slot's id."}
+    assert schema["properties"]["day"] == {"type": ["string", "null"], "default": None}
+    assert schema["properties"]["seats"] == {"type": "integer", "default": 1, "description": "How many."}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        ("str", {"type": "string"}),
+        ("float", {"type": "number"}),
+        ("Any", {}),
+        ("Optional[int]", {"type": ["integer", "null"]}),
+        ("Union[str, int, None]", {"type": ["string", "integer", "null"]}),
+        ("str | None", {"type": ["string", "null"]}),
+        ("List[Dict[str, int]]", {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "integer"}}}),
+        ("typing.List[str]", {"type": "array", "items": {"type": "string"}}),
+        ("Optional[List[str]]", {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}),
+        ("Literal['a', 'b']", {"type": "string", "enum": ["a", "b"]}),
+        ("Tuple[int, int]", {"type": "array", "minItems": 2, "maxItems": 2}),
+        ("'Optional[str]'", {"type": ["string", "null"]}),
+        ("PatientInfo", {}),
+        ("Union[str, PatientInfo]", {}),
+        ("][", {}),
+        ("List[" * 200 + "]" * 200, {}),
+    ],
+)  # fmt: skip
+def test_annotations(annotation: str, schema: dict[str, Any]) -> None:
+    assert annotation_schema(annotation) == schema
+
+
+def test_differences_from_an_imported_schema_are_findings() -> None:
+    book = outline(SOURCE.replace(", **more", "")).method("book")
+    assert book is not None
+    raw = {
+        "properties": {"slot": {"type": "integer"}, "day": {"type": "string"}, "gone": {}},
+        "required": ["day", "gone"],
+    }
+    kinds = {(f.kind, f.data["parameter"]) for f in schema_findings(raw, book)}
+    assert kinds == {
+        ("unknown_parameter", "gone"),
+        ("missing_parameter", "seats"),
+        ("missing_parameter", "tags"),
+        ("required_with_default", "day"),
+        ("required_missing", "slot"),
+        ("type_differs", "slot"),
+    }
+    assert schema_findings(working_schema(book), book) == []
+    assert [f.kind for f in schema_findings("nonsense", Method(name="m"))] == ["schema_malformed"]
+
+
+def kinds(source: str, *args: Any) -> set[tuple[str, str]]:
+    return {(f.kind, f.severity) for f in check_program(source, *args)}
+
+
+def test_static_check() -> None:
+    env = "class Env:\n    def a(self):\n        '''A.'''\n"
+    assert kinds(env) == set()
+    assert kinds("def f(): pass") == {("no_class", "fatal")}
+    assert kinds("class Env(") == {("syntax", "fatal")}
+    assert kinds("import requests\n" + env) == {("import", "fatal")}
+    assert kinds(env + "        import requests\n") == {("import", "warning")}
+    assert kinds("try:\n    import numpy\nexcept ImportError:\n    numpy = None\n" + env) == {("import", "warning")}
+    assert kinds(env + env.replace("Env", "Other")) == {("several_classes", "warning")}
+    assert kinds(env + env.replace("Env", "Other"), "Env") == set()
+    assert kinds(env, "Env", ["a", "_b", "c"]) == {("private_tool", "warning"), ("no_method", "warning")}
+    assert kinds("class Env:\n    def a(self): pass") == {("undocumented", "warning")}
+    assert kinds(env, "Missing") == {("no_class", "fatal")}
+    assert kinds(SOURCE) == set()
+
+
+@pytest.mark.parametrize("source", ["x = " + "(" * 5000, "\0", "a" * 3_000_000, "x = " + "-" * 100_000 + "1"])
+def test_hostile_source_is_refused(source: str) -> None:
+    with pytest.raises(ProgramError):
+        outline(source)
+    assert [f.severity for f in check_program(source)] == ["fatal"]
