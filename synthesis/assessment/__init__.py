@@ -1,0 +1,1 @@
+"""What is wrong with an environment or a task: by reading it, by probing it, by running its checks."""

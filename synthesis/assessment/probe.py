@@ -1,0 +1,187 @@
+"""Findings that need the sandbox: a bounded, deterministic round of calls on a fresh episode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.assessment.arguments import WRONG, Guesses, collect, guess, types_of
+from synthesis.assessment.kinds import finding
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallResult, Finding, Program, State, Tool
+from synthesis.errors import EpisodeLost, ProgramError
+from synthesis.runtime import Episode, Sandbox
+
+MAX_CALLS = 400
+MAX_SECONDS = 20.0
+MAX_LOST = 3
+
+
+@dataclass
+class Probe:
+    """One round: what it spent and what it saw."""
+
+    sandbox: Sandbox
+    program: Program
+    initial: State
+    calls: int = 0
+    lost: int = 0
+    started: float = field(default_factory=time.monotonic)
+    aliasing: list[str] = field(default_factory=list)
+    listless: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def spent(self) -> bool:
+        return self.calls >= MAX_CALLS or self.lost >= MAX_LOST or time.monotonic() - self.started > MAX_SECONDS
+
+
+def probe_findings(sandbox: Sandbox, program: Program, initial: State) -> list[Finding]:
+    """Construct the program, look at its state and try every tool, each parameter once with a wrong type.
+
+    `SandboxUnavailable` passes through: it says nothing about the program.
+    """
+    probe = Probe(sandbox, program, initial)
+    try:
+        state = _start(probe)
+    except (ProgramError, EpisodeLost) as error:
+        return [finding("program_fails", "program", f"The program does not start: {error}")]
+    probe.findings += state_findings(state)
+    guesses = collect(state)
+    for tool in sorted(program.tools, key=lambda tool: tool.kind != "query"):
+        if probe.spent:
+            message = f"Stopped after {probe.calls} calls, before {tool.name}."
+            probe.findings.append(finding("probe_incomplete", "program", message))
+            break
+        _try_tool(probe, tool, guesses)
+    _summarise(probe, "result_aliases_state", probe.aliasing, "hand out live records of the state")
+    _summarise(probe, "list_for_text_raises", probe.listless, "raise when a list stands where text belongs")
+    return probe.findings
+
+
+def _summarise(probe: Probe, kind: str, tools: list[str], words: str) -> None:
+    """One finding for what most tools of an environment share."""
+    if tools:
+        names = ", ".join(tools[:8]) + ("…" if len(tools) > 8 else "")
+        message = f"{len(tools)} of {len(probe.program.tools)} tools {words}: {names}."
+        probe.findings.append(finding(kind, "tools", message, tools=tools))
+
+
+def _start(probe: Probe) -> State:
+    with probe.sandbox.reset(probe.program, probe.initial, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
+        return episode.state()
+
+
+def _try_tool(probe: Probe, tool: Tool, guesses: Guesses) -> None:
+    """One tool on episodes of its own, so that findings do not depend on the tools before it."""
+    base = guess(tool, guesses)
+    try:
+        with _reset(probe, aliases=True) as episode:
+            first = _call(probe, episode, tool, base)
+        if first.aliases_state:
+            probe.aliasing.append(tool.name)
+        if _raised(first):
+            message = f"{tool.name} raises {_error(first)} for arguments of the right types."
+            probe.findings.append(finding("plausible_call_raises", f"tools.{tool.name}", message, arguments=base))
+        elif base:
+            with _reset(probe) as episode:
+                _try_wrong(probe, episode, tool, base)
+    except EpisodeLost as error:
+        probe.lost += 1
+        probe.findings.append(finding("episode_lost", f"tools.{tool.name}", f"{tool.name}: {error}"))
+
+
+def _try_wrong(probe: Probe, episode: Episode, tool: Tool, base: dict[str, Any]) -> None:
+    """Each parameter once with a value of another type, then all texts at once as lists."""
+    wrong: dict[str, str] = {}
+    for name, value in _wrong_values(tool, base):
+        if probe.spent:
+            break
+        result = _call(probe, episode, tool, {**base, name: value})
+        if _raised(result):
+            wrong[name] = _error(result)
+    texts = {name: ["a", "list"] for name in base if "string" in types_of(_schema(tool, name))}
+    if wrong:
+        shown = "; ".join(f"{name}: {text}" for name, text in wrong.items())
+        message = f"{tool.name} raises when an argument has a wrong type ({shown})."
+        probe.findings.append(finding("wrong_type_raises", f"tools.{tool.name}", message, parameters=wrong))
+    elif texts and not probe.spent and _raised(_call(probe, episode, tool, base | texts)):
+        probe.listless.append(tool.name)
+
+
+def _reset(probe: Probe, *, aliases: bool = False) -> Episode:
+    return probe.sandbox.reset(
+        probe.program,
+        probe.initial,
+        seed=DEFAULT_SEED,
+        now=DEFAULT_NOW,
+        validation="source",
+        observe_aliases=aliases,
+    )
+
+
+def _call(probe: Probe, episode: Episode, tool: Tool, arguments: dict[str, Any]) -> CallResult:
+    probe.calls += 1
+    return episode.call(tool.name, arguments)
+
+
+def _wrong_values(tool: Tool, base: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each parameter whose type is known with a value of another one."""
+    for name in base:
+        for kind in types_of(_schema(tool, name)):
+            if kind in WRONG:
+                yield name, WRONG[kind]
+                break
+
+
+def _schema(tool: Tool, name: str) -> dict[str, Any]:
+    found = (tool.parameters.get("properties") or {}).get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _raised(result: CallResult) -> bool:
+    return result.error is not None and result.error.kind == "raised"
+
+
+def _error(result: CallResult) -> str:
+    return f"{result.error.type}: {result.error.message}"[:200] if result.error else ""
+
+
+def state_findings(state: State) -> list[Finding]:
+    """Top-level attributes that hold what JSON cannot: sets, tuples, objects, keys that are no text."""
+    tags: dict[str, list[str]] = {}
+    for name, value in state.items():
+        found = sorted(set(_tags(value)))
+        if found:
+            tags[name.removeprefix("$") if name.startswith("$$") else name] = found
+    if not tags:
+        return []
+    shown = "; ".join(f"{name} ({', '.join(WORDS.get(tag, tag) for tag in found)})" for name, found in tags.items())
+    return [finding("state_not_plain", "state", f"JSON cannot hold all of the state: {shown}.", attributes=tags)]
+
+
+WORDS = {
+    "$set": "set",
+    "$frozenset": "frozen set",
+    "$tuple": "tuple",
+    "$dict": "keys that are not text",
+    "$object": "object of a class",
+    "$opaque": "value that cannot be written down",
+    "$float": "NaN or infinity",
+    "$bytes": "bytes",
+}
+PLAIN_TAGS = frozenset({"$str", "$text"})
+
+
+def _tags(value: Any) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            key = next(iter(item), "")
+            if len(item) == 1 and key.startswith("$") and not key.startswith("$$") and key not in PLAIN_TAGS:
+                yield key
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)

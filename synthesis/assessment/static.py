@@ -1,0 +1,114 @@
+"""Findings that need no sandbox: what the source and the documents of an environment say by themselves."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from synthesis.assessment.kinds import finding
+from synthesis.assessment.words import cut_identifiers
+from synthesis.contracts import Finding
+from synthesis.formats.records import EnvironmentRecord
+
+CLOCKS = frozenset(
+    {
+        *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "perf_counter", "localtime", "gmtime")),
+        *(f"time.{name}" for name in ("strftime", "ctime")),
+        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+        "datetime.date.today",
+    }
+)
+SOURCES = {"uuid": "uses_uuid", "random": "uses_random", "secrets": "uses_random"}
+
+
+def static_findings(record: EnvironmentRecord, tree: ast.Module, methods: list[str]) -> list[Finding]:
+    """`methods` are the public methods of the program's class."""
+    return [
+        *cut_identifiers(record.state_schema, tree, _prose(record), record.source),
+        *tool_findings(record, methods),
+        *nondeterminism(tree, record.class_name),
+    ]
+
+
+def _prose(record: EnvironmentRecord) -> str:
+    described = [item.get("description") for item in record.state_schema]
+    texts = [record.summary, record.introduction, *record.rules]
+    return "\n".join([*texts, *(text for text in described if isinstance(text, str))])
+
+
+def tool_findings(record: EnvironmentRecord, methods: list[str]) -> list[Finding]:
+    """Public methods that are no tool, and an environment without tools; tools without a method are the runtime's."""
+    tools = [tool.name for tool in record.tools]
+    found = [
+        finding("method_without_tool", f"program.{name}", f"The public method {name!r} is not offered as a tool.")
+        for name in methods
+        if name not in tools
+    ]
+    if not tools:
+        found.append(finding("no_tools", "tools", "The environment has no tools; an agent can do nothing in it."))
+    return found
+
+
+def nondeterminism(tree: ast.Module, class_name: str) -> list[Finding]:
+    """Where the program asks for a clock, a random number or a random id; one finding a source of chance."""
+    aliases = _imports(tree)
+    used: dict[str, list[str]] = {}
+    for owner, node in _owned(tree, class_name):
+        kind = _chance(node, aliases)
+        if kind and owner not in used.setdefault(kind, []):
+            used[kind].append(owner)
+    words = {"uses_clock": "the clock", "uses_uuid": "random ids", "uses_random": "random numbers"}
+    return [
+        finding(kind, "program", f"Uses {words[kind]} in {', '.join(used[kind][:8])}.", methods=used[kind])
+        for kind in words
+        if kind in used
+    ]
+
+
+def _imports(tree: ast.Module) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.asname or name.name.split(".")[0]: name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def _owned(tree: ast.Module, class_name: str) -> list[tuple[str, ast.AST]]:
+    """Every node with the method or top-level name that it stands in."""
+    found: list[tuple[str, ast.AST]] = []
+    for top in tree.body:
+        inner = top.body if isinstance(top, ast.ClassDef) and top.name == class_name else [top]
+        for item in inner:
+            owner = getattr(item, "name", "the module")
+            found += [(owner, node) for node in ast.walk(item)]
+    return found
+
+
+def _chance(node: ast.AST, aliases: dict[str, str]) -> str:
+    """The kind of chance that a reference stands for: calls, and functions handed on (default_factory=uuid4)."""
+    if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+        return ""
+    path = _dotted(node)
+    root, _, rest = path.partition(".")
+    if root not in aliases:
+        return ""
+    full = f"{aliases[root]}.{rest}" if rest else aliases[root]
+    if full in CLOCKS:
+        return "uses_clock"
+    module, _, name = full.partition(".")
+    if module in SOURCES and name and not (module == "uuid" and name[:5] != "uuid1" and name[:5] != "uuid4"):
+        return SOURCES[module]
+    return "uses_random" if full == "os.urandom" else ""
+
+
+def _dotted(node: ast.expr) -> str:
+    parts: list[str] = []
+    current: Any = node
+    while isinstance(current, ast.Attribute):
+        parts.append(current.attr)
+        current = current.value
+    if not isinstance(current, ast.Name):
+        return ""
+    return ".".join([current.id, *reversed(parts)])

@@ -1,0 +1,82 @@
+"""Findings about a task: its checks as source, and what they say before the agent does anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from synthesis.assessment.kinds import finding
+from synthesis.assessment.words import identifiers
+from synthesis.contracts import Finding, Verdict
+from synthesis.formats.records import CheckRecord
+
+HIGH = 0.5
+
+
+def task_findings(
+    checks: Sequence[CheckRecord], verdicts: Sequence[Verdict], do_nothing: float | None
+) -> list[Finding]:
+    """`verdicts` and `do_nothing` are what the checks gave on the start state; empty where it does not start."""
+    if not checks:
+        return [finding("no_checks", "checks", "Nothing judges this task.")]
+    found = [item for index, check in enumerate(checks) for item in _source_findings(check, f"checks[{index}]")]
+    found += start_findings(verdicts)
+    if verdicts and all(verdict.passed for verdict in verdicts):
+        found.append(finding("all_true_at_start", "checks", f"All {len(verdicts)} checks hold at the start."))
+    elif do_nothing is not None and do_nothing >= HIGH:
+        message = f"Doing nothing scores {do_nothing:.3f}."
+        found.append(finding("high_do_nothing", "checks", message, do_nothing=do_nothing))
+    return found
+
+
+def start_findings(verdicts: Sequence[Verdict]) -> list[Finding]:
+    """One finding for all guards, and one for each check that does not answer."""
+    found = []
+    guards = [index + 1 for index, verdict in enumerate(verdicts) if verdict.passed]
+    if guards:
+        shown = ", ".join(map(str, guards[:12])) + ("…" if len(guards) > 12 else "")
+        message = f"{len(guards)} of {len(verdicts)} checks hold at the start: {shown}."
+        found.append(finding("check_true_at_start", "checks", message, checks=guards))
+    for index, verdict in enumerate(verdicts):
+        place = f"checks[{index}]"
+        if verdict.non_boolean:
+            message = f"Check {index + 1} answers something that is neither True nor False."
+            found.append(finding("check_not_boolean", place, message))
+        elif verdict.error:
+            message = f"Check {index + 1} raises at the start: {verdict.error}"
+            found.append(finding("check_raises_at_start", place, message))
+    return found
+
+
+def _source_findings(check: CheckRecord, place: str) -> list[Finding]:
+    try:
+        tree = ast.parse(check.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [finding("check_invalid", place, f"The check is not Python: {error}")]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if not functions:
+        return [finding("check_invalid", place, "The check defines no function.")]
+    if any(_reads_initial(node) for node in functions):
+        return [finding("check_reads_initial_state", place, "The check reads a global `initial_state`.")]
+    return []
+
+
+def _reads_initial(function: ast.FunctionDef) -> bool:
+    arguments = function.args
+    bound = {item.arg for item in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == "initial_state"]
+    stored = any(not isinstance(node.ctx, ast.Load) for node in names)
+    return bool(names) and not stored and "initial_state" not in bound
+
+
+def unknown_state_keys(state: dict[str, object], tree: ast.AST | None) -> list[Finding]:
+    """Keys of an initial state that the program nowhere mentions, as an attribute, a name or a text."""
+    if tree is None:
+        return []
+    known = identifiers(tree)
+    known |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    unknown = [key for key in state if key not in known]
+    return [
+        finding("unknown_state_key", f"initial_state.{key}"[:300], f"The program never mentions {key!r}.")
+        for key in unknown[:50]
+    ]

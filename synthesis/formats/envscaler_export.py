@@ -1,0 +1,43 @@
+"""Records back into EnvScaler's files, equal to what was imported, key order included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+STATE_FIELD = "init_config"
+
+
+def without_state(raw: dict[str, Any]) -> dict[str, Any]:
+    """A scenario's raw record with a null where its initial state stood, which has a store of its own.
+
+    A state that came as a JSON string stays: its spelling is part of the record.
+    """
+    return {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
+
+
+def scenario_to_envscaler(raw: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """The scenario as it was imported, from `without_state(raw)` and the plain (decoded) initial state."""
+    return {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
+
+
+def environments_to_envscaler(records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """The text of an object keyed by environment id, piece by piece."""
+    yield "{"
+    for index, (key, raw) in enumerate(records):
+        yield f"{',' if index else ''}\n{json.dumps(key)}: {json.dumps(raw)}"
+    yield "\n}\n"
+
+
+def scenarios_to_envscaler(records: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The text of a list of scenarios, piece by piece."""
+    yield "["
+    for index, raw in enumerate(records):
+        yield f"{',' if index else ''}\n{json.dumps(raw)}"
+    yield "\n]\n"
+
+
+def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for raw in records:
+        yield json.dumps(raw) + "\n"

@@ -1,0 +1,188 @@
+"""EnvScaler's recorded rollouts: the conversation joined with the calls that the environment executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from synthesis.errors import FormatError
+from synthesis.formats.files import Entry, json_type
+from synthesis.formats.records import Failure, RunRecord, RunStep
+from synthesis.formats.transcript import CHAT, Call, Turn, arguments_of, text_of, turns_of
+from synthesis.formats.values import (
+    clean,
+    flag_field,
+    key_field,
+    list_field,
+    number_field,
+    object_field,
+    opened,
+    read_or_fail,
+    record_of,
+    shorten,
+    text_field,
+)
+
+Parsed = tuple[str, RunRecord | Failure]
+
+
+def parse_runs(entries: list[Entry]) -> Iterator[Parsed]:
+    """Each entry's place with its run, or with the reason why it is none."""
+    for entry in entries:
+        yield entry.place, read_or_fail(run, entry)
+
+
+def run(entry: Entry) -> RunRecord:
+    """One recorded run. Raises `FormatError` with the place of what is wrong."""
+    place = entry.place
+    raw = record_of(entry.value, place)
+    info = object_field(raw, "task_info", place)
+    if info is None:
+        raise FormatError(f"{place}.task_info", "missing")
+    instruction = text_field(info, "task", f"{place}.task_info")
+    turns = turns_of(list_field(raw, "messages", place), f"{place}.messages")
+    actions = _actions(raw, place)
+    if not actions and not any(turn.role == "assistant" for turn in turns):
+        raise FormatError(place, "neither `messages` nor `trajectory` holds anything the agent did")
+    steps = list(_steps(_joined(turns, actions)))
+    if not steps or steps[0].kind != "user":
+        steps.insert(0, RunStep(kind="user", content=instruction))
+    spoken = [step.content for step in steps if step.kind == "message" and step.content.strip()]
+    users = _user_messages(raw, place)
+    return RunRecord(
+        environment_key=key_field(info, "env_id", f"{place}.task_info"),
+        task_key=key_field(info, "task_id", f"{place}.task_info", default="?"),
+        policy=shorten(text_field(raw, "model", place), 200),
+        conversational=bool(users) or sum(step.kind == "user" for step in steps) > 2,
+        steps=tuple(steps),
+        answer=spoken[-1] if spoken else "",
+        recorded_reward=number_field(raw, "total_reward", place),
+        terminated=flag_field(raw, "terminated", place, True),
+        truncated=flag_field(raw, "truncated", place, False),
+        raw=raw,
+    )
+
+
+def _user_messages(raw: dict[str, Any], place: str) -> list[Any]:
+    """The simulated user's own conversation: present, and longer than the task, in conversational runs only."""
+    return list_field(raw, "user_messages", place)[1:]
+
+
+def _actions(raw: dict[str, Any], place: str) -> list[Call]:
+    """What the environment executed, the first entry (the task) left out."""
+    actions = []
+    for index, item in enumerate(list_field(raw, "trajectory", place)):
+        where = f"{place}.trajectory[{index}]"
+        if not isinstance(item, dict):
+            raise FormatError(where, f"expected an object, found a {json_type(item)}")
+        action = object_field(item, "action", where)
+        if action is None:
+            continue
+        name = text_field(action, "name", f"{where}.action", required=True)
+        arguments = arguments_of(action.get("arguments"))
+        actions.append(Call(name[:200], arguments, result=_observation(item.get("observation"), where)))
+    return actions
+
+
+def _observation(value: Any, place: str) -> str | None:
+    if isinstance(value, dict):
+        value = value.get("content")
+    if value is None:
+        return None
+    if isinstance(value, int | float | bool):
+        return str(value)
+    return text_of(value if isinstance(value, str | list) else str(opened(value, place)), f"{place}.observation")
+
+
+def _joined(turns: list[Turn], actions: list[Call]) -> list[Turn]:
+    """The conversation with the executed calls in it; the actions alone where the two do not fit together."""
+    if not turns or not any(turn.role == "assistant" for turn in turns):
+        return turns[:1] + _from_actions(actions)
+    if not actions:
+        return [_executed(turn) for turn in turns]
+    said = [turn for turn in turns if turn.role == "assistant"]
+    if not any(turn.calls for turn in said) and any(call.tool != CHAT for call in actions):
+        return turns[:1] + _spoken_beside(said, actions)
+    wanted = [call for call in actions if call.tool != CHAT]
+    kept: list[tuple[Turn, list[Call]]] = []
+    for turn in said:
+        mine: list[Call] = []
+        for call in turn.calls:
+            if wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
+                mine.append(wanted.pop(0))
+            elif call.tool == CHAT:
+                mine.append(call)
+        kept.append((turn, mine))
+    if wanted:
+        return turns[:1] + _from_actions(actions)
+    for turn, mine in kept:
+        turn.calls = mine
+    return turns
+
+
+def _executed(turn: Turn) -> Turn:
+    """Without a list of actions, a call counts as executed when it has a result."""
+    turn.calls = [call for call in turn.calls if call.result is not None or call.tool == CHAT]
+    return turn
+
+
+def _spoken_beside(said: list[Turn], actions: list[Call]) -> list[Turn]:
+    """Calls written into the text: one assistant message an action, by order."""
+    made = _from_actions(actions)
+    mine = [turn for turn in made if turn.role == "assistant"]
+    if len(mine) == len(said):
+        for turn, spoken in zip(mine, said, strict=True):
+            turn.reasoning = spoken.reasoning
+            turn.content = turn.content or spoken.content
+    return made
+
+
+def _from_actions(actions: list[Call]) -> list[Turn]:
+    turns: list[Turn] = []
+    for call in actions:
+        if call.tool != CHAT:
+            turns.append(Turn("assistant", calls=[call]))
+            continue
+        turns.append(Turn("assistant", _said(call)))
+        if call.result is not None:
+            turns.append(Turn("user", call.result))
+    return turns
+
+
+def _said(call: Call) -> str:
+    content = call.arguments.get("content", call.arguments.get("message", ""))
+    return clean(content) if isinstance(content, str) else clean(str(content))
+
+
+def _steps(turns: list[Turn]) -> Iterator[RunStep]:
+    """Steps in order. The text and reasoning before calls stand at the first of them."""
+    number = 0
+    for turn in turns:
+        if turn.role == "user":
+            yield RunStep(kind="user", turn=number, content=turn.content)
+            continue
+        number += 1
+        content, reasoning = turn.content, turn.reasoning
+        if not turn.calls:
+            yield RunStep(kind="message", turn=number, content=content, reasoning=reasoning)
+        for call in turn.calls:
+            yield from _call_steps(call, number, content, reasoning)
+            content = reasoning = ""
+
+
+def _call_steps(call: Call, number: int, content: str, reasoning: str) -> Iterator[RunStep]:
+    if call.tool == CHAT:
+        said = "\n\n".join(part for part in (content, _said(call)) if part)
+        yield RunStep(kind="message", turn=number, content=said, reasoning=reasoning)
+        if call.result is not None:
+            yield RunStep(kind="user", turn=number, content=call.result)
+        return
+    yield RunStep(
+        kind="call",
+        turn=number,
+        content=content,
+        reasoning=reasoning,
+        tool=call.tool,
+        arguments=call.arguments,
+        recorded=call.result,
+    )

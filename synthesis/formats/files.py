@@ -1,0 +1,224 @@
+"""Reading a file of records: JSON or JSON Lines, plain or gzipped, bounded, with one clear sentence on failure.
+
+What JSON cannot say twice or PostgreSQL cannot hold (duplicate keys, NaN, numbers of thousands of digits,
+endless nesting) is marked while reading, and fails the one record it stands in, never the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthesis.errors import FormatError, InputError
+
+MAX_FILE_BYTES = 1 << 30
+MAX_RECORDS = 200_000
+MAX_DEPTH = 100
+MAX_NODES = 2_000_000
+MAX_CHARACTERS = 64 * 1024 * 1024
+MAX_DIGITS = 1000
+GZIP = b"\x1f\x8b"
+WRAPPERS = ("environments", "envs", "scenarios", "tasks", "trajectories", "runs", "data", "records", "results")
+
+
+class UnreadableFile(InputError):
+    """The file as a whole cannot be read; no record of it went in."""
+
+
+class Repeated(dict[str, Any]):
+    """An object in which a key stood twice; `repeated` names it."""
+
+    repeated: str = ""
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """A number that cannot be kept: too many digits, or not a number at all."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One record as it stood in the file; `key` is its key where the file is an object keyed by id."""
+
+    place: str
+    value: Any
+    key: str = ""
+
+
+def read_entries(path: Path, *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
+    """The records of a file, in order. Raises `UnreadableFile` with a sentence a person can act on."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(limit + 1)
+    except IsADirectoryError as error:
+        raise UnreadableFile(f"{path}: this is a directory; name a file.") from error
+    except FileNotFoundError as error:
+        raise UnreadableFile(f"{path}: there is no such file.") from error
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot be read ({error.strerror or error}).") from error
+    return parse_entries(content, path.name, limit=limit)
+
+
+def parse_entries(content: bytes, name: str = "file", *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
+    text = decode(content, name, limit)
+    if not text.strip():
+        raise UnreadableFile(f"{name}: the file is empty.")
+    entries = list(_lines(text)) if _looks_like_lines(text, name) else _document(text, name)
+    if len(entries) > MAX_RECORDS:
+        raise UnreadableFile(f"{name}: {len(entries)} records; split it into files of {MAX_RECORDS} at most.")
+    return entries
+
+
+def decode(content: bytes, name: str, limit: int) -> str:
+    if content.startswith(GZIP):
+        try:
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise UnreadableFile(f"{name}: the gzip data is damaged ({error}).") from error
+    if len(content) > limit:
+        raise UnreadableFile(f"{name}: larger than {limit // (1 << 20)} MiB; split it.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(
+            f"{name}: not a text file in UTF-8 (byte {content[error.start]:#04x} at offset {error.start})."
+        ) from error
+
+
+def _looks_like_lines(text: str, name: str) -> bool:
+    """JSON Lines: by its name, or when the first line is an object of its own and another follows it."""
+    stem = name.lower().removesuffix(".gz")
+    head, _, rest = text.lstrip().partition("\n")
+    if stem.endswith((".jsonl", ".ndjson")):
+        return not text.lstrip().startswith("[")
+    if not (head.startswith("{") and head.rstrip().endswith("}") and rest.lstrip().startswith("{")):
+        return False
+    try:
+        return isinstance(loads(head), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _lines(text: str) -> Iterator[Entry]:
+    index = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield Entry(f"[{index}]", loads(line))
+        except json.JSONDecodeError as error:
+            reason = f"not JSON: {error.msg} at column {error.colno}"
+            yield Entry(f"line {number}", Unusable(reason))
+        except RecursionError:
+            yield Entry(f"line {number}", Unusable("nested too deeply to read"))
+        index += 1
+
+
+def _document(text: str, name: str) -> list[Entry]:
+    try:
+        value = loads(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableFile(
+            f"{name}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    except RecursionError as error:
+        raise UnreadableFile(f"{name}: nested too deeply to read.") from error
+    return spread(value, name)
+
+
+def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
+    """The records in a document: a list, an object keyed by id, one of these under a known name, or one record."""
+    if isinstance(value, list):
+        return [Entry(f"{prefix}[{index}]", item) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        raise UnreadableFile(f"{name}: holds a single {json_type(value)}, not a list or an object of records.")
+    if _is_record(value):
+        return [Entry(f"{prefix}[0]", value)]
+    for word in WRAPPERS:
+        inner = value.get(word)
+        if not prefix and isinstance(inner, list | dict):
+            return spread(inner, name, word)
+    start = f"{prefix}." if prefix else ""
+    entries = [Entry(f"{start}{key}", item, key) for key, item in value.items()]
+    if isinstance(value, Repeated):
+        reason = f"the key {value.repeated!r} stands twice in the file; only the last one could be read"
+        entries.append(Entry(f"{start}{value.repeated}", Unusable(reason)))
+    return entries
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    return any(key in value for key in ("env_class_code", "env_class_name", "init_config", "task_info", "messages"))
+
+
+def loads(text: str) -> Any:
+    """`json.loads` that marks what cannot be kept, instead of raising or passing it on."""
+    return json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object)
+
+
+def _integer(digits: str) -> Any:
+    return int(digits) if len(digits) <= MAX_DIGITS else Unusable(f"a number of more than {MAX_DIGITS} digits")
+
+
+def _float(digits: str) -> Any:
+    number = float(digits)
+    return number if math.isfinite(number) else Unusable(f"a number too large to keep ({digits[:20]})")
+
+
+def _constant(word: str) -> Any:
+    return Unusable(f"{word}, which is not a JSON value")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    marked = Repeated(plain)
+    seen: set[str] = set()
+    marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    return marked
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type, for messages."""
+    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): "null"}
+    return "object" if isinstance(value, dict) else names.get(type(value), type(value).__name__)
+
+
+def require_usable(value: Any, place: str) -> None:
+    """Raise `FormatError` at the first place of a record that cannot be kept, or if it is too large or too deep."""
+    nodes = characters = 0
+    stack: list[tuple[Any, str, int]] = [(value, place, 1)]
+    while stack:
+        item, where, depth = stack.pop()
+        nodes += 1
+        if isinstance(item, Unusable):
+            raise FormatError(where, item.reason)
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, dict | list):
+            if depth > MAX_DEPTH:
+                raise FormatError(place, f"nested more than {MAX_DEPTH} levels deep")
+            if isinstance(item, Repeated):
+                raise FormatError(where, f"the key {item.repeated!r} stands twice in one object")
+            nodes += len(item)
+            stack.extend(_children(item, where, depth + 1))
+        if nodes > MAX_NODES or characters > MAX_CHARACTERS:
+            raise FormatError(place, f"larger than a record may be ({MAX_NODES} values, {MAX_CHARACTERS} characters)")
+
+
+def _children(item: Any, where: str, depth: int) -> list[tuple[Any, str, int]]:
+    plain = (int, float, bool, type(None))
+    if isinstance(item, dict):
+        pairs = [(child, f"{where}.{key}"[:200], depth) for key, child in item.items() if type(child) not in plain]
+        names = [(key, where, depth) for key in item]
+        return pairs[::-1] + names
+    return [(c, f"{where}[{i}]"[:200], depth) for i, c in reversed(list(enumerate(item))) if type(c) not in plain]

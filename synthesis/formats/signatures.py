@@ -1,0 +1,114 @@
+"""What an environment's source says about its tools, for files that list none or do not give their kind."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from synthesis.contracts import ToolKind
+
+GROWING = {"append", "add", "update", "extend", "insert", "setdefault", "appendleft", "sort", "reverse"}
+SHRINKING = {"pop", "popitem", "remove", "discard", "clear", "popleft", "difference_update", "intersection_update"}
+MUTATORS = frozenset(GROWING | SHRINKING | {"move_to_end", "__setitem__", "__delitem__"})
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Signature:
+    name: str
+    doc: str
+    kind: ToolKind
+
+
+def parse(source: str) -> ast.Module | None:
+    """The syntax tree, or None where the source is not Python; that is the static check's business."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def class_names(source: str) -> list[str]:
+    """Top-level classes that have a public method: what an environment could be."""
+    tree = parse(source)
+    return [node.name for node in (tree.body if tree else []) if isinstance(node, ast.ClassDef) and _public(node)]
+
+
+def signatures(source: str, class_name: str) -> list[Signature]:
+    """The public methods of a class in the order of its source, inherited ones of the same module first."""
+    tree = parse(source)
+    classes = {node.name: node for node in (tree.body if tree else []) if isinstance(node, ast.ClassDef)}
+    methods = _methods(class_name, classes, frozenset())
+    changing = _changing(methods)
+    return [
+        Signature(name, ast.get_docstring(node) or "", "change" if name in changing else "query")
+        for name, node in methods.items()
+        if not name.startswith("_") and not _decorated(node)
+    ]
+
+
+def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str]) -> dict[str, Method]:
+    if name not in classes or name in seen:
+        return {}
+    found: dict[str, Method] = {}
+    for base in reversed(classes[name].bases):
+        if isinstance(base, ast.Name):
+            found |= _methods(base.id, classes, seen | {name})
+    own = [node for node in classes[name].body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return found | {node.name: node for node in own}
+
+
+def _public(node: ast.ClassDef) -> bool:
+    return any(isinstance(item, ast.FunctionDef) and not item.name.startswith("_") for item in node.body)
+
+
+def _decorated(node: Method) -> bool:
+    names = {item.id for item in node.decorator_list if isinstance(item, ast.Name)}
+    return bool(names & {"property", "staticmethod", "classmethod", "cached_property"})
+
+
+def _changing(methods: dict[str, Method]) -> set[str]:
+    """Methods that write to what hangs on `self`, directly, through a local name or by calling one that does."""
+    changing = {name for name, node in methods.items() if name != "__init__" and _writes(node)}
+    calls = {name: _own_calls(node) for name, node in methods.items()}
+    grown = True
+    while grown:
+        more = {name for name, called in calls.items() if called & changing} - changing - {"__init__"}
+        changing |= more
+        grown = bool(more)
+    return changing
+
+
+def _own_calls(node: Method) -> set[str]:
+    return {
+        item.func.attr
+        for item in ast.walk(node)
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and _root(item.func.value) == "self"
+    }
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _writes(node: Method) -> bool:
+    aliases = {"self"}
+    for item in ast.walk(node):
+        if isinstance(item, ast.Assign) and _root(item.value) in aliases:
+            aliases |= {target.id for target in item.targets if isinstance(target, ast.Name)}
+        if isinstance(item, ast.For) and _root(item.iter) in aliases:
+            aliases |= {name.id for name in ast.walk(item.target) if isinstance(name, ast.Name)}
+    return any(_writes_to(item, aliases) for item in ast.walk(node))
+
+
+def _writes_to(item: ast.AST, aliases: set[str]) -> bool:
+    targets: list[ast.expr] = []
+    if isinstance(item, ast.Assign | ast.Delete):
+        targets = list(item.targets)
+    elif isinstance(item, ast.AugAssign | ast.AnnAssign):
+        targets = [item.target]
+    elif isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and item.func.attr in MUTATORS:
+        return _root(item.func.value) in aliases
+    return any(isinstance(t, ast.Attribute | ast.Subscript) and _root(t) in aliases for t in targets)
