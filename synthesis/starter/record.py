@@ -1,0 +1,118 @@
+"""Executes each `script.json` and writes `runs.json`: `python -m synthesis.starter.record`.
+
+A script says what the agent thought, said and called and what its user said. What the agent saw and the reward it
+got are recorded from the runtime, so a run never says anything that did not happen.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from synthesis.contracts import CallResult, Program, Reward, Tool
+from synthesis.formats.records import EnvironmentRecord, RunRecord, RunStep, TaskRecord
+from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime.encoding import decode_state, encode_state
+from synthesis.runtime.program import outline
+from synthesis.runtime.signature import working_schema
+from synthesis.starter import environment, folders, read, tasks
+from synthesis.verifiers.checks import score_checks
+
+
+def program_of(record: EnvironmentRecord) -> Program:
+    """The program with the working schemas of its tools."""
+    methods = {method.name: method for method in outline(record.source, record.class_name).methods}
+    return Program(
+        source=record.source,
+        class_name=record.class_name,
+        tools=tuple(
+            Tool(
+                name=tool.name,
+                description=tool.description,
+                kind=tool.kind,
+                parameters=working_schema(methods[tool.name]),
+            )
+            for tool in record.tools
+        ),
+    )
+
+
+def observation(result: CallResult) -> str:
+    """What the agent reads: the plain result, or the error."""
+    if result.ok:
+        return str(decode_state(result.result))
+    assert result.error is not None
+    return f"Error: {': '.join(part for part in (result.error.type, result.error.message) if part)}"
+
+
+def execute(
+    sandbox: Sandbox, program: Program, task: TaskRecord, calls: list[dict[str, Any]], answer: str
+) -> tuple[list[CallResult], Reward]:
+    """The results of a call sequence from the task's initial state, and the reward in the end."""
+    with sandbox.reset(program, encode_state(task.initial_state), validation="source") as episode:
+        initial = episode.state()
+        results = [episode.call(call["tool"], call["arguments"]) for call in calls]
+        final = episode.state()
+    sources = [check.source for check in task.checks]
+    return results, score_checks(sandbox, sources, initial, final, answer=answer, rule=task.score_rule)
+
+
+def record(sandbox: Sandbox, program: Program, task: TaskRecord, script: dict[str, Any]) -> RunRecord:
+    """One scripted run, executed."""
+    lines = script["steps"]
+    said = [line["say"] for line in lines if "say" in line]
+    answer = script.get("answer") or (said[-1] if said else "")
+    calls = [{"tool": line["call"], "arguments": line["arguments"]} for line in lines if "call" in line]
+    results, reward = execute(sandbox, program, task, calls, answer)
+    seen = iter(results)
+    steps = [RunStep(kind="user", content=task.instruction)]
+    turn = 0
+    for line in lines:
+        turn += "user" not in line
+        steps.append(_step(line, turn, seen))
+    return RunRecord(
+        environment_key=task.environment_key,
+        task_key=task.key,
+        policy=script["policy"],
+        conversational=script.get("conversational", False),
+        steps=tuple(steps),
+        answer=answer,
+        recorded_reward=reward.reward,
+        truncated=script.get("truncated", False),
+        terminated=not script.get("truncated", False),
+    )
+
+
+def _step(line: dict[str, Any], turn: int, seen: Any) -> RunStep:
+    if "user" in line:
+        return RunStep(kind="user", turn=turn, content=line["user"])
+    if "say" in line:
+        return RunStep(kind="message", turn=turn, content=line["say"], reasoning=line.get("reasoning", ""))
+    return RunStep(
+        kind="call",
+        turn=turn,
+        content=line.get("content", ""),
+        reasoning=line.get("reasoning", ""),
+        tool=line["call"],
+        arguments=line["arguments"],
+        recorded=observation(next(seen)),
+    )
+
+
+def record_folder(sandbox: Sandbox, folder: Path) -> list[RunRecord]:
+    program = program_of(environment(folder))
+    by_key = {task.key: task for task in tasks(folder)}
+    return [record(sandbox, program, by_key[script["task"]], script) for script in read(folder, "script.json")]
+
+
+def main() -> None:
+    sandbox = default_sandbox()
+    for folder in folders():
+        runs = [run.model_dump(mode="json", exclude_defaults=True) for run in record_folder(sandbox, folder)]
+        text = json.dumps(runs, indent=1, ensure_ascii=False) + "\n"
+        (folder / "runs.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
