@@ -6,18 +6,38 @@ import os
 
 from celery import Celery
 from django.conf import settings
-from kombu import Queue
+from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 QUEUES = ("llm", "sandbox", "gpu")
+REQUIRED_QUEUES = ("llm", "sandbox")
+"""An installation without a worker on one of these is not well; `gpu` workers come and go."""
 
 app = Celery("envarium")
 app.conf.update(settings.CELERY)
-app.conf.task_queues = [Queue(name) for name in QUEUES]
+# The nameless exchange delivers by queue name alone; with a shared one each queue would get every message.
+app.conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in QUEUES]
+app.conf.beat_scheduler = "webapp.jobs.scheduler:LocalScheduler"
+app.conf.beat_max_loop_interval = 5
 app.conf.beat_schedule = {
-    "reap-jobs": {"task": "jobs.reap", "schedule": 5.0, "options": {"queue": "llm", "expires": 5}}
+    "reap-jobs": {"task": "jobs.reap", "schedule": 5.0},
+    "probe-sandbox": {
+        "task": "jobs.probe_sandbox",
+        "schedule": 60.0,
+        "options": {"queue": "sandbox", "expires": 60},
+    },
 }
 app.autodiscover_tasks(
     lambda: [name for name in settings.INSTALLED_APPS if name.startswith("webapp.")], related_name="jobs"
 )
+
+
+def add_heartbeat() -> None:
+    """Give every worker the step that tells the health page of it."""
+    from webapp.jobs.heartbeat import Heartbeat  # after the app, whose settings it reads
+
+    app.steps["consumer"].add(Heartbeat)
+
+
+add_heartbeat()

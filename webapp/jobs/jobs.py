@@ -6,16 +6,18 @@ import logging
 import os
 import socket
 import threading
+from typing import Any
 
-from celery import shared_task
+from celery import Task, shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.db import connection
+from django.db import Error, connection
 
-from synthesis.errors import EnvariumError
-from webapp.jobs import services
+from synthesis.errors import EnvariumError, SandboxUnavailable
+from synthesis.runtime import default_sandbox
+from webapp.jobs import presence, services
 from webapp.jobs.context import JobContext
-from webapp.jobs.models import JobState
+from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 
 logger = logging.getLogger(__name__)
@@ -24,8 +26,12 @@ logger = logging.getLogger(__name__)
 def beat(job_id: int, attempt: int, stop: threading.Event) -> None:
     """Renew the lease from a thread of its own, so that a long step does not lose the job."""
     while not stop.wait(settings.JOB_LEASE_SECONDS / 3):
-        if not services.heartbeat(job_id, attempt):
-            break
+        try:
+            if not services.heartbeat(job_id, attempt):
+                break
+        except Error as error:  # the database may be back before the lease is over
+            logger.warning("job %s: no heartbeat: %s", job_id, error)
+            connection.close()
     connection.close()
 
 
@@ -34,12 +40,24 @@ def run(job_id: int) -> None:
     job = services.claim(job_id, f"{socket.gethostname()}:{os.getpid()}")
     if job is None:
         return
-    context = JobContext(job.pk, job.attempt, job.payload, job.created_by_id)
     stop = threading.Event()
     heart = threading.Thread(target=beat, args=(job.pk, job.attempt, stop), daemon=True)
     heart.start()
     try:
-        result = KINDS[job.kind].handler(context)
+        perform(job)
+    finally:
+        stop.set()
+        heart.join(timeout=5)
+
+
+def perform(job: Job) -> None:
+    """Run the handler of a claimed job and write how it ended, under the attempt of the claim."""
+    context = JobContext(job.pk, job.attempt, job.payload, job.created_by_id)
+    try:
+        kind = KINDS.get(job.kind)
+        if kind is None:
+            raise EnvariumError(f"This installation has no jobs of the kind {job.kind!r}.")
+        result = kind.handler(context)
         services.finish(job.pk, job.attempt, JobState.SUCCEEDED, result=result)
     except services.StaleAttempt as error:
         logger.warning("%s", error)
@@ -53,11 +71,14 @@ def run(job_id: int) -> None:
     except Exception as error:
         logger.exception("job %s failed", job.pk)
         services.finish(job.pk, job.attempt, JobState.FAILED, error=f"{type(error).__name__}: {error}")
-    finally:
-        stop.set()
-        heart.join(timeout=5)
 
 
-@shared_task(name="jobs.reap")
-def reap() -> None:
-    services.reap()
+@shared_task(name="jobs.probe_sandbox", bind=True)
+def probe_sandbox(self: Task[Any, Any]) -> None:
+    """Let this worker's sandbox report itself, so that the health page knows it from where jobs run."""
+    try:
+        report = default_sandbox().report()
+        said: dict[str, Any] = {"ok": True, "mode": report.mode}
+    except SandboxUnavailable as error:
+        said = {"ok": False, "mode": "none", "error": str(error)}
+    presence.tell_sandbox(settings.BROKER_URL, str(self.request.hostname), said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -9,12 +10,17 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from synthesis.errors import EnvariumError
-from webapp.jobs.models import OPEN_STATES, Job, JobLog, JobState
+from webapp.jobs.models import Job, JobLog, JobState
 from webapp.jobs.registry import KINDS
 
+logger = logging.getLogger(__name__)
+
 REQUEUE_AFTER = timedelta(seconds=60)
+"""A queued row is woken again after so long. A second message for a row costs a worker one cheap look."""
+REAP_AT_ONCE = 500
 
 
 class StaleAttempt(EnvariumError):
@@ -27,24 +33,31 @@ class Cancelled(EnvariumError):
 
 def wake(job_id: int, queue: str) -> None:
     """Tell Celery to look at the row. Losing this message is harmless: the reaper sends it again."""
-    from webapp.jobs.jobs import run  # the task module imports this one
+    from webapp.celery import app  # its tasks import this module
 
-    run.apply_async(args=[job_id], queue=queue)
+    try:
+        app.send_task("jobs.run", args=[job_id], queue=queue, retry=False)
+    except OperationalError as error:
+        logger.warning("job %s waits for the broker: %s", job_id, error)
 
 
 def create(kind: str, title: str, payload: dict[str, Any], user: Any = None) -> Job:
     """Write a job row and wake a worker once the transaction is committed."""
     queue = KINDS[kind].queue
-    job = Job.objects.create(kind=kind, queue=queue, title=title[:200], payload=payload, created_by=user)
+    job = Job.objects.create(
+        kind=kind, queue=queue, title=title[:200], payload=payload, created_by=user, woken_at=timezone.now()
+    )
     transaction.on_commit(lambda: wake(job.pk, queue))
     return job
 
 
 def claim(job_id: int, worker: str) -> Job | None:
-    """Take a queued job, or one whose lease is over, under the next attempt number; None if it is not free."""
+    """Take a queued job under the next attempt number; None if it is not free.
+
+    One whose lease is over is not free either: the reaper queues it first, and counts that.
+    """
     now = timezone.now()
-    free = Q(state=JobState.QUEUED) | Q(state=JobState.RUNNING, lease_until__lt=now)
-    taken = Job.objects.filter(free, pk=job_id).update(
+    taken = Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(
         state=JobState.RUNNING,
         attempt=F("attempt") + 1,
         worker=worker[:200],
@@ -107,7 +120,14 @@ def retry(job_id: int) -> bool:
     """Queue a failed or cancelled job again, from its payload."""
     with transaction.atomic():
         again = Job.objects.filter(pk=job_id, state__in=[JobState.FAILED, JobState.CANCELLED]).update(
-            state=JobState.QUEUED, cancel_requested=False, error="", finished_at=None, done=0, note=""
+            state=JobState.QUEUED,
+            cancel_requested=False,
+            error="",
+            finished_at=None,
+            done=0,
+            note="",
+            lost=0,
+            woken_at=timezone.now(),
         )
         if again:
             job = Job.objects.get(pk=job_id)
@@ -116,23 +136,28 @@ def retry(job_id: int) -> bool:
 
 
 def reap() -> int:
-    """Wake jobs that nobody holds: leases that are over, and queued rows whose message was lost.
+    """Queue and wake jobs that nobody holds: leases that are over, and queued rows whose message was lost.
 
-    A job that lost its worker `JOB_MAX_ATTEMPTS` times fails with that reason instead of a fourth try.
+    A job that lost its worker `JOB_MAX_ATTEMPTS` times fails with that reason instead of another try, and one
+    that was asked to stop ends as cancelled. Returns how many were woken.
     """
     now = timezone.now()
     over = Job.objects.filter(state=JobState.RUNNING, lease_until__lt=now)
-    over.filter(attempt__gte=settings.JOB_MAX_ATTEMPTS).update(
+    over.filter(cancel_requested=True).update(state=JobState.CANCELLED, finished_at=now, lease_until=None)
+    over.filter(lost__gte=settings.JOB_MAX_ATTEMPTS - 1).update(
         state=JobState.FAILED,
         finished_at=now,
+        lease_until=None,
+        lost=F("lost") + 1,
         error=f"The worker was lost {settings.JOB_MAX_ATTEMPTS} times while it ran this job. "
         "Look at the worker's log for why, then press Retry.",
     )
-    woken = 0
-    lost = Q(state=JobState.RUNNING, lease_until__lt=now) | Q(
-        state=JobState.QUEUED, created_at__lt=now - REQUEUE_AFTER
+    over.update(state=JobState.QUEUED, lost=F("lost") + 1, lease_until=None, woken_at=None)
+    silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - REQUEUE_AFTER)
+    waiting = list(
+        Job.objects.filter(silent, state=JobState.QUEUED).order_by("pk").values_list("pk", "queue")[:REAP_AT_ONCE]
     )
-    for pk, queue in Job.objects.filter(lost, state__in=OPEN_STATES).values_list("pk", "queue")[:500]:
+    Job.objects.filter(pk__in=[pk for pk, _queue in waiting]).update(woken_at=now)
+    for pk, queue in waiting:
         wake(pk, queue)
-        woken += 1
-    return woken
+    return len(waiting)

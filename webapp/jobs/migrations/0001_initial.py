@@ -20,9 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("kind", models.CharField(max_length=64)),
                 ("queue", models.CharField(max_length=16)),
@@ -73,9 +71,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("attempt", models.PositiveIntegerField()),
                 ("level", models.CharField(default="info", max_length=8)),
@@ -83,9 +79,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField(auto_now_add=True)),
                 (
                     "job",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="lines", to="jobs.job"
-                    ),
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="lines", to="jobs.job"),
                 ),
             ],
         ),

@@ -1,0 +1,52 @@
+"""Kinds of jobs that exist for tests; the worker of the tests loads them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+from webapp.jobs.context import JobContext
+from webapp.jobs.registry import job
+
+
+@job("tests.count", queue="llm")
+def count(context: JobContext) -> dict[str, Any]:
+    """Count to `payload.to`, a step each `payload.pause` seconds, leaving a line per step and attempt."""
+    steps = int(context.payload["to"])
+    for done in range(steps):
+        context.progress(done, steps, f"step {done}")
+        context.check()
+        time.sleep(float(context.payload.get("pause", 0)))
+    context.log("counted")
+    context.progress(steps, steps)
+    return {"counted": steps, "attempt": context.attempt, "pid": os.getpid()}
+
+
+@job("tests.fail", queue="sandbox")
+def fail(context: JobContext) -> dict[str, Any]:
+    raise ValueError("on purpose")
+
+
+@job("tests.die", queue="llm")
+def die(context: JobContext) -> dict[str, Any]:
+    """Kill the process that runs it; after `payload.times` deaths, finish."""
+    marks = Path(context.payload["marks"])
+    (marks / str(context.attempt)).touch()
+    if len(list(marks.iterdir())) <= int(context.payload["times"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"attempt": context.attempt}
+
+
+@job("tests.connection", queue="llm")
+def backend(context: JobContext) -> dict[str, Any]:
+    """The PostgreSQL process behind this worker process's connection, held while others ask the same."""
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        row = cursor.fetchone()
+        time.sleep(float(context.payload.get("hold", 0)))
+    return {"backend": row[0], "pid": os.getpid()}

@@ -1,0 +1,184 @@
+"""Job rows without a worker: who may claim, write, cancel, retry; what the reaper does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.jobs import kinds  # noqa: F401 - registers the kinds
+from webapp.jobs import services
+from webapp.jobs.context import JobContext
+from webapp.jobs.jobs import perform
+from webapp.jobs.models import Job, JobLog, JobState
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """Messages to the broker, recorded instead of sent."""
+    sent: list[tuple[int, str]] = []
+    monkeypatch.setattr(services, "wake", lambda pk, queue: sent.append((pk, queue)))
+    return sent
+
+
+def make(to: int = 1) -> Job:
+    return services.create("tests.count", "Count", {"to": to})
+
+
+def expire(job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def take(job: Job) -> Job:
+    taken = services.claim(job.pk, "here:1")
+    assert taken is not None
+    return taken
+
+
+def test_a_job_is_woken_when_its_transaction_commits(woken, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        job = make()
+        assert woken == []
+    assert woken == [(job.pk, "llm")]
+
+
+def test_only_one_worker_gets_a_job():
+    job = make()
+    first = take(job)
+    assert (first.attempt, first.state) == (1, JobState.RUNNING)
+    assert services.claim(job.pk, "there:2") is None
+    job.refresh_from_db()
+    assert job.worker == "here:1"
+
+
+def test_a_lease_that_is_over_is_queued_by_the_reaper_and_claimed_under_the_next_attempt(woken):
+    job = take(make())
+    expire(job)
+    assert services.claim(job.pk, "there:2") is None
+    assert services.reap() == 1
+    assert woken == [(job.pk, "llm")]
+    again = services.claim(job.pk, "there:2")
+    assert again is not None
+    assert (again.attempt, again.lost) == (2, 1)
+
+
+def test_a_stale_attempt_writes_nothing():
+    job = take(make())
+    expire(job)
+    services.reap()
+    second = take(job)
+    assert not services.heartbeat(job.pk, 1)
+    assert not services.finish(job.pk, 1, JobState.SUCCEEDED, result={"old": True})
+    with pytest.raises(services.StaleAttempt):
+        services.progress(job.pk, 1, done=5, total=9, note="old")
+    second.refresh_from_db()
+    assert (second.state, second.result, second.done, second.note) == (JobState.RUNNING, None, 0, "")
+    assert services.finish(job.pk, 2, JobState.SUCCEEDED, result={"new": True})
+
+
+def test_a_heartbeat_keeps_the_lease():
+    job = take(make())
+    expire(job)
+    assert services.heartbeat(job.pk, 1)
+    assert services.reap() == 0
+    job.refresh_from_db()
+    assert job.state == JobState.RUNNING
+    assert job.lease_until is not None
+    assert job.lease_until > timezone.now()
+
+
+def test_a_job_whose_worker_dies_every_time_fails_and_a_retry_counts_anew(settings, woken):
+    job = make()
+    for attempt in range(1, settings.JOB_MAX_ATTEMPTS + 1):
+        assert take(job).attempt == attempt
+        expire(job)
+        services.reap()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "lost 3 times" in job.error
+    assert len(woken) == settings.JOB_MAX_ATTEMPTS - 1
+    assert services.retry(job.pk)
+    assert take(job).attempt == 4
+    expire(job)
+    services.reap()
+    job.refresh_from_db()
+    assert (job.state, job.lost) == (JobState.QUEUED, 1)
+
+
+def test_cancelling_a_queued_job_ends_it():
+    job = make()
+    assert services.cancel(job.pk)
+    assert services.claim(job.pk, "here:1") is None
+    job.refresh_from_db()
+    assert job.state == JobState.CANCELLED
+    assert job.finished_at is not None
+
+
+def test_a_running_handler_meets_the_flag():
+    job = take(make(to=50))
+    assert services.cancel(job.pk)
+    perform(job)
+    job.refresh_from_db()
+    assert (job.state, job.result) == (JobState.CANCELLED, None)
+
+
+def test_a_cancelled_job_whose_worker_died_is_not_run_again(woken):
+    job = take(make())
+    services.cancel(job.pk)
+    expire(job)
+    assert services.reap() == 0
+    job.refresh_from_db()
+    assert job.state == JobState.CANCELLED
+    assert woken == []
+
+
+def test_a_finished_job_cannot_be_cancelled_or_retried():
+    job = take(make())
+    services.finish(job.pk, 1, JobState.SUCCEEDED, result={})
+    assert not services.cancel(job.pk)
+    assert not services.retry(job.pk)
+    job.refresh_from_db()
+    assert job.state == JobState.SUCCEEDED
+
+
+def test_the_reaper_wakes_a_lost_message_once_a_minute_and_no_fresh_one(woken):
+    old, fresh = make(), make()
+    Job.objects.filter(pk=old.pk).update(woken_at=timezone.now() - services.REQUEUE_AFTER * 2)
+    assert services.reap() == 1
+    assert services.reap() == 0
+    assert woken == [(old.pk, "llm")]
+    assert fresh.pk != old.pk
+
+
+def test_a_handler_that_raises_fails_with_the_reason():
+    job = services.create("tests.fail", "Fail", {})
+    perform(take(job))
+    job.refresh_from_db()
+    assert (job.state, job.error) == (JobState.FAILED, "ValueError: on purpose")
+
+
+def test_a_kind_that_is_not_installed_fails_with_its_name():
+    job = Job.objects.create(kind="gone.kind", queue="llm", title="Gone")
+    perform(take(job))
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+    assert "'gone.kind'" in job.error
+
+
+def test_progress_is_written_at_most_five_times_a_second_and_always_at_the_end():
+    job = take(make())
+    context = JobContext(job.pk, 1, {}, None)
+    for done in range(0, 101):
+        context.progress(done, 100, f"{done}")
+    job.refresh_from_db()
+    assert (job.done, job.total, job.note) == (100, 100, "100")
+
+
+def test_a_log_line_names_its_attempt():
+    job = take(make())
+    JobContext(job.pk, job.attempt, {}, None).log("hello", "warning")
+    line = JobLog.objects.get(job=job)
+    assert (line.attempt, line.level, line.message) == (1, "warning", "hello")

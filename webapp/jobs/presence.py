@@ -1,0 +1,68 @@
+"""Who works: each Celery worker says so every few seconds through a broker key with a time to live.
+
+A blocking `inspect` of Celery would tell the same more slowly, and not at all where the broker is slow.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from webapp.jobs.broker import client
+
+PREFIX = "envarium:worker:"
+SANDBOX_PREFIX = "envarium:sandbox:"
+EVERY_SECONDS = 2.0
+KEPT_SECONDS = 15
+SANDBOX_KEPT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker as it last described itself. `name` is Celery's `kind@host`; `sandbox` is None until probed."""
+
+    name: str
+    pid: int
+    queues: tuple[str, ...]
+    seconds: float
+    sandbox: dict[str, Any] | None
+
+
+def tell(broker: redis.Redis, worker: str, pid: int, queues: list[str]) -> None:
+    broker.set(PREFIX + worker, json.dumps({"pid": pid, "queues": queues}), ex=KEPT_SECONDS)
+
+
+def leave(broker: redis.Redis, worker: str) -> None:
+    broker.delete(PREFIX + worker, SANDBOX_PREFIX + worker)
+
+
+def tell_sandbox(url: str, worker: str, report: dict[str, Any]) -> None:
+    """Keep what a worker's sandbox reported about itself, for the health page."""
+    with client(url) as broker:
+        broker.set(SANDBOX_PREFIX + worker, json.dumps(report), ex=SANDBOX_KEPT_SECONDS)
+
+
+def workers(url: str) -> list[Seen]:
+    """Every worker heard of in the last `KEPT_SECONDS`. Raises redis.RedisError when the broker is away."""
+    with client(url) as broker:
+        keys = sorted(key.decode() for key in broker.scan_iter(match=PREFIX + "*", count=1000))
+        found = [_seen(broker, key) for key in keys]
+    return [seen for seen in found if seen is not None]
+
+
+def _seen(broker: redis.Redis, key: str) -> Seen | None:
+    name = key.removeprefix(PREFIX)
+    pipe = broker.pipeline(transaction=False)
+    pipe.get(key)
+    pipe.pttl(key)
+    pipe.get(SANDBOX_PREFIX + name)
+    value, left, sandbox = pipe.execute()
+    if value is None:
+        return None
+    said = json.loads(value)
+    seconds = max(0.0, KEPT_SECONDS - left / 1000)
+    report = json.loads(sandbox) if sandbox else None
+    return Seen(name, int(said["pid"]), tuple(said["queues"]), seconds, report)

@@ -1,0 +1,67 @@
+"""Reads for the pages of jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from webapp.jobs.models import Job, JobLog
+
+LOG_UP_TO = 500
+ROWS_UP_TO = 500
+NOT_LISTED = ("payload", "result", "error")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A job's result as a page shows it: single values, lists of records as tables, the rest as JSON."""
+
+    facts: list[tuple[str, Any]]
+    tables: list[tuple[str, list[str], list[list[Any]], int]]
+    rest: dict[str, Any]
+
+
+def spoken(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def result_view(result: Any) -> Result:
+    if not isinstance(result, dict):
+        return Result([], [], {"result": result} if result is not None else {})
+    facts: list[tuple[str, Any]] = []
+    tables: list[tuple[str, list[str], list[list[Any]], int]] = []
+    rest: dict[str, Any] = {}
+    for key, value in result.items():
+        if isinstance(value, str | int | float | bool):
+            facts.append((spoken(key), value))
+        elif isinstance(value, dict) and all(isinstance(one, str | int | float) for one in value.values()):
+            facts.extend((f"{spoken(key)}: {spoken(name)}", one) for name, one in value.items())
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            columns = list(dict.fromkeys(name for row in value[:ROWS_UP_TO] for name in row))[:8]
+            rows = [[row.get(column, "") for column in columns] for row in value[:ROWS_UP_TO]]
+            tables.append((spoken(key), [spoken(column) for column in columns], rows, len(value)))
+        elif isinstance(value, list) and value and all(isinstance(row, str) for row in value):
+            tables.append((spoken(key), [spoken(key)], [[row] for row in value[:ROWS_UP_TO]], len(value)))
+        elif value not in (None, [], {}):
+            rest[key] = value
+    return Result(facts, tables, rest)
+
+
+def jobs(state: str) -> QuerySet[Job]:
+    rows = Job.objects.select_related("created_by").defer(*NOT_LISTED)
+    return rows.filter(state=state) if state else rows
+
+
+def last_lines(job: Job) -> list[JobLog]:
+    """The newest lines of the log, in the order they were written."""
+    return list(job.lines.order_by("-id")[:LOG_UP_TO])[::-1]
+
+
+def elapsed(job: Job) -> float | None:
+    """Seconds of the current attempt."""
+    if job.started_at is None:
+        return None
+    return max(0.0, ((job.finished_at or timezone.now()) - job.started_at).total_seconds())
