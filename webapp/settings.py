@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
@@ -26,6 +27,7 @@ SECRET_KEY = env.text("ENVARIUM_SECRET_KEY", DEFAULT_SECRET)
 DEBUG = env.boolean("ENVARIUM_DEBUG", False)
 ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
+DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "redis", "secret"}
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
 DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
 BROKER_URL = env.text("BROKER_URL", "redis://127.0.0.1:6379/0")
@@ -45,6 +47,7 @@ def database(url: str) -> dict[str, Any]:
         "PASSWORD": named["password"],
         "HOST": named["host"],
         "PORT": named["port"],
+        "CONN_HEALTH_CHECKS": True,  # a pooled connection outlives a restart of the server
         "OPTIONS": {**parts, "pool": {"min_size": 1, "max_size": 8, "timeout": 10}},
         "TEST": {"NAME": f"test_{named['dbname'] or 'envarium'}"},
     }
@@ -59,8 +62,9 @@ def refuse_default_secrets() -> None:
     for name in ("DATABASE_URL", "BROKER_URL", "ENVARIUM_ALLOWED_HOSTS"):
         if not env.text(name):
             raise ImproperlyConfigured(f"Production needs {name}: the development default is not used there.")
-    if conninfo_to_dict(DATABASE_URL).get("password") in {"envarium", "postgres", "password", "changeme"}:
-        raise ImproperlyConfigured("DATABASE_URL has a default password. Choose a random one.")
+    for name, url in (("DATABASE_URL", DATABASE_URL), ("BROKER_URL", BROKER_URL)):
+        if urlsplit(url).password in DEFAULT_PASSWORDS:
+            raise ImproperlyConfigured(f"{name} has a default password. Choose a random one.")
     if DEBUG:
         raise ImproperlyConfigured("ENVARIUM_DEBUG must be off in production: it shows source and settings.")
 
@@ -156,6 +160,7 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 CELERY = {
     "broker_url": BROKER_URL,
     "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
     "task_ignore_result": True,
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,
@@ -164,9 +169,18 @@ CELERY = {
     "task_time_limit": 3660,
     "task_default_queue": "llm",
     "task_create_missing_queues": False,
+    "accept_content": ["json"],
     "worker_hijack_root_logger": False,
-    "worker_cancel_long_running_tasks_on_connection_loss": True,
-    "broker_transport_options": {"visibility_timeout": 7200, "socket_keepalive": True},
+    "worker_enable_remote_control": False,
+    # A job whose message is lost with the broker runs on: the lease on its row, not the message, is the claim.
+    "worker_cancel_long_running_tasks_on_connection_loss": False,
+    "broker_transport_options": {
+        "visibility_timeout": 7200,
+        "socket_keepalive": True,
+        "socket_connect_timeout": 3,
+        "socket_timeout": 10,
+        "max_retries": 0,  # for senders: the reaper repeats what did not go out; workers retry by other settings
+    },
 }
 JOB_LEASE_SECONDS = env.integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
 JOB_MAX_ATTEMPTS = 3

@@ -1,0 +1,56 @@
+# Everything that a person or CI needs. `make run` works on a machine with Python 3.11 or newer and nothing else.
+
+SHELL := /bin/bash
+PORT ?= 8000
+export PORT
+
+# The first Python that is new enough; PYTHON=/path/to/python3 chooses another one.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+VENV := .venv
+INSTALL = webapp/stack/install.py
+PYTEST_ARGS ?=
+
+.PHONY: help run setup setup-dev test test-kill test-browser lint format check-python
+
+help:
+	@echo "make run            start Envarium at http://127.0.0.1:8000 (PORT=... for another port)"
+	@echo "make test           the tests that need neither a browser nor killed processes"
+	@echo "make test-kill      tests that stop real processes with SIGKILL"
+	@echo "make test-browser   tests that drive Chromium"
+	@echo "make lint           ruff and mypy"
+	@echo "make format         let ruff rewrite the code"
+
+check-python:
+	@if [ -z "$(PYTHON)" ]; then \
+		found=$$(python3 --version 2>&1 || true); \
+		echo "Envarium needs Python 3.11 or newer; found: $${found:-none}." >&2; \
+		echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make run PYTHON=/path/to/python3.12" >&2; \
+		exit 1; fi
+
+setup: check-python
+	@"$(PYTHON)" $(INSTALL) web synthesis
+
+setup-dev: check-python
+	@"$(PYTHON)" $(INSTALL) web synthesis dev
+
+run: setup
+	@exec $(VENV)/bin/python -m webapp.stack
+
+test: setup-dev
+	$(VENV)/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-kill: setup-dev
+	$(VENV)/bin/python -m pytest -m kill $(PYTEST_ARGS)
+
+test-browser: setup-dev
+	$(VENV)/bin/python -m pytest -m browser $(PYTEST_ARGS)
+
+lint: setup-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: setup-dev
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .

@@ -1,0 +1,82 @@
+"""One PostgreSQL and one Valkey a session, a database a pytest-xdist worker, and real processes on request."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.servers import TestServers, point_settings_at_servers
+
+SERVERS = TestServers()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Runs before pytest-django sets Django up, which is why pyproject.toml names no settings module."""
+    if "webapp.settings" in sys.modules:
+        raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: the tests bring their own database.")
+    # pytest-xdist's workers must name the same tests, also where a name holds a set's text.
+    os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
+    SERVERS.start()
+    point_settings_at_servers(os.environ.get("PYTEST_XDIST_WORKER", ""))
+    from django.conf import settings
+
+    assert os.environ["DATABASE_URL"] == settings.DATABASE_URL  # the access loads them, for pytest-django
+    del os.environ["DJANGO_SETTINGS_MODULE"]  # or pytest-xdist's workers would load them before this hook
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"PYTHONHASHSEED={os.environ['PYTHONHASHSEED']} in pytest-xdist's workers and child processes"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    SERVERS.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that tests write (uploads, blobs) stay out of the checkout."""
+    from django.conf import settings
+
+    home = tmp_path_factory.mktemp("home")
+    settings.ENVARIUM_HOME = home
+    settings.STORAGES["default"]["OPTIONS"]["location"] = str(home / "files")
+    os.environ["ENVARIUM_HOME"] = str(home)
+    return home
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real environments, trajectories and server lists that ENVARIUM_TEST_DATA names."""
+    named = os.environ.get("ENVARIUM_TEST_DATA", "").strip()
+    if not named:
+        pytest.skip("ENVARIUM_TEST_DATA names no folder with the real data")
+    folder = Path(named)
+    if not folder.is_dir():
+        pytest.fail(f"ENVARIUM_TEST_DATA={named} is not a folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def worker_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A real Celery worker on this session's database: use with `@pytest.mark.django_db(transaction=True)`."""
+    from tests.fixtures.processes import celery_worker
+
+    with celery_worker(tmp_path_factory.mktemp("worker"), "tests") as running:
+        yield running.pid
+
+
+@pytest.fixture
+def live_site(
+    transactional_db: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The base URL of the site under uvicorn, on this test's database. What a test commits, it shows."""
+    from tests.fixtures.processes import site
+
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright keeps a loop running in this thread
+    with site(tmp_path_factory.mktemp("site")) as url:
+        yield url

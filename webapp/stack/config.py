@@ -1,0 +1,136 @@
+"""What the person asked for, read from the environment before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+import redis
+
+from webapp.jobs.broker import client
+from webapp.stack.errors import StackError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEFAULT_PORT = 8000
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Config:
+    """`database_url` and `broker_url` are None where Envarium brings its own server."""
+
+    home: Path
+    port: int
+    database_url: str | None
+    broker_url: str | None
+    production: bool
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+
+def read() -> Config:
+    """The configuration. Raises StackError for a value that cannot be meant."""
+    raw = os.environ.get("PORT", "").strip() or str(DEFAULT_PORT)
+    if not raw.isdigit() or not 1 <= int(raw) <= 65535:
+        raise StackError(f"PORT={raw!r} is not a port. Use a number from 1 to 65535: PORT=8001 make run")
+    kind = os.environ.get("ENVARIUM_ENV", "").strip() or "development"
+    if kind not in {"development", "production"}:
+        raise StackError(f"ENVARIUM_ENV={kind!r}: use development or production.")
+    home = os.environ.get("ENVARIUM_HOME", "").strip() or str(ROOT / ".envarium")
+    return Config(
+        home=Path(home).expanduser().absolute(),
+        port=int(raw),
+        database_url=os.environ.get("DATABASE_URL", "").strip() or None,
+        broker_url=os.environ.get("BROKER_URL", "").strip() or None,
+        production=kind == "production",
+    )
+
+
+def child_environment(config: Config, database_url: str, broker_url: str, secret: str) -> dict[str, str]:
+    """The environment of Envarium's own processes: the person's, less what would bend a connection."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {
+        **kept,
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "DATABASE_URL": database_url,
+        "BROKER_URL": broker_url,
+        "ENVARIUM_HOME": str(config.home),
+        "ENVARIUM_SECRET_KEY": os.environ.get("ENVARIUM_SECRET_KEY", "").strip() or secret,
+        "PYTHONUNBUFFERED": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+def check_port(port: int) -> None:
+    """Raises StackError, with who has it and a free one, when the port is taken."""
+    try:
+        _bind(port)
+    except PermissionError:
+        raise StackError(f"Port {port} needs rights that you lack. Choose one above 1023: PORT=8000 make run") from None
+    except OSError:
+        free = next((number for number in range(port + 1, min(port + 100, 65536)) if _is_free(number)), 0)
+        advice = f"PORT={free} make run" if free else "PORT=<another number> make run"
+        raise StackError(
+            f"Port {port} is in use by {_holder(port)}.\nStop that, or let Envarium use another port: {advice}"
+        ) from None
+
+
+def _bind(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((HOST, port))
+
+
+def _is_free(port: int) -> bool:
+    try:
+        _bind(port)
+    except OSError:
+        return False
+    return True
+
+
+def _holder(port: int) -> str:
+    """Who listens on `port`, as far as this user may see."""
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            here = connection.status == psutil.CONN_LISTEN and getattr(connection.laddr, "port", 0) == port
+            if here and connection.pid:
+                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
+    except psutil.Error:
+        pass
+    return "another program"
+
+
+def check_given(config: Config) -> None:
+    """Raises StackError, naming the variable and never its password, when a given server does not answer."""
+    if config.database_url:
+        try:
+            with psycopg.connect(config.database_url, connect_timeout=5) as connection:
+                connection.execute("select 1")
+        except psycopg.Error as error:
+            raise StackError(_unreachable("DATABASE_URL", "PostgreSQL", config.database_url, error)) from None
+    if config.broker_url:
+        try:
+            probe = client(config.broker_url, seconds=5)
+            probe.ping()
+            probe.close()
+        except (redis.RedisError, ValueError) as error:
+            raise StackError(_unreachable("BROKER_URL", "Redis or Valkey", config.broker_url, error)) from None
+
+
+def _unreachable(variable: str, server: str, url: str, error: Exception) -> str:
+    secret = url.split("://", 1)[-1].rpartition("@")[0].partition(":")[2]
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if secret:
+        reason = reason.replace(secret, "***")
+    return (
+        f"{variable} is set, but no {server} answers there: {reason}\n"
+        f"Correct {variable}, or unset it and Envarium brings its own."
+    )

@@ -1,0 +1,92 @@
+"""Make `.venv` and install what pyproject.toml names. Runs on the system's Python: standard library only.
+
+Usage: python3 webapp/stack/install.py EXTRA... A stamp tells, by pyproject.toml's hash, that nothing is to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "envarium-setup.json"
+SHOWN = ("Collecting ", "Downloading ", "Building ", "Installing ", "ERROR", "error:")
+NO_VENV = """This Python cannot make virtual environments: {reason}
+Install what is missing (Debian, Ubuntu: apt install python3-venv), or name another Python:
+make run PYTHON=/path/to/python3.12"""
+
+
+def wanted() -> str:
+    """What decides whether an installation is up to date."""
+    text = (ROOT / "pyproject.toml").read_bytes() + sys.version.encode()
+    return hashlib.sha256(text).hexdigest()
+
+
+def installed() -> set[str]:
+    """The extras that this pyproject.toml was already installed with."""
+    try:
+        stamp = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return set()
+    if stamp.get("hash") != wanted() or not PYTHON.exists():
+        return set()
+    return set(stamp["extras"])
+
+
+def make_venv() -> None:
+    print(f"Making a virtual environment in {VENV.name} with Python {sys.version.split()[0]}", flush=True)
+    try:
+        import ensurepip  # noqa: F401 - Debian splits it off
+        import venv
+    except ImportError as error:
+        sys.exit(NO_VENV.format(reason=error))
+    try:
+        venv.EnvBuilder(with_pip=True, clear=True, symlinks=True).create(VENV)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(NO_VENV.format(reason=error))
+
+
+def usable() -> bool:
+    """Whether `.venv` has a Python that runs, new enough, with pip."""
+    check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    return PYTHON.exists() and subprocess.run([PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def pip_install(extras: set[str]) -> None:
+    print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
+    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    command.append(f"{ROOT}[{','.join(sorted(extras))}]")
+    kept: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
+        for line in pip.stdout or ():
+            kept.append(line)
+            if line.strip().startswith(SHOWN):
+                print("  " + line.strip()[:110], flush=True)
+    if pip.returncode != 0:
+        print("".join(kept[-15:]), file=sys.stderr)
+        sys.exit("The installation failed; the lines above are pip's. Run the same command again to go on.")
+
+
+def main(extras: set[str]) -> None:
+    have = installed()
+    if extras <= have:
+        return
+    began = time.monotonic()
+    if not usable():
+        make_venv()
+    pip_install(extras)
+    fresh = STAMP.with_suffix(".new")
+    fresh.write_text(json.dumps({"hash": wanted(), "extras": sorted(extras | have)}))
+    os.replace(fresh, STAMP)
+    print(f"Installed in {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(set(sys.argv[1:]))
