@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F
 
@@ -48,9 +49,7 @@ class Task(models.Model):
     source = models.CharField(max_length=32)
     key = models.CharField(max_length=200)
     title = models.CharField(max_length=300)
-    current = models.ForeignKey(
-        "TaskRevision", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    current = models.ForeignKey("TaskRevision", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     check_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)
@@ -110,3 +109,53 @@ class TaskFinding(FindingBase):
 
     class Meta:
         indexes = [models.Index(fields=["kind", "revision"], name="taskfinding_by_kind")]
+
+
+class Playground(models.Model):
+    """A person's live episode on a version. The rows are the truth; a process that holds the episode is a cache.
+
+    `serial` grows with every change (a call, an undo, a redo), so that two browser tabs never write over each
+    other. `undone` keeps what undo took back, latest last. A reset starts another playground and names this
+    one as its `origin`.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="playgrounds")
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="playgrounds")
+    scenario = models.ForeignKey(Scenario, null=True, blank=True, on_delete=models.CASCADE, related_name="playgrounds")
+    initial = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    """What the program was built from; null is an empty state."""
+    start = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    """The state after construction, which the patches of the calls start from."""
+    origin = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="resets")
+    seed = models.BigIntegerField(default=0)
+    now = models.CharField(max_length=40)
+    serial = models.PositiveIntegerField(default=0)
+    length = models.PositiveIntegerField(default=0)
+    undone = OrderedJSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-id"], name="playground_of_user")]
+
+
+class PlaygroundCall(models.Model):
+    """One call that ran in a playground; `state_hash` is that of the state after it."""
+
+    playground = models.ForeignKey(Playground, on_delete=models.CASCADE, related_name="calls")
+    index = models.PositiveIntegerField()
+    tool = models.CharField(max_length=200)
+    arguments = OrderedJSONField(default=dict)
+    validation = models.CharField(max_length=8, default="schema")
+    ok = models.BooleanField()
+    result = OrderedJSONField(null=True, blank=True)
+    error = OrderedJSONField(null=True, blank=True)
+    patch = OrderedJSONField(default=list)
+    change_count = models.PositiveIntegerField(default=0)
+    duration_us = models.PositiveBigIntegerField(default=0)
+    state_hash = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["index"]
+        constraints = [models.UniqueConstraint(fields=["playground", "index"], name="playgroundcall_unique")]

@@ -1,4 +1,23 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from webapp.scenarios import playground_views, views
 
 app_name = "scenarios"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.tasks, name="tasks"),
+    path("export/", views.export, name="export"),
+    path("environment/<int:pk>/", views.of_environment, name="of_environment"),
+    path("scenario/<int:pk>/state/", views.state, name="state"),
+    path("check/<int:pk>/", views.check, name="check"),
+    path("try/", playground_views.try_new, name="try_new"),
+    path("try/<int:pk>/", playground_views.try_version, name="try"),
+    path("playground/<int:pk>/", playground_views.playground, name="playground"),
+    path("playground/<int:pk>/run/", playground_views.run, name="playground_run"),
+    path("playground/<int:pk>/undo/", playground_views.undo, name="playground_undo"),
+    path("playground/<int:pk>/redo/", playground_views.redo, name="playground_redo"),
+    path("playground/<int:pk>/reset/", playground_views.reset, name="playground_reset"),
+    path("playground/<int:pk>/state/", playground_views.state, name="playground_state"),
+    path("playground/<int:pk>/calls.json", playground_views.calls, name="playground_calls"),
+    path("<int:pk>/", views.task, name="task"),
+    path("<int:pk>/diff/<int:a>/<int:b>/", views.task_diff, name="task_diff"),
+]

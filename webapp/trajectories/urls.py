@@ -1,4 +1,18 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from webapp.trajectories import list_views, views
 
 app_name = "trajectories"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    path("", list_views.index, name="list"),
+    path("export.jsonl", list_views.export_all, name="export_list"),
+    path("of-task/<int:task_pk>/", list_views.of_task, name="of_task"),
+    path("<int:pk>/", views.detail, name="detail"),
+    path("<int:pk>/steps/<int:index>/", views.step, name="step"),
+    path("<int:pk>/steps/<int:index>/branch/", views.branch, name="branch"),
+    path("<int:pk>/search/", views.search, name="search"),
+    path("<int:pk>/matrix/", views.matrix, name="matrix"),
+    path("<int:pk>/checks/<int:position>/", views.check, name="check"),
+    path("<int:pk>/check-again/", views.check_again, name="check_again"),
+    path("<int:pk>/export.jsonl", views.export, name="export"),
+]

@@ -1,0 +1,26 @@
+"""Getting samples into the database, for the tests beside this."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from synthesis.formats.files import parse_entries
+from synthesis.runtime import default_sandbox
+from tests.importing import samples
+from webapp.scenarios.importing import import_entries
+from webapp.trajectories.importing import import_runs
+
+
+def entries(records: list[Any]) -> list[Any]:
+    return parse_entries(json.dumps(records).encode())
+
+
+def prepare(*scenarios: dict[str, Any], **changes: Any) -> None:
+    found = list(scenarios) or [samples.scenario()]
+    report = import_entries(default_sandbox(), entries([samples.environment(**changes)]), entries(found), "envscaler")
+    assert not report["tasks"]["failed"], report
+
+
+def load(*runs: dict[str, Any]) -> dict[str, Any]:
+    return import_runs(default_sandbox(), entries(list(runs)))

@@ -1,0 +1,116 @@
+"""Any state of a run can be shown, and every check over its steps."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from synthesis.contracts import State, Verdict
+from synthesis.errors import InputError, ReplayMismatch
+from synthesis.runtime import default_sandbox
+from tests.importing import samples
+from tests.trajectories.loading import load, prepare
+from webapp.jobs.registry import KINDS
+from webapp.scenarios.models import StateBody
+from webapp.trajectories.matrix import compact, compute_matrix, is_fresh, spread
+from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.services import setting_of
+from webapp.trajectories.starting import ensure_matrix
+from webapp.trajectories.states import broken_steps, state_at, states_of
+
+pytestmark = pytest.mark.django_db
+
+
+def long_run(count: int) -> dict[str, Any]:
+    calls: list[samples.Call] = []
+    for number in range(count):
+        status = f"s{number}"
+        message = f"{{'success': True, 'message': 'Ticket T1 is {status}'}}"
+        calls.append(("set_status", {"ticket_id": "T1", "status": status}, message))
+    return samples.run([*calls, samples.CLOSE], 0.6667)
+
+
+def test_any_state_can_be_had_again() -> None:
+    prepare()
+    load(long_run(120))
+    row = Trajectory.objects.get()
+    assert list(row.steps.filter(snapshot__isnull=False).values_list("index", flat=True)) == [0, 50, 100]
+    setting = setting_of(row.revision)
+    executed: list[State] = []
+    with default_sandbox().reset(setting.program, setting.initial, seed=row.seed, now=row.now) as episode:
+        for step in row.steps.all():
+            if step.tool:
+                episode.call(step.tool, step.arguments)
+            executed.append(episode.state())
+    for index in (0, 1, 49, 50, 51, 99, 100, 101, row.step_count - 1):
+        assert state_at(row, index, verify=True) == executed[index]
+    assert states_of(row, 40, 60) == [(index, executed[index]) for index in range(40, 61)]
+    assert broken_steps(row) == []
+    for index in (-1, row.step_count):
+        with pytest.raises(InputError):
+            state_at(row, index)
+    Step.objects.filter(trajectory=row, index=row.step_count - 3).update(patch=[])
+    with pytest.raises(ReplayMismatch):
+        state_at(row, row.step_count - 1, verify=True)
+    assert row.step_count - 1 in broken_steps(row)
+
+
+def test_a_long_run_over_a_large_state_stays_small() -> None:
+    agents = {f"A{n}": {"agent_id": f"A{n}", "name": f"{n:08x}" * 20} for n in range(10_000)}
+    state = samples.state() | {"agents": agents}
+    prepare(samples.scenario(init_config=state))
+    began = time.monotonic()
+    report = load(long_run(1000))
+    spent = time.monotonic() - began
+    assert report["reproduced"] == 1
+    row = Trajectory.objects.get()
+    assert row.steps.filter(snapshot__isnull=False).count() == 21
+    assert sum(len(body) for body in StateBody.objects.values_list("body", flat=True)) < 20_000_000
+    assert spent < 90
+    began = time.monotonic()
+    assert state_at(row, 949, verify=True)["tickets"]["T1"]["status"] == "s948"
+    assert time.monotonic() - began < 2
+
+
+def test_a_patch_too_long_to_keep_becomes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.trajectories.replay.MAX_PATCH", 10)
+    prepare()
+    load(samples.run([samples.CLOSE], 0.6667))
+    row = Trajectory.objects.get()
+    step = row.steps.get(index=1)
+    assert (step.patch, step.change_count, step.snapshot is not None) == ([], 1, True)
+    assert state_at(row, 1)["tickets"]["T1"]["status"] == "closed"
+    assert broken_steps(row) == []
+    assert compute_matrix(default_sandbox(), row)["checks"][0] == {"start": 0, "flips": [[1, 1]]}
+
+
+def test_the_matrix_says_when_a_check_flips() -> None:
+    prepare()
+    reopen = ("set_status", {"ticket_id": "T1", "status": "open"}, "{'success': True, 'message': 'Ticket T1 is open'}")
+    load(samples.run([samples.LOOK, samples.CLOSE, reopen, samples.LOOK, samples.CLOSE], 0.6667))
+    row = Trajectory.objects.get()
+    assert not is_fresh(row)
+    job = ensure_matrix(row)
+    assert job is not None
+    assert ensure_matrix(row) == job
+    context: Any = type("Context", (), {"payload": job.payload})
+    KINDS["compute_matrix"].handler(context)
+    row.refresh_from_db()
+    assert is_fresh(row)
+    assert ensure_matrix(row) is None
+    assert row.matrix == {
+        "steps": [2, 3, 5],
+        "checks": [
+            {"start": 0, "flips": [[2, 1], [3, 0], [5, 1]]},
+            {"start": 1, "flips": []},
+            {"start": 0, "flips": []},
+        ],
+    }
+    assert spread(row.matrix, 0) == [0, 1, 0, 1]
+
+
+def test_a_row_of_the_matrix_tells_raising_from_not_passing() -> None:
+    row = [Verdict(passed=False, error="KeyError"), Verdict(passed=False), Verdict(passed=False), Verdict(passed=True)]
+    assert compact([4, 5, 9], row) == {"start": -1, "flips": [[4, 0], [9, 1]]}

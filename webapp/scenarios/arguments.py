@@ -1,0 +1,150 @@
+"""A form made from a tool's working schema, and its reading back into arguments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import QueryDict
+
+PREFIX = "arg."
+NOT_SENT = object()
+
+
+@dataclass
+class Field:
+    """One parameter. `value` is the text as typed, kept whatever is wrong with it."""
+
+    name: str
+    widget: str
+    kind: str
+    required: bool
+    description: str = ""
+    default: str = ""
+    choices: list[tuple[str, str]] = field(default_factory=list)
+    value: str = ""
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        return PREFIX + self.name
+
+
+def plain_schema(schema: Any) -> dict[str, Any]:
+    """The schema of a value that is not null, where that is the only other choice."""
+    if not isinstance(schema, dict):
+        return {}
+    for word in ("anyOf", "oneOf"):
+        parts = [part for part in schema.get(word) or [] if isinstance(part, dict) and part.get("type") != "null"]
+        if len(parts) == 1:
+            return {**{key: item for key, item in schema.items() if key != word}, **parts[0]}
+    names = schema.get("type")
+    if isinstance(names, list):
+        rest = [name for name in names if name != "null"]
+        return {**schema, "type": rest[0] if len(rest) == 1 else None}
+    return schema
+
+
+def fields_of(parameters: dict[str, Any]) -> list[Field]:
+    """The fields of a tool, required ones first, in the order of the schema."""
+    properties = parameters.get("properties")
+    required = parameters.get("required")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    known = properties if isinstance(properties, dict) else {}
+    made = [_field(name, plain_schema(schema), name in needed) for name, schema in known.items()]
+    return sorted(made, key=lambda item: not item.required)
+
+
+def _field(name: str, schema: dict[str, Any], required: bool) -> Field:
+    kind = schema.get("type") if isinstance(schema.get("type"), str) else "any"
+    made = Field(name, "text", str(kind), required, str(schema.get("description") or ""))
+    if "default" in schema:
+        made.default = json.dumps(schema["default"], ensure_ascii=False)[:80]
+    if isinstance(schema.get("enum"), list) and schema["enum"]:
+        made.widget = "choice"
+        made.choices = [(json.dumps(item), str(item)) for item in schema["enum"][:200]]
+    elif kind == "boolean":
+        made.widget = "choice"
+        made.choices = [("true", "true"), ("false", "false")]
+    elif kind not in ("string", "integer", "number"):
+        made.widget = "json"
+    return made
+
+
+def fill(fields: list[Field], arguments: dict[str, Any]) -> None:
+    """Show the arguments of an earlier call."""
+    for item in fields:
+        if item.name in arguments:
+            value = arguments[item.name]
+            plain = item.kind == "string" and isinstance(value, str) and item.widget == "text"
+            item.value = (
+                value if plain else json.dumps(value, ensure_ascii=False, indent=1 if item.widget == "json" else None)
+            )
+
+
+def read(fields: list[Field], posted: QueryDict) -> dict[str, Any]:
+    """The arguments as typed; fields with an `error` kept none. Empty optional fields are not sent."""
+    arguments: dict[str, Any] = {}
+    for item in fields:
+        item.value = str(posted.get(item.key, ""))
+        try:
+            value = _value(item)
+        except ValueError as error:
+            item.error = str(error)
+            continue
+        if value is not NOT_SENT:
+            arguments[item.name] = value
+    return arguments
+
+
+def _value(item: Field) -> Any:
+    text = item.value
+    if not text.strip() and not (text and item.kind == "string"):
+        if not item.required:
+            return NOT_SENT
+        raise ValueError("This is needed. To send an empty text, write the arguments as JSON.")
+    if item.widget == "text" and item.kind == "string":
+        return text
+    if item.kind == "integer":
+        return _integer(text)
+    try:
+        value = loads(text)
+    except ValueError as error:
+        what = "a number" if item.kind == "number" else "JSON"
+        raise ValueError(f"This is not {what}: {error}") from None
+    if item.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError("This is not a number.")
+    return value
+
+
+def _integer(text: str) -> int:
+    cleaned = text.strip()
+    if not cleaned.lstrip("+-").isdecimal() or len(cleaned) > 30:
+        raise ValueError("This is not a whole number.")
+    return int(cleaned)
+
+
+def loads(text: str) -> Any:
+    """JSON without NaN, with an error that says where."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}.") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply.") from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON.")
+
+
+def read_raw(text: str) -> dict[str, Any]:
+    """All arguments from one JSON object. Raises ValueError with what is wrong."""
+    try:
+        value = loads(text or "{}")
+    except ValueError as error:
+        raise ValueError(f"This is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError('The arguments are a JSON object: { "name": value }.')
+    return value

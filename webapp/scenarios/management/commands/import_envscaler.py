@@ -1,0 +1,41 @@
+"""`manage.py import_envscaler ENVS [SCENARIOS]`: EnvScaler's environments and scenarios into the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from synthesis.formats.files import read_entries
+from synthesis.runtime import default_sandbox
+from webapp.environments.importing_commands import as_json, one_clear_line, source_name, tell_failures, teller
+from webapp.scenarios.importing import import_entries
+
+
+class Command(BaseCommand):
+    help = "Import EnvScaler's environments (and scenarios) from JSON or JSON Lines, plain or gzipped."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("environments", type=Path, help="env_metadata: an object keyed by id, or a list")
+        parser.add_argument("scenarios", type=Path, nargs="?", help="rl_scenarios: a list, or an object")
+        parser.add_argument(
+            "--source", type=source_name, default="envscaler", help="the name these records are kept under"
+        )
+        parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            environments = read_entries(options["environments"])
+            scenarios = read_entries(options["scenarios"]) if options["scenarios"] else []
+            tell = teller(self.stderr.write)
+            result = import_entries(default_sandbox(), environments, scenarios, options["source"], tell)
+        for kind in ("environments", "scenarios", "tasks"):
+            counts = result[kind]
+            tell_failures(self.stderr.write, kind, counts["failed"])
+            self.stderr.write(
+                f"{kind}: {counts['created']} created ({counts['updated']} of them new versions), "
+                f"{counts['unchanged']} unchanged, {len(counts['failed'])} failed"
+            )
+        if options["json"]:
+            self.stdout.write(as_json(result))

@@ -1,0 +1,178 @@
+"""What the task pages read. Big columns stay out of lists."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest
+
+from synthesis.contracts import Patch
+from synthesis.errors import StateError
+from synthesis.runtime.encoding import apply_patch
+from webapp.environments.models import Environment
+from webapp.paging import Page, keyset
+from webapp.scenarios import tree
+from webapp.scenarios.models import Check, Scenario, Task, TaskFinding, TaskRevision
+
+LIST_FIELDS = (
+    "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
+    "environment__name", "environment__category",
+)  # fmt: skip
+CHANGES_SHOWN = 200
+
+
+def categories() -> list[str]:
+    rows = Environment.objects.exclude(category="").order_by("category").values_list("category", flat=True)
+    return list(rows.distinct()[:500])
+
+
+def sources() -> list[str]:
+    return list(Environment.objects.order_by("source").values_list("source", flat=True).distinct()[:50])
+
+
+def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
+    """The tasks that fit a `TaskFilter`'s values."""
+    rows = Task.objects.select_related("environment").only(*LIST_FIELDS)
+    for name, lookup in {
+        "category": "environment__category",
+        "source": "source",
+        "low": "do_nothing__gte",
+        "high": "do_nothing__lte",
+        "fewest": "check_count__gte",
+        "most": "check_count__lte",
+    }.items():
+        if name in wanted:
+            rows = rows.filter(**{lookup: wanted[name]})
+    if "environment" in wanted:
+        rows = rows.filter(_environment(wanted["environment"]))
+    if "q" in wanted:
+        text = wanted["q"].replace("\0", "")
+        rows = rows.filter(Q(title__icontains=text) | Q(key__icontains=text) | Q(current__instruction__icontains=text))
+    if "finding" in wanted:
+        rows = _finding(rows, wanted["finding"])
+    return rows
+
+
+def _environment(text: str) -> Q:
+    text = text.replace("\0", "")
+    named = Q(environment__name__icontains=text) | Q(environment__key__iexact=text)
+    number = text.isascii() and text.isdecimal() and len(text) < 19
+    return Q(environment_id=int(text)) if number else named
+
+
+def _finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:
+    if kind in ("any", "none"):
+        return rows.filter(finding_count__gt=0) if kind == "any" else rows.filter(finding_count=0)
+    return rows.filter(Exists(TaskFinding.objects.filter(kind=kind, revision=OuterRef("current"))))
+
+
+def tasks_page(request: HttpRequest, wanted: dict[str, Any]) -> Page:
+    return keyset(request, tasks(wanted), wanted.get("sort") or "-id")
+
+
+def mark_counts(revision: TaskRevision) -> dict[str, int]:
+    rows = revision.checks.order_by().values("mark").annotate(count=Count("id"))
+    return {row["mark"]: row["count"] for row in rows}
+
+
+def checks(revision: TaskRevision, mark: str, after: int, most: int, *, with_source: bool) -> list[Check]:
+    """A page of checks by position; one more than `most` when there are more."""
+    rows = revision.checks.filter(position__gt=after).order_by("position")
+    if mark:
+        rows = rows.filter(mark=mark)
+    return list((rows if with_source else rows.defer("source"))[: most + 1])
+
+
+def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int, int, str]:
+    """(passed, total, what it means) of doing nothing."""
+    guards, total = counts.get("guard", 0), sum(counts.values())
+    goals = counts.get("goal", 0)
+    if not total:
+        return 0, 0, "There are no checks, so nothing judges this task."
+    if rule == "goals":
+        words = "Only goals are paid, so an agent that does nothing gets nothing, which is right."
+        return 0, goals, words if goals else "No check is false at the start, so there is nothing to reach."
+    if guards == 0:
+        return 0, total, "No check is true at the start: an agent that does nothing gets nothing, which is right."
+    if guards == total:
+        return guards, total, "Every check is true at the start: an agent that does nothing gets the full reward."
+    share = f"{guards} of {total} checks are true before the agent does anything"
+    return guards, total, f"{share[0].upper()}{share[1:]}, so doing nothing is paid {guards / total:.3f}."
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operation of a patch with what stood there before."""
+
+    op: str
+    path: str
+    old: str
+    new: str
+    index: int = 0
+
+
+def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
+    """The first operations of a patch with old values, and how many more there are."""
+    found: list[Change] = []
+    state = before
+    for number, operation in enumerate(patch[:CHANGES_SHOWN]):
+        try:
+            old = _cut(tree.locate(state, operation["path"])) if operation["op"] != "add" else ""
+        except KeyError:
+            old = ""
+        new = _cut(operation["value"]) if "value" in operation else ""
+        found.append(Change(operation["op"], operation["path"], old, new, number))
+        try:
+            state = apply_patch(state, [operation])
+        except StateError:
+            break
+    return found, len(patch) - len(found)
+
+
+def _cut(value: Any, most: int = 2_000) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=1 if isinstance(value, dict | list) else None)
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def revision_diff(one: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(heading, lines with their sign) of what differs: instruction, rule, checks."""
+    parts = [
+        ("Instruction", one.instruction, other.instruction),
+        ("Score rule", one.score_rule, other.score_rule),
+    ]
+    mine = {check.position: check for check in one.checks.all()}
+    theirs = {check.position: check for check in other.checks.all()}
+    for position in sorted(mine.keys() | theirs.keys()):
+        parts.append((f"Check {position + 1}", _text(mine.get(position)), _text(theirs.get(position))))
+    if one.scenario_id != other.scenario_id:
+        parts.append(("Scenario", str(one.scenario), str(other.scenario)))
+    return [(name, list(_lines(old, new))) for name, old, new in parts if old != new]
+
+
+def _text(check: Check | None) -> str:
+    return f"# {check.label}\n{check.source}" if check else ""
+
+
+def _lines(old: str, new: str) -> Any:
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=3):
+        if line.startswith(("---", "+++")):
+            continue
+        yield {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same"), line if line[:1] == "@" else line[1:]
+
+
+def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenario, list[Task]]]:
+    """Scenarios with their tasks, newest scenarios first; two queries."""
+    rows = list(
+        environment.scenarios.select_related("version")
+        .only("name", "task_count", "initial_id", "environment_id", "version__number", "version__environment_id")
+        .order_by("-id")[: most + 1]
+    )
+    fields = ("title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing")
+    by_scenario: dict[int, list[Task]] = {}
+    for task in Task.objects.filter(scenario__in=[row.pk for row in rows]).only(*fields).order_by("id")[:1000]:
+        by_scenario.setdefault(task.scenario_id, []).append(task)
+    return [(row, by_scenario.get(row.pk, [])) for row in rows]

@@ -1,0 +1,151 @@
+"""Writes on scenarios and tasks: revisions by content, with what their checks say at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, F
+
+from synthesis.contracts import Finding as FoundDefect
+from synthesis.contracts import Mark
+from synthesis.formats.envscaler_export import scenario_to_envscaler, without_state
+from synthesis.formats.records import TaskRecord
+from synthesis.formats.values import clean
+from synthesis.runtime.encoding import decode_state
+from synthesis.verifiers.checks import verifier_hash
+from webapp.environments.models import Environment, Version
+from webapp.environments.services import Saved, content_hash, finding_fields
+from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskFinding, TaskRevision
+from webapp.scenarios.states import unpack
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a task's checks say on the start state. `do_nothing` is None where there is nothing to say."""
+
+    marks: tuple[Mark, ...] = ()
+    errors: tuple[str, ...] = ()
+    do_nothing: float | None = None
+    findings: list[FoundDefect] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SavedTask:
+    scenario: Saved
+    task: Saved
+    row: Task
+
+
+def task_hash(record: TaskRecord, version: Version) -> str:
+    """A revision's content: the imported record on this version of the environment."""
+    return content_hash([version.content_hash, record.key, record.instruction, record.score_rule, record.raw])
+
+
+def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
+    """The task whose current revision has exactly this content; its checks need not be run again."""
+    rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
+    return rows.filter(current__content_hash=task_hash(record, version)).first()
+
+
+@transaction.atomic
+def save_task(record: TaskRecord, version: Version, initial: StateBody, start: Start, source: str) -> SavedTask:
+    """Store a record as a scenario and a revision of its task, current from now on.
+
+    The environment's row is locked: two imports at once number their revisions one after the other.
+    """
+    environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
+    scenario, new_scenario = Scenario.objects.get_or_create(
+        version=version,
+        initial=initial,
+        defaults={"environment": environment, "name": (record.scenario_name or record.key)[:300]},
+    )
+    task, new_task = Task.objects.get_or_create(
+        environment=environment,
+        source=source,
+        key=record.key,
+        defaults={"scenario": scenario, "title": record.title[:300]},
+    )
+    digest = task_hash(record, version)
+    revision = task.revisions.filter(content_hash=digest).first()
+    saved: Saved = "created" if new_task else "updated"
+    if revision is not None and revision.pk == task.current_id:
+        saved = "unchanged"
+    else:
+        revision = revision or _new_revision(task, scenario, record, start, digest)
+        _make_current(task, scenario, revision, record)
+    _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
+    return SavedTask("created" if new_scenario else "unchanged", saved, task)
+
+
+def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Start, digest: str) -> TaskRevision:
+    last = task.revisions.order_by("-number").values_list("number", flat=True).first() or 0
+    revision = task.revisions.create(
+        scenario=scenario,
+        number=last + 1,
+        content_hash=digest,
+        instruction=record.instruction,
+        score_rule=record.score_rule,
+        verifier_hash=verifier_hash([check.source for check in record.checks], record.score_rule),
+        do_nothing=start.do_nothing,
+        record=without_state(record.raw),
+    )
+    marks = start.marks or ("",) * len(record.checks)
+    errors = start.errors or ("",) * len(record.checks)
+    Check.objects.bulk_create(
+        Check(
+            revision=revision,
+            position=position,
+            label=check.label,
+            source=check.source,
+            mark=mark,
+            start_error=clean(error),
+        )
+        for position, (check, mark, error) in enumerate(zip(record.checks, marks, errors, strict=True))
+    )
+    TaskFinding.objects.bulk_create(TaskFinding(revision=revision, **finding_fields(f)) for f in start.findings)
+    return revision
+
+
+def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:
+    before = task.scenario_id
+    task.current = revision
+    task.scenario = scenario
+    task.title = (record.title or record.key)[:300]
+    task.do_nothing = revision.do_nothing
+    task.check_count = revision.checks.count()
+    task.finding_count = revision.findings.count()
+    task.save()
+    if before != scenario.pk:
+        Scenario.objects.filter(pk=before).update(task_count=Task.objects.filter(scenario=before).count())
+
+
+def _count(environment: Environment, task: Task, scenario: Scenario, *, new_scenario: bool, new_task: bool) -> None:
+    """The roll-ups: scenarios are those of the current version, tasks all there are."""
+    scenario.task_count = scenario.tasks.count()
+    scenario.save(update_fields=["task_count"])
+    if new_scenario or new_task:
+        environment.scenario_count = Scenario.objects.filter(version=environment.current_id).count()
+        environment.task_count += int(new_task)
+        environment.save(update_fields=["scenario_count", "task_count", "updated_at"])
+
+
+def check_sources(revision: TaskRevision) -> list[str]:
+    """The sources of a revision's checks, in order."""
+    return list(revision.checks.order_by("position").values_list("source", flat=True))
+
+
+def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
+    """How often each kind of finding stands on the current revisions of these tasks."""
+    rows = TaskFinding.objects.filter(revision__task__in=list(tasks), revision__task__current=F("revision"))
+    return dict(rows.values_list("kind").annotate(Count("id")).order_by("kind"))
+
+
+def exported_scenarios(source: str) -> Iterator[dict[str, Any]]:
+    """The current records of a source as they were imported, in the order they came in."""
+    rows = Task.objects.filter(source=source, current__isnull=False).order_by("id")
+    fields = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
+    for raw, digest, body in rows.values_list(*fields).iterator(chunk_size=100):
+        yield scenario_to_envscaler(raw, decode_state(unpack(body, digest)))

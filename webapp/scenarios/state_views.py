@@ -1,0 +1,76 @@
+"""One view of a state for every page that shows one: root, branch, search and a plain page without JavaScript.
+
+A page includes it with `<div hx-get="{{ url }}" hx-trigger="load" …>` or `{% include "parts/state_tree.html" %}`
+and a context from `state_context`; whatever answers that URL calls `state_response`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from webapp.scenarios import tree
+
+
+def state_context(
+    request: HttpRequest,
+    state: Any,
+    url: str,
+    *,
+    changed: frozenset[str] = frozenset(),
+    extra: str = "",
+    plain: bool = False,
+) -> dict[str, Any]:
+    """What `parts/state_tree.html` needs. `extra` is a query to keep on every link (`at=3`).
+
+    `plain` shows the root whatever the request asks for: the page around the tree has a query of its own.
+    """
+    asked = QueryDict() if plain else request.GET
+    pointer = asked.get("path", "")
+    start = asked.get("from", "0")
+    first = int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0
+    wanted = asked.get("find", "").strip()[:200]
+    context: dict[str, Any] = {
+        "tree_url": url,
+        "tree_extra": f"&{extra}" if extra else "",
+        "tree_query": extra,
+        "tree_fields": parse_qsl(extra),
+        "pointer": pointer,
+        "trail": tree.trail(pointer),
+        "wanted": wanted,
+    }
+    if wanted:
+        context["hits"], context["more_hits"] = tree.search(state, wanted)
+        return context
+    try:
+        value = tree.locate(state, pointer)
+    except KeyError:
+        return {**context, "missing": True}
+    if isinstance(value, dict | list):
+        context["branch"] = tree.branch(value, pointer, first, changed)
+    else:
+        context["scalar"] = tree.written(value)
+    return context
+
+
+def state_response(
+    request: HttpRequest,
+    state: Any,
+    url: str,
+    *,
+    title: str,
+    back: str,
+    changed: frozenset[str] = frozenset(),
+    extra: str = "",
+) -> HttpResponse:
+    """The fragment that htmx asked for (a branch, the root or the hits), or a page of its own."""
+    context = state_context(request, state, url, changed=changed, extra=extra)
+    htmx = request.htmx  # type: ignore[attr-defined]
+    if htmx and not htmx.history_restore_request:
+        whole = not context["pointer"] or bool(context["wanted"])
+        name = "parts/state_tree.html" if whole and not request.GET.get("from") else "parts/state_branch.html"
+        return render(request, name, context)
+    return render(request, "scenarios/state.html", {**context, "title": title, "back": back})

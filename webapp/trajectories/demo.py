@@ -1,0 +1,77 @@
+"""The starter set in the database: the bundled environments, tasks and runs, through the importers' services."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from synthesis.formats.records import EnvironmentRecord, RunRecord, TaskRecord
+from synthesis.runtime import Sandbox
+from synthesis.starter import SOURCE, load
+from webapp.environments.importing import import_environment
+from webapp.environments.models import Version
+from webapp.environments.services import program_of
+from webapp.scenarios.importing import import_task
+from webapp.scenarios.services import find_unchanged
+from webapp.trajectories.matrix import compute_matrix
+from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.services import save_run
+
+
+@dataclass
+class Loaded:
+    """What loading did: how many records came in, by kind, and how many were there already."""
+
+    new: Counter[str] = field(default_factory=Counter)
+    unchanged: int = 0
+
+    def add(self, kind: str, saved: str) -> None:
+        if saved == "unchanged":
+            self.unchanged += 1
+        else:
+            self.new[kind] += 1
+
+    def __str__(self) -> str:
+        if not self.new:
+            return f"The starter set is there already ({self.unchanged} records); nothing changed."
+        said = ", ".join(f"{count} {kind}" for kind, count in self.new.items())
+        return f"The starter set is loaded: {said}; {self.unchanged} records were there already."
+
+
+def load_demo(sandbox: Sandbox) -> Loaded:
+    """Load the starter records. A second call changes nothing and starts no process. Raises SandboxUnavailable."""
+    environments, tasks, runs = load()
+    done = Loaded()
+    versions = {record.key: _environment(sandbox, record, tasks, done) for record in environments}
+    for task in tasks:
+        _task(sandbox, task, versions[task.environment_key], done)
+    for run in runs:
+        _run(sandbox, run, done)
+    return done
+
+
+def _environment(sandbox: Sandbox, record: EnvironmentRecord, tasks: list[TaskRecord], done: Loaded) -> Version:
+    states = [task.initial_state for task in tasks if task.environment_key == record.key]
+    saved, version = import_environment(sandbox, record, SOURCE, states)
+    done.add("environments", saved)
+    return version
+
+
+def _task(sandbox: Sandbox, record: TaskRecord, version: Version, done: Loaded) -> None:
+    if find_unchanged(record, version, SOURCE) is not None:
+        done.add("tasks", "unchanged")
+        return
+    saved = import_task(sandbox, record, version, program_of(version), SOURCE)
+    done.add("tasks", saved.task)
+
+
+def _run(sandbox: Sandbox, record: RunRecord, done: Loaded) -> None:
+    saved = save_run(sandbox, record, SOURCE)
+    done.add("trajectories", saved.status)
+    row = saved.row
+    if row.replay not in (ReplayState.PENDING, ReplayState.FAILED) and _needs_matrix(row):
+        compute_matrix(sandbox, row)
+
+
+def _needs_matrix(row: Trajectory) -> bool:
+    return row.matrix is None or row.matrix_hash != row.revision.verifier_hash

@@ -1,0 +1,177 @@
+"""The check x step matrix as a page shows it: checks that flip by row, steps where something flips by column."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+PASSED, NOT_PASSED, RAISED = 1, 0, -1
+FEW_STEPS = 24
+FEW_CHECKS = 12
+MOST_CELLS = 20_000
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a page needs of a check."""
+
+    number: int
+    position: int
+    text: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A check that changed its word at a step."""
+
+    label: Label
+    step: int
+    value: int
+    before: int
+
+    @property
+    def rises(self) -> bool:
+        return self.value == PASSED
+
+    @property
+    def falls(self) -> bool:
+        return self.before == PASSED
+
+
+@dataclass(frozen=True)
+class Cell:
+    step: int
+    value: int
+    flip: bool
+    rises: bool = False
+    now: bool = False
+
+
+@dataclass
+class Row:
+    label: Label
+    cells: list[Cell] = field(default_factory=list)
+    steady: bool = False
+    value: int = NOT_PASSED
+
+
+@dataclass
+class Grid:
+    """`columns` are steps; `now` is the column that holds at the current step. `steady` counts by last word."""
+
+    columns: list[int]
+    rows: list[Row]
+    now: int
+    steady: dict[int, int]
+    hidden: int
+    whole: bool
+    left: int = 0
+    right: int = 0
+    passed: int = 0
+    total: int = 0
+    varying: int = 0
+    more: bool = False
+    """Whether "show all" and "show only what flips" differ."""
+
+    @property
+    def held(self) -> int:
+        return self.steady.get(PASSED, 0)
+
+    @property
+    def failed(self) -> int:
+        return self.steady.get(NOT_PASSED, 0)
+
+    @property
+    def raised(self) -> int:
+        return self.steady.get(RAISED, 0)
+
+
+def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:
+    """Every flip, by step."""
+    found = []
+    for label, row in zip(labels, (matrix or {}).get("checks", []), strict=False):
+        before = row["start"]
+        for step, value in row["flips"]:
+            found.append(Flip(label, step, value, before))
+            before = value
+    return sorted(found, key=lambda flip: (flip.step, flip.label.position))
+
+
+def by_step(found: list[Flip]) -> dict[int, tuple[int, int]]:
+    """(rises, falls) of each step that has any; a check that fails differently is neither."""
+    counts: dict[int, tuple[int, int]] = {}
+    for flip in found:
+        up, down = counts.get(flip.step, (0, 0))
+        counts[flip.step] = (up + flip.rises, down + flip.falls)
+    return counts
+
+
+def value_at(row: dict[str, Any], step: int) -> int:
+    value: int = row["start"]
+    for at, now in row["flips"]:
+        if at > step:
+            break
+        value = now
+    return value
+
+
+def columns_of(matrix: dict[str, Any], whole: bool) -> list[int]:
+    steps: list[int] = matrix["steps"]
+    if whole or len(steps) <= FEW_STEPS:
+        return [0, *steps]
+    return [0, *sorted({step for row in matrix["checks"] for step, _ in row["flips"]})]
+
+
+def window(columns: list[int], current: int, rows: int) -> tuple[int, int]:
+    """Which columns fit, around the current one."""
+    most = max(MOST_CELLS // max(rows, 1), 60)
+    if len(columns) <= most:
+        return 0, len(columns)
+    middle = bisect_right(columns, current) - 1
+    first = max(0, min(middle - most // 2, len(columns) - most))
+    return first, first + most
+
+
+def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool) -> Grid:
+    checks = list(zip(labels, matrix["checks"], strict=False))
+    varying = [(label, row) for label, row in checks if row["flips"]]
+    everything = whole or len(checks) <= FEW_CHECKS
+    columns = columns_of(matrix, whole)
+    first, last = window(columns, current, len(varying))
+    shown = columns[first:last]
+    now = shown[max(bisect_right(shown, current) - 1, 0)] if shown else 0
+    steady: dict[int, int] = {}
+    for _, row in checks:
+        if not row["flips"]:
+            steady[row["start"]] = steady.get(row["start"], 0) + 1
+    rows = [_row(label, row, shown, now) for label, row in (checks if everything else varying)]
+    return Grid(
+        columns=shown,
+        rows=rows,
+        now=now,
+        steady=steady,
+        hidden=0 if everything else len(checks) - len(varying),
+        whole=whole,
+        left=columns[first - 1] if first else 0,
+        right=columns[last] if last < len(columns) else 0,
+        passed=sum(value_at(row, current) == PASSED for _, row in checks),
+        total=len(checks),
+        varying=len(varying),
+        more=(len(checks) > FEW_CHECKS and len(varying) < len(checks))
+        or len(columns_of(matrix, True)) > len(columns_of(matrix, False)),
+    )
+
+
+def _row(label: Label, row: dict[str, Any], shown: list[int], now: int) -> Row:
+    if not row["flips"]:
+        return Row(label, steady=True, value=row["start"])
+    turns = dict(row["flips"])
+    cells = []
+    value = value_at(row, shown[0]) if shown else row["start"]
+    for step in shown:
+        flip = step in turns
+        value = turns.get(step, value)
+        cells.append(Cell(step, value, flip, value == PASSED, step == now))
+    return Row(label, cells)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.htmx import Request
+from webapp.paging import keyset
+from webapp.scenarios.models import Task
+from webapp.trajectories import listing
+from webapp.trajectories.models import ReplayState, Trajectory
+
+
+@access("read")
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    filters = listing.read_filters(request.GET)
+    page = keyset(request, listing.lines(listing.rows_of(filters)), filters.order)
+    context = {
+        "page": page,
+        "filters": filters,
+        "outcomes": listing.OUTCOMES,
+        "replays": ReplayState.choices,
+        "orders": listing.ORDERS.items(),
+    }
+    return render(request, "trajectories/list.html", context)
+
+
+@access("read")
+@require_safe
+def export_all(request: HttpRequest) -> StreamingHttpResponse:
+    """The list as it is filtered, as JSON lines, newest first."""
+    rows = listing.rows_of(listing.read_filters(request.GET))
+    response = StreamingHttpResponse(listing.exported(rows), content_type="application/jsonl")
+    response["Content-Disposition"] = 'attachment; filename="trajectories.jsonl"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+@access("read")
+@require_safe
+def of_task(request: Request, task_pk: int) -> HttpResponse:
+    """The attempts at a task: a fragment for its page, and a page of its own."""
+    task = get_object_or_404(Task.objects.only("title"), pk=task_pk)
+    page = keyset(request, listing.lines(Trajectory.objects.filter(task=task)), size=25)
+    name = "trajectories/attempts.html" if request.htmx else "trajectories/of_task.html"
+    return render(request, name, {"task": task, "page": page})

@@ -1,0 +1,71 @@
+"""The check x step matrix: what every check says at the start and after every state-changing step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.contracts import Patch, State, Verdict
+from synthesis.runtime import Sandbox
+from synthesis.runtime.encoding import make_patch
+from webapp.scenarios.services import check_sources
+from webapp.scenarios.states import load_state
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.states import state_at
+
+PASSED, NOT_PASSED, RAISED = 1, 0, -1
+
+
+def cell(verdict: Verdict) -> int:
+    """1 passed, 0 not passed, -1 raised (and so not passed)."""
+    if verdict.passed:
+        return PASSED
+    return RAISED if verdict.error and not verdict.non_boolean else NOT_PASSED
+
+
+def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
+    """Evaluate the checks over the run's changes and keep the result on the trajectory.
+
+    `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...]}`: a check
+    holds its value until the next flip.
+    """
+    start = state_at(trajectory, 0)
+    steps, patches = changes(trajectory, start)
+    sources = check_sources(trajectory.revision)
+    rows = sandbox.evaluate_checks(sources, start, start, answer=trajectory.answer, patches=patches)
+    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows]}
+    Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=trajectory.revision.verifier_hash)
+    return matrix
+
+
+def changes(trajectory: Trajectory, start: State) -> tuple[list[int], list[Patch]]:
+    """The state-changing steps after the start, and the patch of each; long patches are made again."""
+    steps: list[int] = []
+    patches: list[Patch] = []
+    rows = trajectory.steps.filter(index__gt=0, change_count__gt=0).order_by("index")
+    for index, patch, snapshot in rows.values_list("index", "patch", "snapshot_id"):
+        if not patch and snapshot:
+            patch = make_patch(state_at(trajectory, index - 1), load_state(snapshot))
+        steps.append(index)
+        patches.append(patch)
+    return steps, patches
+
+
+def compact(steps: list[int], row: list[Verdict]) -> dict[str, Any]:
+    """A row of verdicts as its start value and the steps where it flips."""
+    cells = [cell(verdict) for verdict in row]
+    flips = [[step, now] for step, before, now in zip(steps, cells[:-1], cells[1:], strict=True) if now != before]
+    return {"start": cells[0], "flips": flips}
+
+
+def spread(matrix: dict[str, Any], check: int) -> list[int]:
+    """One check's cells again: at the start, then after every step of `matrix["steps"]`."""
+    row = matrix["checks"][check]
+    flips = dict(row["flips"])
+    cells = [row["start"]]
+    for step in matrix["steps"]:
+        cells.append(flips.get(step, cells[-1]))
+    return cells
+
+
+def is_fresh(trajectory: Trajectory) -> bool:
+    return trajectory.matrix is not None and trajectory.matrix_hash == trajectory.revision.verifier_hash

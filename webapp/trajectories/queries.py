@@ -1,0 +1,211 @@
+"""Reads for the replay page: the step list, one step, search over the text, and what touched a path."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.shortcuts import get_object_or_404
+
+from webapp.scenarios.models import Check
+from webapp.scenarios.tree import parts_of
+from webapp.trajectories.grid import Label
+from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.spelling import compact
+
+MOST_HITS = 200
+AROUND = 70
+RAIL_WINDOW = 3_000
+ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●"}
+ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "diverged")
+
+
+def open_trajectory(pk: int) -> Trajectory:
+    rows = Trajectory.objects.select_related("task", "environment", "revision__scenario__version")
+    return get_object_or_404(
+        rows.defer(
+            "record",
+            "revision__record",
+            "revision__instruction",
+            "revision__scenario__version__source",
+            "revision__scenario__version__record",
+            "revision__scenario__version__introduction",
+            "revision__scenario__version__rules",
+            "revision__scenario__version__state_schema",
+            "environment__summary",
+        ),
+        pk=pk,
+    )
+
+
+def light_trajectory(pk: int) -> Trajectory:
+    """For fragments: what moving by a step needs."""
+    rows = Trajectory.objects.select_related("revision").defer("record", "revision__record", "revision__instruction")
+    return get_object_or_404(rows, pk=pk)
+
+
+def labels(trajectory: Trajectory) -> list[Label]:
+    """The checks of the revision, as short as a row needs them."""
+    rows = Check.objects.filter(revision_id=trajectory.revision_id).order_by("position")
+    found = []
+    for number, (position, label, mark, source) in enumerate(
+        rows.values_list("position", "label", "mark", "source"), start=1
+    ):
+        text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
+        found.append(Label(number, position, text[:300], mark))
+    return found
+
+
+@dataclass(frozen=True)
+class RailRow:
+    """One line of the step list."""
+
+    index: int
+    kind: str
+    icon: str
+    name: str
+    up: int
+    down: int
+    changes: int
+    error: str
+    diverged: bool
+    hidden: bool
+
+    @property
+    def marks(self) -> str:
+        """Letters that the script filters and jumps by."""
+        flags = (("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged))
+        return "".join(letter for letter, on in flags if on)
+
+
+def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
+    kind, ok, matches, changed = row
+    return {
+        "flips": flipped,
+        "changes": changed,
+        "errors": ok is False,
+        "diverged": matches is False,
+    }.get(only, only in ("all", kind))
+
+
+def rail(
+    trajectory: Trajectory, flips: dict[int, tuple[int, int]], current: int, only: str, tool: str
+) -> tuple[list[RailRow], int, int]:
+    """The rows of the step list and the window [first, last) they come from: all of it, but for very long runs."""
+    first, last = 0, trajectory.step_count
+    rows = Step.objects.filter(trajectory=trajectory)
+    if trajectory.step_count > RAIL_WINDOW:
+        first = max(0, min(current - RAIL_WINDOW // 4, trajectory.step_count - RAIL_WINDOW // 2))
+        last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
+        rows = rows.filter(index__gte=first, index__lt=last)
+    found = []
+    for index, kind, name, ok, error, matches, changed in rows.order_by("index").values_list(
+        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count"
+    ):
+        up, down = flips.get(index, (0, 0))
+        shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
+        found.append(
+            RailRow(
+                index=index,
+                kind=kind,
+                icon=ICONS.get(kind, "○"),  # type: ignore[call-overload]
+                name=name or ("task" if index == 0 and kind == StepKind.USER else kind),
+                up=up,
+                down=down,
+                changes=changed,
+                error=(error or "error") if ok is False else "",
+                diverged=matches is False,
+                hidden=not shown,
+            )
+        )
+    return found, first, last
+
+
+def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
+    """A step and the one before it; `Step.DoesNotExist` where there is none."""
+    rows = {step.index: step for step in trajectory.steps.filter(index__in=[index - 1, index])}
+    if index not in rows:
+        raise Step.DoesNotExist
+    return rows[index], rows.get(index - 1)
+
+
+@dataclass(frozen=True)
+class Hit:
+    index: int
+    field: str
+    name: str
+    before: str
+    match: str
+    after: str
+
+
+def _pattern(wanted: str) -> Q:
+    """Text columns as they are; JSON columns also as their stored text spells what is not ASCII."""
+    where = Q()
+    for column in ("reasoning", "content", "tool", "recorded"):
+        where |= Q(**{f"{column}__icontains": wanted})
+    for spelled in {wanted, json.dumps(wanted)[1:-1]}:
+        where |= Q(arguments_text__icontains=spelled) | Q(result_text__icontains=spelled)
+    return where
+
+
+def search(trajectory: Trajectory, wanted: str) -> tuple[list[Hit], bool]:
+    """One hit a step and field where the text occurs, in order; true when there are more."""
+    rows: QuerySet[Step] = Step.objects.filter(trajectory=trajectory).annotate(
+        arguments_text=Cast("arguments", TextField()), result_text=Cast("result", TextField())
+    )
+    rows = rows.filter(_pattern(wanted)).order_by("index").defer("patch")
+    hits: list[Hit] = []
+    for step in rows[: MOST_HITS + 1]:
+        hits += hits_of(step, wanted)
+        if len(hits) > MOST_HITS:
+            return hits[:MOST_HITS], True
+    return hits, False
+
+
+def hits_of(step: Step, wanted: str) -> list[Hit]:
+    found = []
+    seen = [
+        ("reasoning", step.reasoning),
+        ("text", step.content),
+        ("tool", step.tool),
+        ("arguments", compact(step.arguments) if step.arguments else ""),
+        ("result", step.result if isinstance(step.result, str) else compact(step.result) if step.tool else ""),
+    ]
+    if step.recorded and step.matches is not True:
+        seen.append(("recorded", step.recorded))
+    for field, text in seen:
+        place = text.lower().find(wanted.lower())
+        if place >= 0:
+            end = place + len(wanted)
+            before = ("…" if place > AROUND else "") + text[max(0, place - AROUND) : place]
+            after = text[end : end + AROUND] + ("…" if end + AROUND < len(text) else "")
+            found.append(Hit(step.index, field, step.tool or step.kind, before, text[place:end], after))
+    return found
+
+
+def touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:
+    """(step, operation) of every stored change at, below or above a path."""
+    above = [""]
+    for part in parts_of(pointer):
+        above.append(f"{above[-1]}/{part.replace('~', '~0').replace('/', '~1')}")
+    below = pointer + "/"
+    sql = """
+        SELECT s.index, min(op->>'op'), count(*), bool_or(op->>'path' = %s)
+        FROM trajectories_step s, LATERAL json_array_elements(s.patch) op
+        WHERE s.trajectory_id = %s AND s.change_count > 0 AND json_typeof(s.patch) = 'array'
+          AND (op->>'path' = ANY(%s) OR left(op->>'path', %s) = %s)
+        GROUP BY s.index ORDER BY s.index LIMIT 200
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [pointer, trajectory.pk, above, len(below), below])
+        rows = cursor.fetchall()
+    return [(index, op if exact or count == 1 else f"{count} changes") for index, op, count, exact in rows]
+
+
+def tools_used(rows: list[RailRow]) -> list[str]:
+    return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE)})[:200]

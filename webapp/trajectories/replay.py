@@ -1,0 +1,169 @@
+"""Executing a recorded run's calls again: results, patches, snapshots, and where it departs from the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.contracts import SOLVED_AT, CallResult, Mark, Outcome, Program, Reward, ScoreRule, State
+from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.runtime import Episode, Sandbox
+from synthesis.verifiers.checks import score_checks
+from webapp.scenarios.models import StateBody
+from webapp.scenarios.states import store_state
+from webapp.trajectories.aligning import Aligner
+from webapp.trajectories.comparing import same_observation, same_reward
+from webapp.trajectories.models import SNAPSHOT_EVERY, ReplayState
+
+MAX_PATCH = 256 * 1024
+"""A longer patch is not kept: the state after its step is, as a snapshot."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is executed and judged with."""
+
+    program: Program
+    initial: State
+    checks: tuple[str, ...]
+    rule: ScoreRule
+    marks: tuple[Mark, ...]
+
+
+@dataclass
+class Played:
+    """One step as it went this time; only calls have a result."""
+
+    step: RunStep
+    arguments: dict[str, Any]
+    result: CallResult | None = None
+    matches: bool | None = None
+    patch: list[dict[str, Any]] = field(default_factory=list)
+    snapshot: StateBody | None = None
+
+
+@dataclass
+class Replay:
+    """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost."""
+
+    played: list[Played] = field(default_factory=list)
+    final_hash: str = ""
+    reward: Reward | None = None
+    failure: str = ""
+    note: str = ""
+    divergence: int | None = None
+
+    @property
+    def first_divergence(self) -> int | None:
+        if self.divergence is not None:
+            return self.divergence
+        return next((index for index, played in enumerate(self.played) if played.matches is False), None)
+
+
+def replay(sandbox: Sandbox, setting: Setting, record: RunRecord) -> Replay:
+    """Execute the run as recorded; where its reward differs, once more with generated ids aligned.
+
+    The aligned execution is kept only if it gives the recorded reward. `SandboxUnavailable` passes through.
+    """
+    plain = _attempt(sandbox, setting, record, None)
+    if plain.failure or plain.first_divergence is None or record.recorded_reward is None or plain.reward is None:
+        return plain
+    if same_reward(record.recorded_reward, plain.reward.reward):
+        return plain
+    aligner = Aligner(setting.initial)
+    aligned = _attempt(sandbox, setting, record, aligner)
+    if not aligner.pairs or aligned.reward is None:
+        return plain
+    if not same_reward(record.recorded_reward, aligned.reward.reward):
+        return plain
+    aligned.divergence = plain.first_divergence
+    aligned.note = (
+        f"Aligned: {len(aligner.pairs)} values that the recorded run generated were replaced by the ones generated "
+        f"here in later arguments. As recorded, the calls give {plain.reward.reward:.4f}."
+    )
+    return aligned
+
+
+def _attempt(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None) -> Replay:
+    done = Replay()
+    try:
+        _execute(sandbox, setting, record, aligner, done)
+    except SandboxUnavailable:
+        raise
+    except (InfrastructureError, ProgramError, StateError) as error:
+        done.failure = f"Step {len(done.played)}: {error}"
+    return done
+
+
+def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None, done: Replay) -> None:
+    opened = sandbox.reset(
+        setting.program, setting.initial, seed=record.seed, now=record.now, validation=record.validation
+    )
+    with opened as episode:
+        start = episode.state()
+        for index, step in enumerate(record.steps):
+            played = _play(episode, step, aligner)
+            if index % SNAPSHOT_EVERY == 0 or _too_long(played.patch):
+                played.snapshot = store_state(episode.state())
+                played.patch = [] if _too_long(played.patch) else played.patch
+            done.played.append(played)
+        final = episode.state()
+        done.final_hash = episode.state_hash()
+    done.reward = _judge(sandbox, setting, start, final, record.answer)
+
+
+def _judge(sandbox: Sandbox, setting: Setting, start: State, final: State, answer: str) -> Reward | None:
+    """The reward; None where the task has no checks, or none that its rule can score."""
+    if not setting.checks:
+        return None
+    marks = setting.marks if len(setting.marks) == len(setting.checks) else None
+    try:
+        return score_checks(sandbox, setting.checks, start, final, answer=answer, rule=setting.rule, marks=marks)
+    except InputError:
+        return None
+
+
+def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> Played:
+    if step.kind != "call":
+        return Played(step, {})
+    arguments = aligner.arguments(step.arguments) if aligner else step.arguments
+    result = episode.call(step.tool, arguments)
+    matches = None if step.recorded is None else same_observation(step.recorded, result)
+    if aligner:
+        aligner.observe(step.recorded, result)
+    return Played(step, arguments, result, matches, list(result.patch))
+
+
+def _too_long(patch: Sequence[dict[str, Any]]) -> bool:
+    return bool(patch) and len(json.dumps(patch)) > MAX_PATCH
+
+
+def verdict(record: RunRecord, done: Replay) -> ReplayState:
+    """What the replay says about the record. Without rewards to compare, the observations decide."""
+    if done.failure:
+        return ReplayState.FAILED
+    clean = done.first_divergence is None
+    if record.recorded_reward is None or done.reward is None:
+        return ReplayState.IDENTICAL if clean else ReplayState.DIVERGED
+    if not same_reward(record.recorded_reward, done.reward.reward):
+        return ReplayState.DIVERGED
+    return ReplayState.IDENTICAL if clean else ReplayState.REPRODUCED
+
+
+def outcome(record: RunRecord, done: Replay) -> Outcome | str:
+    """The attempt's outcome by the reward there is; empty where nothing judged it.
+
+    A replay that failed says nothing about the attempt: the recorded reward stands, and without one the
+    attempt counts as lost to the infrastructure, never as a reward of 0.
+    """
+    reward = done.reward.reward if done.reward else record.recorded_reward
+    if reward is not None and reward >= SOLVED_AT:
+        return "solved"
+    if record.truncated:
+        return "truncated"
+    if reward is not None:
+        return "failed"
+    return "infra_error" if done.failure else ""

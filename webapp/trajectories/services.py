@@ -1,0 +1,234 @@
+"""Writes on trajectories: a recorded run goes in once, with its replay, its steps and its scores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from synthesis.errors import FormatError
+from synthesis.formats.records import RunRecord
+from synthesis.formats.values import clean
+from synthesis.runtime import Sandbox
+from webapp.environments.models import Environment, Tool
+from webapp.environments.services import content_hash, program_of
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.states import load_state
+from webapp.trajectories.models import ReplayState, Score, Step, StepKind, Trajectory
+from webapp.trajectories.replay import Played, Replay, Setting, outcome, replay, verdict
+
+MAX_RESULT = 256 * 1024
+"""A longer result is kept cut, with a note; executing the call again gives all of it."""
+SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What became of one run: whether it is new, its row, and the replay's words on a failure."""
+
+    status: Literal["created", "unchanged"]
+    row: Trajectory
+
+
+def run_hash(record: RunRecord, source: str) -> str:
+    """A run's content: all that was recorded, whatever the order of its keys."""
+    return content_hash([source, json.dumps(record.raw or record.model_dump(mode="json"), sort_keys=True)])
+
+
+def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") -> SavedRun:
+    """Replay a run and store it; a run that is stored already is left alone, unless its replay had failed.
+
+    Raises `FormatError` when its environment or task is not known. Executes outside of any transaction.
+    """
+    digest = run_hash(record, source)
+    stored = Trajectory.objects.filter(content_hash=digest).first()
+    if stored is not None and stored.replay in SETTLED:
+        return SavedRun("unchanged", stored)
+    revision, note = find_revision(record, source, place)
+    done = replay(sandbox, setting_of(revision), record)
+    done.note = "\n".join(part for part in (done.note, note) if part)
+    try:
+        return _write(record, revision, done, source, digest)
+    except IntegrityError:
+        return SavedRun("unchanged", Trajectory.objects.get(content_hash=digest))
+
+
+def setting_of(revision: TaskRevision) -> Setting:
+    checks = list(revision.checks.order_by("position"))
+    return Setting(
+        program=program_of(revision.scenario.version),
+        initial=load_state(revision.scenario.initial_id),
+        checks=tuple(check.source for check in checks),
+        rule=revision.score_rule,  # type: ignore[arg-type]
+        marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
+    )
+
+
+def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevision, str]:
+    """The revision that a run was recorded on: by environment and task id, else by the instruction's text.
+
+    The second value is a note for people where the match is not exact. Raises `FormatError`.
+    """
+    known = Environment.objects.filter(source=source, key=record.environment_key).first()
+    tasks = Task.objects.filter(source=source, current__isnull=False).select_related("current")
+    said = _instruction(record)
+    if known is not None:
+        tasks = tasks.filter(environment=known)
+        task = tasks.filter(key=record.task_key).first()
+        if task is not None and task.current is not None:
+            return _fitting(task, task.current, said)
+    matches = list(tasks.filter(current__instruction=said)[:2]) if said.strip() else []
+    if len(matches) == 1 and matches[0].current is not None:
+        return matches[0].current, f"Matched by its instruction; it names the task {record.task_key}."
+    if known is None:
+        reason = f"the environment {record.environment_key!r} is not known here; import it first"
+        raise FormatError(f"{place}.task_info.env_id", reason)
+    reason = (
+        f"{record.environment_key} has no task {record.task_key!r}, and none with this instruction; import it first"
+    )
+    raise FormatError(f"{place}.task_info.task_id", reason)
+
+
+def _instruction(record: RunRecord) -> str:
+    """The task's text as recorded, else what the run's first turn said."""
+    info = record.raw.get("task_info")
+    said = info.get("task") if isinstance(info, dict) else None
+    if isinstance(said, str) and said.strip():
+        return clean(said)
+    return record.steps[0].content if record.steps and record.steps[0].kind == "user" else ""
+
+
+def _fitting(task: Task, current: TaskRevision, said: str) -> tuple[TaskRevision, str]:
+    """The task's newest revision with the recorded instruction; the current one where none has it."""
+    if not said.strip() or said.split() == current.instruction.split():
+        return current, ""
+    older = task.revisions.filter(instruction=said).order_by("-number").first()
+    if older is not None:
+        return older, f"Recorded on revision {older.number} of the task."
+    return current, "The recorded instruction differs from the task's."
+
+
+@transaction.atomic
+def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str, digest: str) -> SavedRun:
+    task = revision.task
+    trajectory = Trajectory.objects.select_for_update(of=("self",)).filter(content_hash=digest).first()
+    new = trajectory is None
+    if trajectory is None:
+        trajectory = Trajectory(content_hash=digest, source=source)
+    elif trajectory.replay in SETTLED:
+        return SavedRun("unchanged", trajectory)
+    was = trajectory.replay
+    trajectory.environment_id, trajectory.task, trajectory.revision = task.environment_id, task, revision
+    _fill(trajectory, record, done)
+    trajectory.save()
+    trajectory.steps.all().delete()
+    _add_steps(trajectory, record, done, revision)
+    _add_scores(trajectory, record, done, revision, new=new)
+    if new:
+        Environment.objects.filter(pk=task.environment_id).update(trajectory_count=F("trajectory_count") + 1)
+        Task.objects.filter(pk=task.pk).update(trajectory_count=F("trajectory_count") + 1)
+    settled = not new and was != trajectory.replay
+    return SavedRun("created" if new or settled else "unchanged", trajectory)
+
+
+def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
+    results = [played.result for played in done.played if played.result is not None]
+    row.policy = clean(record.policy)[:200]
+    row.conversational = record.conversational
+    row.validation = record.validation
+    row.seed = record.seed
+    row.now = record.now
+    row.outcome = outcome(record, done)
+    row.recorded_reward = record.recorded_reward
+    row.reward = done.reward.reward if done.reward else None
+    row.passed = done.reward.passed if done.reward else None
+    row.total = done.reward.total if done.reward else None
+    row.answer = record.answer
+    row.replay = verdict(record, done)
+    row.replay_note = clean("\n".join(part for part in (done.failure, done.note) if part))
+    row.first_divergence = done.first_divergence
+    row.step_count = len(record.steps)
+    row.call_count = sum(step.kind == "call" for step in record.steps)
+    row.error_count = sum(not result.ok for result in results)
+    row.duration_us = sum(result.duration_us for result in results)
+    row.final_hash = done.final_hash
+    row.record = record.raw
+
+
+def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:
+    """Every recorded step; those after a lost episode without a result."""
+    kinds = dict(Tool.objects.filter(version=revision.scenario.version_id).values_list("name", "kind"))
+    played = done.played + [Played(step, step.arguments) for step in record.steps[len(done.played) :]]
+    steps = (_step(row, index, item, kinds) for index, item in enumerate(played))
+    Step.objects.bulk_create(steps, batch_size=200)
+
+
+def _step(row: Trajectory, index: int, played: Played, kinds: dict[str, str]) -> Step:
+    step, result = played.step, played.result
+    kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
+    changes = len(result.patch) if result else 0
+    if step.kind == "call" and changes:
+        kind = StepKind.CHANGE
+    return Step(
+        trajectory=row,
+        index=index,
+        turn=step.turn,
+        kind=kind,
+        content=step.content,
+        reasoning=step.reasoning,
+        tool=step.tool,
+        arguments=played.arguments if step.kind == "call" else None,
+        ok=result.ok if result else None,
+        error_kind=result.error.kind if result and result.error else "",
+        result=_result(result.error.model_dump() if result.error else result.result) if result else None,
+        recorded=step.recorded or "",
+        matches=played.matches,
+        patch=played.patch,
+        change_count=changes,
+        duration_us=result.duration_us if result else 0,
+        snapshot=played.snapshot,
+    )
+
+
+def _result(value: Any) -> Any:
+    text = json.dumps(value)
+    if len(text) <= MAX_RESULT:
+        return value
+    return f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
+
+
+def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision, *, new: bool) -> None:
+    """Append what the record says (its reward alone: it kept no verdicts) and what the replay gave."""
+    if new and record.recorded_reward is not None:
+        total = revision.checks.count()
+        passed = round(record.recorded_reward * total)
+        exact = bool(total) and abs(passed / total - record.recorded_reward) <= 5e-5
+        row.scores.create(
+            revision=revision,
+            verifier_hash=revision.verifier_hash,
+            reward=record.recorded_reward,
+            passed=passed if exact else 0,
+            total=total if exact else 0,
+            source="recorded",
+        )
+    if done.reward is not None:
+        Score.objects.create(
+            trajectory=row,
+            revision=revision,
+            verifier_hash=revision.verifier_hash,
+            reward=done.reward.reward,
+            passed=done.reward.passed,
+            total=done.reward.total,
+            verdicts=[item.model_dump() for item in done.reward.verdicts],
+            source="replay",
+        )
+
+
+def exported_runs(source: str) -> Iterator[dict[str, Any]]:
+    """The runs of a source as they were recorded, in the order they came in."""
+    rows = Trajectory.objects.filter(source=source).order_by("id")
+    yield from rows.values_list("record", flat=True).iterator(chunk_size=50)
