@@ -6,17 +6,29 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from webapp.accounts.access import SCOPES
+from webapp.accounts.access import SCOPES, Scope
 
-RAIL = (
-    ("environments", "Environments", "environments:list"),
-    ("tasks", "Tasks", "scenarios:tasks"),
-    ("trajectories", "Trajectories", "trajectories:list"),
-    ("jobs", "Jobs", "jobs:list"),
-    ("import", "Import", "pages:import"),
+THEMES = ("auto", "light", "dark")
+RAIL: tuple[tuple[str, str, str, Scope], ...] = (
+    ("environments", "Environments", "environments:list", "read"),
+    ("tasks", "Tasks", "scenarios:tasks", "read"),
+    ("recorded", "Trajectories", "trajectories:list", "read"),
+    ("jobs", "Jobs", "jobs:list", "read"),
+    ("import", "Import", "pages:import", "synthesise"),
 )
+"""Key (its first letter follows `g`), label, URL name and the scope that shows it."""
+RAIL_OF_APP = {"environments": "environments", "scenarios": "tasks", "trajectories": "recorded", "jobs": "jobs"}
 
 
 def house(request: HttpRequest) -> dict[str, Any]:
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
-    return {"rail": RAIL, "scopes": SCOPES.get(role, frozenset())}
+    scopes = SCOPES.get(role, frozenset())
+    match = request.resolver_match
+    key = RAIL_OF_APP.get(match.app_name, match.url_name or "") if match else ""
+    theme = request.COOKIES.get("theme", "auto")
+    return {
+        "rail": [(key, label, name) for key, label, name, scope in RAIL if scope in scopes],
+        "rail_key": key,
+        "scopes": scopes,
+        "theme": theme if theme in THEMES else "auto",
+    }

@@ -22,3 +22,17 @@ class User(AbstractUser):
         constraints = [
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_known"),
         ]
+
+
+class LoginAttempt(models.Model):
+    """A failed login. Enough of them from one address lock that username for a moment, for that address."""
+
+    username = models.CharField(max_length=150)
+    address = models.CharField(max_length=45)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["username", "address", "-at"], name="loginattempt_by_who"),
+            models.Index(fields=["at"], name="loginattempt_at"),
+        ]

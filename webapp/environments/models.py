@@ -31,8 +31,9 @@ class Environment(models.Model):
         indexes = [
             models.Index(F("id").desc(), name="environment_newest"),
             models.Index(fields=["category", "-id"], name="environment_category"),
-            models.Index(fields=["tool_count", "-id"], name="environment_tools"),
-            models.Index(fields=["finding_count", "-id"], name="environment_findings"),
+            models.Index(fields=["tool_count", "id"], name="environment_by_tools"),
+            models.Index(fields=["finding_count", "id"], name="environment_by_findings"),
+            models.Index(fields=["task_count", "id"], name="environment_by_tasks"),
             models.Index(fields=["name", "id"], name="environment_name"),
         ]
 

@@ -1,4 +1,13 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from webapp.environments import views
 
 app_name = "environments"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    path("", views.listing, name="list"),
+    path("export", views.export_list, name="export_list"),
+    path("<int:pk>/", views.detail, name="detail"),
+    path("<int:pk>/export", views.export_one, name="export"),
+    path("<int:pk>/diff", views.choose_diff, name="choose_diff"),
+    path("<int:pk>/diff/<int:a>/<int:b>/", views.diff, name="diff"),
+]

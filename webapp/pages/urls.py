@@ -1,4 +1,10 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from webapp.pages import health, views
 
 app_name = "pages"
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    path("", views.home, name="home"),
+    path("import/", views.import_files, name="import"),
+    path("healthz", health.healthz, name="healthz"),
+]

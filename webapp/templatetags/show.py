@@ -2,6 +2,233 @@
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
 from django import template
+from django.utils import timezone
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import JsonLexer, PythonLexer, TextLexer
 
 register = template.Library()
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e007f]"
+    "|\r(?!\n)"
+)
+"""Characters that move, hide or reorder what a person reads. Line ends and tabs stay."""
+HIGHLIGHT_UP_TO = 60_000
+SHOWN_UP_TO = 200_000
+LEXERS = {"python": PythonLexer, "json": JsonLexer, "text": TextLexer}
+NOTHING = "\u2013"
+
+TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "outcome": {
+        "solved": ("✓", "solved", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "agent_error": ("⚠", "agent error", "bad"),
+        "infra_error": ("⚠", "infrastructure error", "warn"),
+        "truncated": ("…", "truncated", "warn"),
+        "cancelled": ("⊘", "cancelled", ""),
+        "": ("○", "not scored", ""),
+    },
+    "severity": {
+        "fatal": ("✕", "fatal", "bad"),
+        "warning": ("▲", "warning", "warn"),
+        "info": ("\u2139", "info", ""),
+    },
+    "kind": {
+        "query": ("○", "query", ""),
+        "change": ("●", "change", "accent"),
+    },
+    "job": {
+        "queued": ("…", "queued", ""),
+        "running": ("▶", "running", "accent"),
+        "succeeded": ("✓", "succeeded", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "cancelled": ("⊘", "cancelled", ""),
+    },
+    "replay": {
+        "pending": ("…", "not replayed yet", ""),
+        "identical": ("✓", "replayed identically", "good"),
+        "reproduced": ("≈", "reward reproduced", "warn"),
+        "diverged": ("≠", "diverged", "bad"),
+        "failed": ("✕", "could not be replayed", "bad"),
+    },
+    "mark": {
+        "goal": ("◎", "goal", "accent"),
+        "guard": ("◇", "guard", ""),
+        "broken": ("✕", "broken", "bad"),
+    },
+}
+
+
+def escaped_name(found: re.Match[str]) -> str:
+    point = ord(found.group())
+    short = {0: "\\0", 8: "\\b", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e"}
+    if point in short:
+        return short[point]
+    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}" if point < 65536 else f"\\U{point:08x}"
+
+
+def reveal(html: str) -> SafeString:
+    """HTML whose text holds no hidden character: each becomes a marked escape."""
+    return mark_safe(HIDDEN.sub(lambda found: f'<span class="ctl">{escaped_name(found)}</span>', html))
+
+
+@register.filter
+def visible(text: Any) -> SafeString:
+    """Escape, and show control and bidirectional characters as marked tokens."""
+    return reveal(escape("" if text is None else text))
+
+
+@register.filter
+def plain(text: Any) -> str:
+    """The same without markup, for titles and attributes (autoescape still applies)."""
+    return HIDDEN.sub(escaped_name, "" if text is None else str(text))
+
+
+@lru_cache(maxsize=512)
+def highlighted(text: str, language: str) -> SafeString:
+    if len(text) > HIGHLIGHT_UP_TO:
+        return reveal(escape(text))
+    lexer = LEXERS[language](stripnl=False, ensurenl=False)
+    return reveal(highlight(text, lexer, HtmlFormatter(nowrap=True)))
+
+
+@register.filter
+def code(text: Any, language: str = "python") -> SafeString:
+    """A focusable, bounded, highlighted block of source."""
+    text = "" if text is None else str(text)
+    body = highlighted(text[:SHOWN_UP_TO], language if language in LEXERS else "text")
+    block = format_html('<pre class="code" tabindex="0">{}</pre>', body)
+    if len(text) <= SHOWN_UP_TO:
+        return block
+    more = f"{len(text) - SHOWN_UP_TO:,} more characters are not shown."
+    return format_html('{}<p class="muted small">{}</p>', block, more)
+
+
+@register.filter
+def pretty_json(value: Any, limit: int = 20_000) -> SafeString:
+    """JSON with line ends, highlighted; what is longer than `limit` characters folds behind "show all"."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    if len(text) <= limit:
+        return code(text, "json")
+    return format_html(
+        '{}<details class="fold"><summary><span class="more">Show all {} characters</span></summary>{}</details>',
+        code(text[:limit], "json"),
+        f"{len(text):,}",
+        code(text, "json"),
+    )
+
+
+@register.filter
+def fold(text: Any, limit: int = 400) -> SafeString:
+    """Text as it is up to `limit` characters; longer text opens with "show all"."""
+    text = "" if text is None else str(text)
+    if len(text) <= limit:
+        return format_html('<span class="pre">{}</span>', visible(text))
+    rest = f"show all {len(text):,} characters"
+    return format_html(
+        '<details class="fold"><summary><span class="short">{}…</span> <span class="more">{}</span></summary>'
+        '<div class="full">{}</div></details>',
+        visible(text[:limit].rstrip()),
+        rest,
+        visible(text[:SHOWN_UP_TO]),
+    )
+
+
+@register.filter
+def number(value: Any) -> str:
+    """1234567 as 1,234,567; floats with three decimals at most."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    return f"{int(value):,}"
+
+
+@register.filter
+def percent(value: Any) -> str:
+    """A share from 0 to 1 as a percentage with one decimal, which is dropped when it is 0."""
+    return NOTHING if value is None or value == "" else f"{float(value) * 100:.1f}".removesuffix(".0") + " %"
+
+
+@register.filter
+def duration(value: Any) -> str:
+    """A timedelta or seconds, in the two units a person would say."""
+    if value is None or value == "":
+        return NOTHING
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+@register.filter
+def duration_us(value: Any) -> str:
+    """Microseconds as a duration."""
+    return NOTHING if value is None or value == "" else duration(float(value) / 1e6)
+
+
+@register.filter
+def ago(moment: datetime | None) -> str:
+    """How long ago, as a <time> whose title is the exact moment."""
+    if moment is None:
+        return NOTHING
+    seconds = (timezone.now() - moment).total_seconds()
+    said = moment.strftime("%Y-%m-%d")
+    for limit, unit, word in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (30 * 86400, 86400, "d")):
+        if seconds < limit:
+            said = "just now" if seconds < 2 else f"{int(seconds // unit)} {word} ago"
+            break
+    exact = moment.astimezone(timezone.get_current_timezone())
+    return format_html(
+        '<time class="nowrap" datetime="{}" title="{}">{}</time>',
+        exact.isoformat(),
+        exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        said,
+    )
+
+
+@register.filter
+def short_hash(value: Any) -> str:
+    return str(value or "")[:10]
+
+
+@register.inclusion_tag("parts/tag.html")
+def tag(family: str, value: Any, title: str = "") -> dict[str, str]:
+    """Icon and word for an outcome, severity, tool kind, job state, replay state or mark of a check."""
+    value = "" if value is None else str(value)
+    icon, word, tone = TAGS.get(family, {}).get(value, ("○", plain(value) or "unknown", ""))
+    return {"icon": icon, "word": word, "tone": tone, "title": title}
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """This page's query string with `changes`; paging cursors are dropped, None removes a key."""
+    parameters = context["request"].GET.copy()
+    for key in ("after", "before"):
+        parameters.pop(key, None)
+    for key, value in changes.items():
+        if value is None:
+            parameters.pop(key, None)
+        else:
+            parameters[key] = str(value)
+    return f"?{parameters.urlencode()}"

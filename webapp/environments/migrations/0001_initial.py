@@ -17,9 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.CharField(max_length=32)),
                 ("key", models.CharField(max_length=200)),
@@ -40,9 +38,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("number", models.PositiveIntegerField()),
                 ("content_hash", models.CharField(max_length=64)),
@@ -68,9 +64,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("position", models.PositiveIntegerField()),
                 ("name", models.CharField(max_length=200)),
@@ -97,9 +91,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("kind", models.CharField(max_length=64)),
                 ("severity", models.CharField(max_length=8)),
@@ -129,15 +121,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="version",
-            constraint=models.UniqueConstraint(
-                fields=("environment", "content_hash"), name="version_content_unique"
-            ),
+            constraint=models.UniqueConstraint(fields=("environment", "content_hash"), name="version_content_unique"),
         ),
         migrations.AddConstraint(
             model_name="version",
-            constraint=models.UniqueConstraint(
-                fields=("environment", "number"), name="version_number_unique"
-            ),
+            constraint=models.UniqueConstraint(fields=("environment", "number"), name="version_number_unique"),
         ),
         migrations.AddConstraint(
             model_name="tool",

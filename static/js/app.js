@@ -1,0 +1,104 @@
+/* Small habits of every page: rows by keyboard, copying, one visible error, fragments that need a login. */
+"use strict";
+
+(() => {
+  const { keys } = window.envarium;
+
+  function rows() {
+    return [...document.querySelectorAll("[data-rows] [data-row]")].filter((row) => row.offsetParent !== null);
+  }
+
+  function move(by) {
+    const list = rows();
+    if (!list.length) return;
+    const at = list.findIndex((row) => row.contains(document.activeElement));
+    const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? (by > 0 ? 0 : list.length - 1) : at + by))];
+    const link = next.querySelector("[data-row-link]") || next.querySelector("a, button") || next;
+    link.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  function go(url) {
+    return () => { window.location.assign(url); };
+  }
+
+  if (document.querySelector("[data-rows]")) {
+    keys.add({ key: "j", does: "Next row", group: "List", repeat: true, run: () => move(1) });
+    keys.add({ key: "k", does: "Row before", group: "List", repeat: true, run: () => move(-1) });
+    keys.add({ key: "Enter", does: "Open the row", group: "List" });
+  }
+  for (const link of document.querySelectorAll(".rail [data-go]")) {
+    keys.add({ key: `g ${link.dataset.go}`, does: link.textContent.trim(), group: "Go to", run: go(link.href) });
+  }
+
+  function flash(text, kind) {
+    const box = document.getElementById("flash");
+    const note = document.createElement("p");
+    note.className = `note ${kind}`;
+    note.setAttribute("role", kind === "bad" ? "alert" : "status");
+    note.textContent = text;
+    box.replaceChildren(note);
+    return note;
+  }
+  window.envarium.flash = flash;
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) {
+      const text = button.dataset.copy === "here" ? window.location.href : new URL(button.dataset.copy, window.location.href).href;
+      try {
+        await navigator.clipboard.writeText(text);
+        flash("Link copied.", "good");
+      } catch {
+        flash(`The browser did not allow copying. The link is ${text}`, "bad");
+      }
+    }
+    for (const menu of document.querySelectorAll("details[data-menu][open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of document.querySelectorAll("details[data-menu][open]")) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+
+  for (const tab of document.querySelectorAll(".tabs [aria-current], .rail [aria-current]")) {
+    tab.scrollIntoView({ block: "nearest", inline: "center" });
+  }
+
+  function unescaped(text) {
+    try { return decodeURIComponent(text); } catch { return text; }
+  }
+
+  function openTarget() {
+    const target = document.getElementById(unescaped(window.location.hash.slice(1)));
+    for (let at = target; at; at = at.parentElement) {
+      if (at.tagName === "DETAILS") at.open = true;
+    }
+    if (target) target.scrollIntoView({ block: "start" });
+  }
+  window.addEventListener("hashchange", openTarget);
+  openTarget();
+
+  document.addEventListener("submit", (event) => {
+    const ask = event.target.dataset.confirm;
+    if (ask && !window.confirm(ask)) event.preventDefault();
+  });
+
+  /* htmx: a fragment that answers with the login page sends the whole page there; failures are said once. */
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (new URL(event.detail.xhr.responseURL || "/", window.location.href).pathname.startsWith("/account/login")) {
+      event.detail.shouldSwap = false;
+      window.location.reload();
+    }
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    flash(`The server answered ${event.detail.xhr.status} to a part of this page. Reload to see what is there now.`, "bad");
+  });
+  document.addEventListener("htmx:sendError", () => {
+    flash("The server cannot be reached. What you see may be old; it is tried again.", "bad");
+  });
+})();

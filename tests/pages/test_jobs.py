@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from tests.fixtures import pages_seed
+from webapp.accounts.models import User
+from webapp.jobs.models import Job, JobState
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_list_filters_by_state(page: Client) -> None:
+    pages_seed.job(JobState.FAILED, "broken one")
+    pages_seed.job(JobState.SUCCEEDED, "good one")
+    html = page.get("/jobs/?state=failed").content.decode()
+    assert "broken one" in html
+    assert "good one" not in html
+    assert "No job is in this state" in page.get("/jobs/?state=running").content.decode()
+
+
+def test_an_open_job_is_asked_for_again_and_a_closed_one_is_not(page: Client) -> None:
+    running, ended = pages_seed.job(JobState.RUNNING, done=3, total=10), pages_seed.job()
+    html = page.get(f"/jobs/{running.pk}/").content.decode()
+    assert f'hx-get="/jobs/{running.pk}/live"' in html
+    assert 'value="3"' in html
+    part = page.get(f"/jobs/{running.pk}/live").content.decode()
+    assert part.startswith('<div id="job"')
+    assert "hx-get" not in page.get(f"/jobs/{ended.pk}/live").content.decode()
+
+
+def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> None:
+    evil = pages_seed.EVIL
+    result = {
+        "environments": {"created": 2, "failed": 1},
+        "failures": [{"place": "[3]", "reason": evil}],
+        "odd": {"a": [1]},
+    }
+    row = pages_seed.job(JobState.FAILED, evil, result=result, error=evil, worker=evil)
+    html = page.get(f"/jobs/{row.pk}/").content.decode()
+    assert "environments: created" in html
+    assert "[3]" in html
+    assert "<script>window" not in html
+    assert "<img" not in html
+    assert "\u202e" not in html
+
+
+def test_cancel_and_retry(page: Client) -> None:
+    queued = pages_seed.job(JobState.QUEUED)
+    assert page.get(f"/jobs/{queued.pk}/cancel").status_code == 405
+    page.post(f"/jobs/{queued.pk}/cancel")
+    queued.refresh_from_db()
+    assert queued.state == JobState.CANCELLED
+    page.post(f"/jobs/{queued.pk}/retry")
+    queued.refresh_from_db()
+    assert queued.state == JobState.QUEUED
+    done = pages_seed.job()
+    answer = page.post(f"/jobs/{done.pk}/retry", follow=True)
+    assert "this one is neither" in answer.content.decode()
+    assert page.post("/jobs/999999/cancel").status_code == 404
+
+
+def test_a_viewer_sees_jobs_but_stops_none(db: None) -> None:
+    client = Client()
+    client.force_login(pages_seed.person("viewer"))
+    row = pages_seed.job(JobState.QUEUED)
+    assert "Cancel" not in client.get(f"/jobs/{row.pk}/").content.decode()
+    assert client.post(f"/jobs/{row.pk}/cancel").status_code == 403
+    row.refresh_from_db()
+    assert row.state == JobState.QUEUED
+
+
+def upload(text: bytes = b"[]") -> SimpleUploadedFile:
+    return SimpleUploadedFile("envs.json", text, "application/json")
+
+
+def test_an_upload_becomes_a_job(page: Client, annotator: User) -> None:
+    answer = page.post("/import/", {"what": "environments", "environments": upload()})
+    made = Job.objects.get()
+    assert answer.headers["Location"] == f"/jobs/{made.pk}/"
+    assert made.created_by == annotator
+    page.post("/import/", {"what": "trajectories", "trajectories": upload()})
+    assert Job.objects.count() == 2
+
+
+def test_refused_uploads_say_why(page: Client, settings: pytest.FixtureRequest) -> None:
+    for data in ({"what": "environments"}, {"what": "environments", "environments": upload(b"")}, {"what": "odd"}, {}):
+        answer = page.post("/import/", data)
+        assert answer.status_code == 422
+    settings.UPLOAD_LIMIT_MIB = 0  # type: ignore[attr-defined]
+    answer = page.post("/import/", {"what": "trajectories", "trajectories": upload()})
+    assert "takes 0" in answer.content.decode()
+    assert Job.objects.count() == 0
+
+
+def test_home_explains_an_empty_installation_and_then_shows_what_is_here(page: Client) -> None:
+    assert "This installation is empty" in page.get("/").content.decode()
+    pages_seed.environment()
+    html = page.get("/").content.decode()
+    assert "This installation is empty" not in html
+    assert "Front desk" in html

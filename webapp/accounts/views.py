@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from webapp.accounts.access import SCOPES, access
+from webapp.accounts.forms import LoginForm
+from webapp.context import THEMES
+
+YEAR_SECONDS = 365 * 86_400
+
+login = access("public")(
+    LoginView.as_view(
+        template_name="accounts/login.html",
+        authentication_form=LoginForm,
+        redirect_authenticated_user=True,
+    )
+)
+logout = access("public")(LogoutView.as_view())
+
+
+@access("read")
+@sensitive_post_parameters()
+def profile(request: HttpRequest) -> HttpResponse:
+    form = PasswordChangeForm(request.user, request.POST or None)  # type: ignore[arg-type]
+    if request.method == "POST" and form.is_valid():
+        update_session_auth_hash(request, form.save())
+        messages.success(request, "Your password is changed. Other browsers are signed out.")
+        return redirect("accounts:profile")
+    rights = sorted(SCOPES.get(getattr(request.user, "role", ""), frozenset()))
+    status = 422 if form.is_bound else 200
+    return render(request, "accounts/profile.html", {"form": form, "rights": rights}, status=status)
+
+
+@access("public")
+@require_POST
+def theme(request: HttpRequest) -> HttpResponse:
+    """Keep the chosen theme in a cookie and go back to the page it was chosen on."""
+    back = request.POST.get("next", "/")
+    if not url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure()):
+        back = "/"
+    response = redirect(back)
+    chosen = request.POST.get("theme", "auto")
+    if chosen in THEMES:
+        response.set_cookie("theme", chosen, max_age=YEAR_SECONDS, samesite="Lax", httponly=True)
+    return response

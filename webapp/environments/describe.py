@@ -1,0 +1,129 @@
+"""Tools as people read them: a signature, its parameters, and where the imported schema differs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from webapp.environments.findings import tool_of
+from webapp.environments.models import Finding, Tool
+
+COMPARED = ("type", "enum", "items", "default", "anyOf", "oneOf", "format")
+BRIEF = 80
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: str
+    required: bool
+    default: str
+    description: str
+
+    @property
+    def spelled(self) -> str:
+        return f"{self.name}: {self.type}{f' = {self.default}' if self.default else ''}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    place: str
+    imported: str
+    working: str
+
+
+@dataclass(frozen=True)
+class ToolView:
+    tool: Tool
+    parameters: list[Parameter]
+    differences: list[Difference]
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def signature(self) -> str:
+        return f"({', '.join(one.spelled for one in self.parameters)})"
+
+
+def brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= BRIEF else text[: BRIEF - 1] + "…"
+
+
+def type_name(schema: Any) -> str:
+    """A short name of a JSON schema: `string`, `array of integer`, `string or null`, `any`."""
+    if not isinstance(schema, dict):
+        return "any"
+    for joined in ("anyOf", "oneOf"):
+        if isinstance(schema.get(joined), list):
+            return " or ".join(type_name(one) for one in schema[joined][:4]) or "any"
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(str(one) for one in kind[:4])
+    if kind == "array" and isinstance(schema.get("items"), dict) and schema["items"]:
+        return f"array of {type_name(schema['items'])}"
+    return str(kind)
+
+
+def members(schema: Any) -> tuple[dict[str, Any], list[str]]:
+    """The properties and required names of an object schema, whatever was imported."""
+    if not isinstance(schema, dict):
+        return {}, []
+    properties, required = schema.get("properties"), schema.get("required")
+    return (
+        properties if isinstance(properties, dict) else {},
+        [str(name) for name in required] if isinstance(required, list) else [],
+    )
+
+
+def parameters_of(schema: Any) -> list[Parameter]:
+    properties, required = members(schema)
+    found = []
+    for name, one in properties.items():
+        one = one if isinstance(one, dict) else {}
+        default = brief(json.dumps(one["default"], ensure_ascii=False)) if "default" in one else ""
+        if not default and name not in required:
+            default = "…"
+        text = str(one.get("description", ""))
+        found.append(Parameter(str(name), type_name(one), name in required, default, text))
+    return found
+
+
+def differences(imported: Any, working: Any) -> list[Difference]:
+    """Where the imported parameter schema says other than the working one, parameter by parameter."""
+    if imported is None:
+        return []
+    if not isinstance(imported, dict):
+        return [Difference("schema", brief(imported), "an object schema")]
+    theirs, their_required = members(imported)
+    ours, our_required = members(working)
+    found: list[Difference] = []
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        if name not in theirs or name not in ours:
+            found.append(Difference(str(name), *("parameter" if name in side else "absent" for side in (theirs, ours))))
+            continue
+        sides = ((theirs[name], name in their_required), (ours[name], name in our_required))
+        asked = ["required" if required else "optional" for _, required in sides]
+        if asked[0] != asked[1]:
+            found.append(Difference(str(name), *asked))
+        left, right = (one if isinstance(one, dict) else {} for one, _ in sides)
+        for part in COMPARED:
+            if left.get(part) != right.get(part):
+                spelled = (brief(one[part]) if part in one else "not given" for one in (left, right))
+                found.append(Difference(f"{name}.{part}", *spelled))
+    return found
+
+
+def tool_views(tools: list[Tool], findings: list[Finding]) -> list[ToolView]:
+    by_tool: dict[str, list[Finding]] = {}
+    for row in findings:
+        by_tool.setdefault(tool_of(row.place), []).append(row)
+    return [
+        ToolView(
+            tool,
+            parameters_of(tool.parameters),
+            differences(tool.raw_schema, tool.parameters),
+            by_tool.get(tool.name, []),
+        )
+        for tool in tools
+    ]

@@ -1,0 +1,35 @@
+"""One environment's way in: read it, probe it in the sandbox, store it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from synthesis.assessment.environments import read_findings, view_of
+from synthesis.assessment.probe import probe_findings
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.runtime import Sandbox, encode_state
+from webapp.environments.models import Version
+from webapp.environments.services import Saved, find_unchanged, replace_findings, save_environment
+
+
+def import_environment(
+    sandbox: Sandbox, record: EnvironmentRecord, source: str, states: Sequence[dict[str, Any]] = ()
+) -> tuple[Saved, Version]:
+    """Store a record with what is wrong with it. `states` are plain initial states; the first is probed with.
+
+    Probing happens before the transaction. A version that was probed without any initial state is looked at again
+    when one is there. Raises `SandboxUnavailable`.
+    """
+    stored = find_unchanged(record, source)
+    if stored is not None and (stored.environment.scenario_count or not states):
+        return "unchanged", stored
+    view = view_of(record)
+    found = read_findings(record, view)
+    if not any(item.severity == "fatal" for item in found):
+        found += probe_findings(sandbox, view.program, encode_state(states[0]) if states else {})
+    if stored is not None:
+        replace_findings(stored, found)
+        return "unchanged", stored
+    saved, _, version = save_environment(record, found, source)
+    return saved, version

@@ -1,0 +1,84 @@
+"""What the import and export commands share: progress on stderr, one clear line and an exit code on failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import OperationalError
+
+from synthesis.errors import InfrastructureError, InputError
+
+BAD_INPUT = 2
+BAD_HOUSE = 3
+
+
+@contextmanager
+def one_clear_line() -> Iterator[None]:
+    """Turn what a person can act on into one line: exit code 2 for the input, 3 for sandbox and database."""
+    try:
+        yield
+    except InputError as error:
+        raise CommandError(str(error), returncode=BAD_INPUT) from error
+    except InfrastructureError as error:
+        raise CommandError(str(error), returncode=BAD_HOUSE) from error
+    except OperationalError as error:
+        line = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise CommandError(f"The database cannot be used: {line}", returncode=BAD_HOUSE) from error
+
+
+def source_name(text: str) -> str:
+    """The `--source` of a command, as argparse checks it."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", text):
+        raise ArgumentTypeError("1 to 32 letters, digits, dots, dashes or underscores")
+    return text
+
+
+def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
+    """A progress callback that writes at most one line a second."""
+    last = time.monotonic()
+
+    def tell(done: int, total: int, note: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= 1 and done < total:
+            last = now
+            write(f"{done} of {total}: {note}")
+
+    return tell
+
+
+def tell_failures(write: Callable[[str], Any], kind: str, failed: Iterable[dict[str, str]]) -> None:
+    for item in failed:
+        write(f"{kind} not imported, {item['place']}: {item['reason']}")
+
+
+def as_json(result: dict[str, Any]) -> str:
+    return json.dumps(result)
+
+
+def write_file(target: Path, pieces: Iterable[str]) -> None:
+    """Write a file whole or not at all. Raises `InputError`."""
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from error
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.writelines(pieces)
+        part.chmod(0o644)
+        part.replace(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error}).") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,47 @@
+"""Uploaded files between the request that stores them and the job that reads them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+
+from synthesis.errors import InputError
+from synthesis.formats.files import Entry, parse_entries
+
+FOLDER = "imports"
+
+
+def limit_bytes() -> int:
+    return int(settings.UPLOAD_LIMIT_MIB) << 20
+
+
+def store_upload(file: File[bytes]) -> dict[str, str]:
+    """Keep an uploaded file under a name made here. Raises `InputError` when it is empty or too large."""
+    original = str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1][:200]
+    if not file.size:
+        raise InputError(f"{original}: the file is empty.")
+    if file.size > limit_bytes():
+        raise InputError(f"{original}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it, or compress it.")
+    return {"name": default_storage.save(f"{FOLDER}/{uuid.uuid4().hex}", file), "original": original}
+
+
+def read_upload(stored: dict[str, Any] | None) -> list[Entry]:
+    """The records of a stored upload; none where there was no file. Raises `InputError`."""
+    if not stored:
+        return []
+    try:
+        with default_storage.open(stored["name"], "rb") as stream:
+            content = stream.read(limit_bytes() + 1)
+    except FileNotFoundError as error:
+        raise InputError(f"{stored['original']}: the uploaded file is no longer here; upload it again.") from error
+    return parse_entries(content, stored["original"], limit=limit_bytes())
+
+
+def drop_uploads(*stored: dict[str, Any] | None) -> None:
+    for item in stored:
+        if item:
+            default_storage.delete(item["name"])

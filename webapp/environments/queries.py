@@ -1,0 +1,119 @@
+"""Reads for the pages of environments: filters from the URL, choices from indexes, never a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import QueryDict
+
+from synthesis.assessment.kinds import kind_of
+from webapp.environments.models import Environment, Finding
+
+SORTS = {
+    "new": ("-id", "newest first"),
+    "name": ("name", "name"),
+    "tools": ("-tool_count", "most tools"),
+    "findings": ("-finding_count", "most findings"),
+    "tasks": ("-task_count", "most tasks"),
+}
+CHOICES_UP_TO = 300
+LISTED = (
+    "source",
+    "key",
+    "name",
+    "category",
+    "tool_count",
+    "finding_count",
+    "scenario_count",
+    "task_count",
+    "trajectory_count",
+    "created_at",
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the list is narrowed to; `errors` says which parameters could not be understood."""
+
+    text: str = ""
+    category: str = ""
+    kind: str = ""
+    low: int | None = None
+    high: int | None = None
+    sort: str = "new"
+    errors: tuple[str, ...] = ()
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.text or self.category or self.kind or self.low is not None or self.high is not None)
+
+    @property
+    def order(self) -> str:
+        return SORTS[self.sort][0]
+
+
+def read_filters(parameters: QueryDict) -> Filters:
+    errors: list[str] = []
+
+    def whole(name: str, label: str) -> int | None:
+        raw = parameters.get(name, "").strip()
+        if not raw:
+            return None
+        if raw.isascii() and raw.isdigit() and len(raw) < 8:
+            return int(raw)
+        errors.append(f"{label} must be a whole number; it was left out.")
+        return None
+
+    def text(name: str) -> str:
+        return parameters.get(name, "").replace("\x00", "").strip()[:200]
+
+    sort = parameters.get("sort", "new")
+    if sort not in SORTS:
+        errors.append("This order is not known; the newest are shown first.")
+        sort = "new"
+    low, high = whole("tools_min", "The least number of tools"), whole("tools_max", "The most number of tools")
+    return Filters(text("q"), text("category"), text("finding"), low, high, sort, tuple(errors))
+
+
+def environments(filters: Filters) -> QuerySet[Environment]:
+    rows = Environment.objects.only(*LISTED)
+    if filters.text:
+        found = Q(name__icontains=filters.text) | Q(key__iexact=filters.text)
+        rows = rows.filter(found)
+    if filters.category:
+        rows = rows.filter(category=filters.category)
+    if filters.low is not None:
+        rows = rows.filter(tool_count__gte=filters.low)
+    if filters.high is not None:
+        rows = rows.filter(tool_count__lte=filters.high)
+    if filters.kind:
+        rows = rows.filter(Exists(Finding.objects.filter(version=OuterRef("current"), kind=filters.kind)))
+    return rows
+
+
+def distinct(table: str, column: str) -> list[str]:
+    """The values of an indexed text column, by walking its index from value to value."""
+    sql = f"""
+        WITH RECURSIVE found(value) AS (
+            (SELECT {column} FROM {table} ORDER BY {column} LIMIT 1)
+            UNION ALL
+            SELECT (SELECT {column} FROM {table} WHERE {column} > value ORDER BY {column} LIMIT 1)
+            FROM found WHERE value IS NOT NULL
+        )
+        SELECT value FROM found WHERE value IS NOT NULL AND value <> '' LIMIT %s
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [CHOICES_UP_TO])
+        return [value for (value,) in cursor.fetchall()]
+
+
+def categories() -> list[str]:
+    return distinct(Environment._meta.db_table, "category")
+
+
+def finding_kinds() -> list[tuple[str, str]]:
+    """The kinds that some finding has, with their titles."""
+    names = distinct(Finding._meta.db_table, "kind")
+    return sorted(((name, kind_of(name).title) for name in names), key=lambda pair: pair[1])

@@ -1,0 +1,153 @@
+"""Writes on environments: versions by content, never two for one content, whoever imports at the same time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from django.db import transaction
+from django.db.models import Count, F
+
+from synthesis.assessment.environments import view_of
+from synthesis.contracts import Finding as FoundDefect
+from synthesis.contracts import Program
+from synthesis.contracts import Tool as ToolContract
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.formats.values import clean
+from webapp.environments.models import Environment, Finding, Tool, Version
+
+Saved = Literal["created", "unchanged", "updated"]
+
+
+def content_hash(content: Any) -> str:
+    """SHA-256 of a value's JSON with key order kept: two spellings of one record are two contents."""
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+
+def record_hash(record: EnvironmentRecord) -> str:
+    return content_hash([record.key, record.class_name, record.source, record.raw])
+
+
+def find_unchanged(record: EnvironmentRecord, source: str) -> Version | None:
+    """The current version of this environment if its content is this record's; no probing is needed then."""
+    rows = Version.objects.filter(
+        environment__source=source,
+        environment__key=record.key,
+        environment__current_id=F("pk"),
+        content_hash=record_hash(record),
+    )
+    return rows.select_related("environment").first()
+
+
+@transaction.atomic
+def save_environment(
+    record: EnvironmentRecord, findings: Iterable[FoundDefect], source: str
+) -> tuple[Saved, Environment, Version]:
+    """Store a record as a version of its environment, current from now on.
+
+    The environment's row is locked, so that two imports at once number their versions one after the other.
+    """
+    Environment.objects.get_or_create(source=source, key=record.key, defaults={"name": record.name})
+    environment = Environment.objects.select_for_update(of=("self",)).get(source=source, key=record.key)
+    digest = record_hash(record)
+    version = environment.versions.filter(content_hash=digest).first()
+    if version is not None and version.pk == environment.current_id:
+        return "unchanged", environment, version
+    saved: Saved = "updated" if environment.current_id else "created"
+    if version is None:
+        version = _new_version(environment, record, digest)
+        _add_tools(version, record)
+        _add_findings(version, findings)
+    _make_current(environment, version, record)
+    return saved, environment, version
+
+
+def _new_version(environment: Environment, record: EnvironmentRecord, digest: str) -> Version:
+    last = environment.versions.order_by("-number").values_list("number", flat=True).first() or 0
+    return environment.versions.create(
+        number=last + 1,
+        content_hash=digest,
+        class_name=record.class_name,
+        source=record.source,
+        introduction=record.introduction,
+        rules=list(record.rules),
+        state_schema=list(record.state_schema),
+        record=record.raw,
+    )
+
+
+def _add_tools(version: Version, record: EnvironmentRecord) -> None:
+    """The tools with their working schemas, derived from the signatures, beside the imported ones."""
+    view = view_of(record)
+    Tool.objects.bulk_create(
+        Tool(
+            version=version,
+            position=position,
+            name=tool.name,
+            kind=tool.kind,
+            description=tool.description,
+            parameters=tool.parameters,
+            raw_schema=imported.raw_schema,
+            source=clean(view.sources.get(tool.name, "")),
+        )
+        for position, (tool, imported) in enumerate(zip(view.program.tools, record.tools, strict=True))
+    )
+
+
+def finding_fields(found: FoundDefect) -> dict[str, Any]:
+    """A finding as the columns of `FindingBase`, in text that PostgreSQL holds."""
+    return {
+        "kind": found.kind[:64],
+        "severity": found.severity,
+        "place": clean(found.place)[:300],
+        "message": clean(found.message),
+        "data": found.data,
+    }
+
+
+def _add_findings(version: Version, findings: Iterable[FoundDefect]) -> None:
+    Finding.objects.bulk_create(Finding(version=version, **finding_fields(found)) for found in findings)
+
+
+@transaction.atomic
+def replace_findings(version: Version, findings: Iterable[FoundDefect]) -> None:
+    """Store what a new look at a version found, instead of what an earlier look found."""
+    environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
+    version.findings.all().delete()
+    _add_findings(version, findings)
+    if environment.current_id == version.pk:
+        environment.finding_count = version.findings.count()
+        environment.save(update_fields=["finding_count", "updated_at"])
+
+
+def _make_current(environment: Environment, version: Version, record: EnvironmentRecord) -> None:
+    environment.current = version
+    environment.name = record.name[:300]
+    environment.summary = record.summary
+    environment.category = record.category
+    environment.tool_count = version.tools.count()
+    environment.finding_count = version.findings.count()
+    environment.save()
+
+
+def program_of(version: Version) -> Program:
+    """What the runtime needs of a version."""
+    tools = tuple(
+        ToolContract(name=tool.name, description=tool.description, kind=tool.kind, parameters=tool.parameters)
+        for tool in version.tools.all()
+    )
+    return Program(source=version.source, class_name=version.class_name, tools=tools)
+
+
+def count_findings(versions: Iterable[int]) -> dict[str, int]:
+    """How often each kind of finding stands on these versions."""
+    rows = Finding.objects.filter(version__in=list(versions)).values_list("kind").annotate(Count("id"))
+    return dict(rows.order_by("kind"))
+
+
+def exported_environments(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The current records of a source as they were imported, in the order they came in."""
+    rows = Environment.objects.filter(source=source, current__isnull=False).order_by("id")
+    yield from rows.values_list("key", "current__record").iterator(chunk_size=200)
