@@ -1,0 +1,1 @@
+"""Framework-free training; runs on a GPU box that has no database."""
