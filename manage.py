@@ -4,8 +4,20 @@
 import os
 import sys
 
-if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
-    from django.core.management import execute_from_command_line
+from webapp.stack.attach import attached
+from webapp.stack.errors import StackError
 
-    execute_from_command_line(sys.argv)
+
+def main() -> None:
+    try:
+        with attached(sys.argv):
+            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+            from django.core.management import execute_from_command_line  # reads the settings
+
+            execute_from_command_line(sys.argv)
+    except StackError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

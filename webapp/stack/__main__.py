@@ -25,6 +25,7 @@ def main() -> int:
         home.prepare()
         lock = HomeLock(home)
         lock.take(asked.url)
+        home.forget_urls()
     except StackError as error:
         return refuse(error)
     supervisor = Supervisor(home)
@@ -41,6 +42,7 @@ def main() -> int:
         supervisor.stop()
         return code
     finally:
+        home.forget_urls()
         supervisor.stop()
         lock.release()
     return 0
@@ -67,6 +69,7 @@ def begin(supervisor: Supervisor, asked: Config, home: Home) -> None:
     environment = config.child_environment(asked, database_url, broker_url, home.secret("secret-key"))
     if not asked.production:
         home.secret("demo-password", 12)
+    home.tell_urls(database_url, broker_url)
     supervisor.run(services.prepare(environment), "Preparing the database")
     supervisor.start(
         [

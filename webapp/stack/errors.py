@@ -9,3 +9,7 @@ class StackError(Exception):
 
 class Interrupted(Exception):
     """A person pressed Ctrl-C (or sent TERM) while something was being waited for."""
+
+
+class HomeHeld(StackError):
+    """Another process holds this ENVARIUM_HOME; the message names it."""

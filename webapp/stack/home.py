@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from webapp.stack.errors import StackError
+from webapp.stack.errors import HomeHeld, StackError
 
 SOCKET_PATH_LIMIT = 107
 """Bytes that Linux leaves for a unix socket's path (`sun_path` less its closing zero)."""
@@ -74,6 +74,23 @@ class Home:
         fresh.replace(path)
         return value
 
+    def tell_urls(self, database_url: str, broker_url: str) -> None:
+        """Let management commands find this run's servers (0600: a URL may hold a password)."""
+        self.forget_urls()
+        with os.fdopen(os.open(self.path / "urls.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump([database_url, broker_url], file)
+
+    def urls(self) -> tuple[str, str] | None:
+        """The servers of the run that holds this home; None while it has not said."""
+        try:
+            database_url, broker_url = json.loads((self.path / "urls.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return database_url, broker_url
+
+    def forget_urls(self) -> None:
+        (self.path / "urls.json").unlink(missing_ok=True)
+
     def sockets(self) -> Path:
         """The folder for unix sockets: below the home, or below the system's temporary folder when the
         home's path is too long for a socket. Raises StackError when that folder belongs to somebody else."""
@@ -106,7 +123,7 @@ class HomeLock:
             file.seek(0)
             text = file.read()
             file.close()
-            raise StackError(self._held(text)) from None
+            raise HomeHeld(self._held(text)) from None
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "url": url}))
         file.flush()
