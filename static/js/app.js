@@ -88,6 +88,22 @@
     if (ask && !window.confirm(ask)) event.preventDefault();
   });
 
+  /* A part that is asked for again keeps where it was scrolled to; one read at its end stays at its end. */
+  const scrolled = new Map();
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    for (const box of event.detail.target.querySelectorAll("[data-keep-scroll][id]")) {
+      const end = box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
+      scrolled.set(box.id, end ? Infinity : box.scrollTop);
+    }
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const [id, top] of scrolled) {
+      const box = document.getElementById(id);
+      if (box) box.scrollTop = Math.min(top, box.scrollHeight);
+    }
+    scrolled.clear();
+  });
+
   /* htmx: a fragment that answers with the login page sends the whole page there; failures are said once. */
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (new URL(event.detail.xhr.responseURL || "/", window.location.href).pathname.startsWith("/account/login")) {

@@ -5,6 +5,7 @@
 "use strict";
 
 (() => {
+  document.documentElement.classList.add("js");
   const desk = document.getElementById("desk");
   if (!desk) return;
   const base = desk.dataset.url;
@@ -22,7 +23,6 @@
   const rowOf = new Map(rows.map((row) => [row.step, row]));
   const state = { step: Number(desk.dataset.step), direction: 1, moved: 0 };
   let asked = 0;
-  document.documentElement.classList.add("js");
 
   function parameters() {
     return new URLSearchParams(window.location.search);
@@ -92,13 +92,21 @@
     const holding = document.getElementById("holding");
     if (holding) holding.textContent = `at step ${step} ${held(step)}`;
     if (at < 0) return;
-    for (const cell of table.querySelectorAll(".now")) cell.classList.remove("now");
-    for (const row of table.rows) {
-      const cell = row.cells[at + 1];
-      if (cell && !cell.classList.contains("fill") && !cell.classList.contains("steady")) cell.classList.add("now");
-    }
     const cell = head[at];
-    const box = table.parentElement;
+    const overlay = document.getElementById("column");
+    for (const old of table.querySelectorAll(".now")) old.classList.remove("now");
+    if (overlay) {
+      cell.classList.add("now");
+      overlay.hidden = false;
+      overlay.style.left = `${cell.offsetLeft}px`;
+      overlay.style.width = `${cell.offsetWidth}px`;
+    } else {
+      for (const row of table.rows) {
+        const each = row.cells[at + 1];
+        if (each && !each.classList.contains("fill") && !each.classList.contains("steady")) each.classList.add("now");
+      }
+    }
+    const box = table.closest(".scroll");
     const wide = table.rows[0].cells[0].offsetWidth;
     if (cell.offsetLeft < box.scrollLeft + wide) box.scrollLeft = cell.offsetLeft - wide - 40;
     else if (cell.offsetLeft + cell.offsetWidth > box.scrollLeft + box.clientWidth) box.scrollLeft = cell.offsetLeft + cell.offsetWidth - box.clientWidth + 40;
@@ -195,8 +203,11 @@
     if (!text) { box.replaceChildren(); return; }
     try {
       box.innerHTML = await load(`${base}search/?${query}`);
-      const first = box.querySelector("[data-step]");
-      if (first) first.focus();
+      const hits = [...box.querySelectorAll("[data-step]")];
+      const first = hits.find((link) => Number(link.dataset.step) >= state.step) || hits[0];
+      if (!first) return;
+      first.focus();
+      if (Number(first.dataset.step) !== state.step) await go(Number(first.dataset.step));
     } catch (error) {
       window.envarium.flash(`The search failed (${error.message}).`, "bad");
     }

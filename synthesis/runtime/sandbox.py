@@ -269,7 +269,7 @@ def default_sandbox() -> Sandbox:
     """The sandbox of this process, made on first use. A forked process gets its own; it closes at exit."""
     global _default
     with _default_lock:
-        if _default is None:
+        if _default is None or _default._pool.closed:
             _default = Sandbox()
         return _default
 

@@ -100,11 +100,41 @@ def runs(folder: Path) -> list[RunRecord]:
     return [RunRecord.model_validate(run) for run in read(folder, "runs.json")]
 
 
+def run_raw(run: RunRecord) -> dict[str, Any]:
+    """The run in EnvScaler's shape, for exports."""
+    messages: list[dict[str, Any]] = []
+    actions: list[dict[str, Any]] = [{"step": 0, "observation": run.steps[0].content}]
+    for number, step in enumerate(run.steps):
+        if step.kind == "user":
+            messages.append({"role": "user", "content": step.content})
+            continue
+        said: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
+        messages.append(said)
+        if step.kind == "call":
+            function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+            said["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+            messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
+            observation = {"type": "tool", "content": step.recorded}
+            action = {"name": step.tool, "arguments": step.arguments}
+            actions.append({"step": len(actions), "action": action, "observation": observation})
+    users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
+    return {
+        "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": run.steps[0].content},
+        "model": run.policy,
+        "messages": messages,
+        "user_messages": users if run.conversational else None,
+        "trajectory": actions,
+        "total_reward": run.recorded_reward,
+        "terminated": run.terminated,
+        "truncated": run.truncated,
+    }
+
+
 def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
     """Everything that is bundled, in a fixed order."""
     every = folders()
     return (
         [environment(folder) for folder in every],
         [task for folder in every for task in tasks(folder)],
-        [run for folder in every for run in runs(folder)],
+        [run.model_copy(update={"raw": run_raw(run)}) for folder in every for run in runs(folder)],
     )

@@ -174,7 +174,7 @@ def test_pages_work_without_scripts(live_site: str, chromium: Browser) -> None:
     context, page, _ = signed_in(chromium, live_site, java_script_enabled=False)
     page.goto("/environments/?q=front")
     page.click("[data-row-link]")
-    page.click("text=Tools")
+    page.click(".tabs a:has-text('Tools')")
     assert page.locator("details.tool").count() == 2
     page.locator("details.me > summary").click()
     page.click(".segments button[value=dark]")

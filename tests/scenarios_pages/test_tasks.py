@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
 
@@ -19,8 +20,17 @@ from webapp.scenarios.models import Check, Task, TaskRevision
 HTMX = {"HX-Request": "true"}
 
 
+def whole(response) -> bytes:
+    """A streamed answer's bytes; the stream is an asynchronous one."""
+
+    async def read() -> bytes:
+        return b"".join([part async for part in response.streaming_content])
+
+    return async_to_sync(read)()
+
+
 def text_of(response) -> str:
-    text = (b"".join(response.streaming_content) if response.streaming else response.content).decode()
+    text = response.content.decode()
     assert "<script>alert" not in text
     assert "\u202e" not in text
     assert "<img src=x" not in text
@@ -166,13 +176,13 @@ def test_scenarios_of_an_environment_as_part_and_page(client: Client, task: Task
 def test_an_export_can_be_imported_again(client: Client, task: Task):
     answer = client.get(reverse("scenarios:export"), {"environment": str(task.environment_id)})
     assert "attachment" in answer["Content-Disposition"]
-    records = json.loads(b"".join(answer.streaming_content))
+    records = json.loads(whole(answer))
     assert [record["task_id"] for record in records] == ["count-to-three"]
     assert records[0]["init_config"]["count"] == 0
     parsed = list(parse_scenarios([Entry(place="[0]", key="", value=records[0])]))
     assert isinstance(parsed[0][1], TaskRecord)
     one = client.get(reverse("scenarios:export"), {"task": str(task.pk)})
-    assert len(json.loads(b"".join(one.streaming_content))) == 1
+    assert len(json.loads(whole(one))) == 1
     assert client.get(reverse("scenarios:export"), {"task": "x"}).status_code == 404
 
 

@@ -8,7 +8,9 @@ import re
 import pytest
 
 from synthesis.assessment.environments import read_findings, view_of
-from synthesis.formats.records import TaskRecord
+from synthesis.formats.envscaler_runs import parse_runs
+from synthesis.formats.files import Entry
+from synthesis.formats.records import RunRecord, TaskRecord
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.runtime.program import check_program
@@ -94,6 +96,16 @@ def test_load_gives_distinct_keys_and_json():
     assert len(set(keys)) == len(keys) >= 6
     assert {run.task_key for run in all_runs} <= {task.key for task in all_tasks}
     json.dumps([record.raw for record in (*environments, *all_tasks)])
+
+
+def test_an_export_of_a_run_can_be_imported_again():
+    for run in load()[2]:
+        ((_, found),) = parse_runs([Entry(place="[0]", key="", value=run.raw)])
+        assert isinstance(found, RunRecord)
+        assert [step.model_dump(exclude={"turn"}) for step in found.steps] == [
+            step.model_dump(exclude={"turn"}) for step in run.steps
+        ]
+        assert (found.conversational, found.recorded_reward) == (run.conversational, run.recorded_reward)
 
 
 def scene(name: str, index: int):

@@ -1,22 +1,39 @@
-"""Tasks as EnvScaler scenarios, streamed: the same form that an import reads."""
+"""Tasks as EnvScaler scenarios, streamed in batches: the same form that an import reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 
-from synthesis.formats.envscaler_export import scenario_to_envscaler
+from synthesis.formats.envscaler_export import scenario_to_envscaler, scenarios_to_envscaler
 from synthesis.runtime.encoding import decode_state
 from webapp.scenarios.models import Task
 from webapp.scenarios.states import unpack
 
-FIELDS = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
+BATCH = 20
+FIELDS = ("pk", "current__record", "current__scenario__initial_id", "current__scenario__initial__body")
+OPEN, CLOSE = "[", "\n]\n"
 
 
-def export_records(tasks: QuerySet[Task]) -> Iterator[dict[str, Any]]:
-    """The records of the current revisions of these tasks, in the order they came in."""
-    plain = Task.objects.filter(pk__in=tasks.order_by().values("pk"), current__isnull=False).order_by("id")
-    for raw, digest, body in plain.values_list(*FIELDS).iterator(chunk_size=100):
-        yield scenario_to_envscaler(raw, decode_state(unpack(body, digest)))
+def batch(tasks: QuerySet[Task], after: int) -> tuple[int, list[dict[str, Any]]]:
+    """The records of the next current revisions, and the task that the batch ends with (0 at the end)."""
+    rows = tasks.select_related(None).filter(pk__gt=after, current__isnull=False).order_by("pk")
+    found = list(rows.values_list(*FIELDS)[:BATCH])
+    records = [scenario_to_envscaler(raw, decode_state(unpack(body, digest))) for _, raw, digest, body in found]
+    return (found[-1][0] if found else 0), records
+
+
+async def stream(tasks: QuerySet[Task]) -> AsyncIterator[str]:
+    """A JSON list of these tasks in the order they came in; never all of them in memory."""
+    yield OPEN
+    last, comma = 0, ""
+    while True:
+        last, records = await sync_to_async(batch)(tasks, last)
+        if not records:
+            break
+        yield comma + "".join(scenarios_to_envscaler(records)).removeprefix(OPEN).removesuffix(CLOSE)
+        comma = ","
+    yield CLOSE

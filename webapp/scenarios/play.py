@@ -41,7 +41,7 @@ def tools_of(row: Playground) -> list[Tool]:
 
 
 def find_tool(row: Playground, name: str) -> Tool | None:
-    return row.version.tools.filter(name=name).first()
+    return row.version.tools.filter(name=name.replace("\0", "")).first()
 
 
 def read_form(posted: QueryDict, tool: Tool) -> Form:

@@ -10,6 +10,8 @@ from typing import Any
 PAGE = 100
 INLINE = 40
 """A branch with at most this many values travels with its parent; a larger one is fetched when it opens."""
+TOGETHER = 400
+"""So many values travel with one answer, whatever their branches would allow."""
 TEXT = 300
 PREVIEW = 90
 HITS = 100
@@ -143,16 +145,37 @@ def _pairs(value: Any, start: int) -> Iterator[tuple[str, Any]]:
             yield str(index), value[index]
 
 
-def branch(value: Any, pointer: str = "", start: int = 0, changed: frozenset[str] = frozenset()) -> Branch:
+class Budget:
+    """What is left of the values that may travel inside closed branches."""
+
+    def __init__(self, left: int = TOGETHER) -> None:
+        self.left = left
+
+    def takes(self, value: Any) -> bool:
+        cost = weight(value)
+        if cost > INLINE or cost > self.left:
+            return False
+        self.left -= len(value)
+        return True
+
+
+def branch(
+    value: Any,
+    pointer: str = "",
+    start: int = 0,
+    changed: frozenset[str] = frozenset(),
+    budget: Budget | None = None,
+) -> Branch:
     """The children of a container from `start` on; nothing for a plain value."""
     if not isinstance(value, dict | list):
         return Branch(pointer)
-    nodes = [_node(key, f"{pointer}/{token(key)}", item, changed) for key, item in _pairs(value, start)]
+    budget = budget or Budget()
+    nodes = [_node(key, f"{pointer}/{token(key)}", item, changed, budget) for key, item in _pairs(value, start)]
     following = start + PAGE if start + PAGE < len(value) else 0
     return Branch(pointer, nodes, len(value), start, following)
 
 
-def _node(key: str, pointer: str, value: Any, changed: frozenset[str]) -> Node:
+def _node(key: str, pointer: str, value: Any, changed: frozenset[str], budget: Budget) -> Node:
     kind = kind_of(value)
     node = Node(key, pointer, kind)
     node.changed = pointer in changed
@@ -166,8 +189,8 @@ def _node(key: str, pointer: str, value: Any, changed: frozenset[str]) -> Node:
     tag = next(iter(value), "") if kind == "object" and len(value) == 1 else ""
     if tag in TAGS:
         node.preview = f"{TAGS[tag]} · {node.preview}"
-    if weight(value) <= INLINE:
-        node.branch = branch(value, pointer, 0, changed)
+    if budget.takes(value):
+        node.branch = branch(value, pointer, 0, changed, budget)
     return node
 
 
@@ -175,32 +198,41 @@ def search(state: Any, wanted: str, most: int = HITS) -> tuple[list[Hit], bool]:
     """Keys and plain values that contain a text, in the order of the state; true when there are more."""
     wanted = wanted.lower()
     hits: list[Hit] = []
-    for pointer, parent, key, value in _walk(state):
+    for trail, value in _matches(state, wanted):
+        if len(hits) == most:
+            return hits, True
+        tokens = [token(key) for key in trail]
+        pointer = "".join(f"/{part}" for part in tokens)
+        parent = "".join(f"/{part}" for part in tokens[:-1])
         plain = not isinstance(value, dict | list)
-        text = written(value) if plain else ""
-        if wanted in key.lower() or (plain and wanted in text.lower()):
-            if len(hits) == most:
-                return hits, True
-            hits.append(Hit(pointer, parent, text[:TEXT] if plain else preview(value)))
+        hits.append(Hit(pointer, parent, written(value)[:TEXT] if plain else preview(value)))
     return hits, False
 
 
-def _walk(state: Any) -> Iterator[tuple[str, str, str, Any]]:
-    stack: list[tuple[str, Iterator[tuple[str, Any]]]] = [("", _items(state))]
+def _matches(state: Any, wanted: str) -> Iterator[tuple[list[Any], Any]]:
+    """(keys from the root, value) of what fits."""
+    trail: list[Any] = []
+    stack = [_items(state)]
     while stack:
-        parent, items = stack[-1]
-        found = next(items, None)
-        if found is None:
+        for key, value in stack[-1]:
+            inner = isinstance(value, dict | list)
+            if wanted in str(key).lower() or (not inner and wanted in _spoken(value)):
+                yield [*trail, key], value
+            if inner and value:
+                trail.append(key)
+                stack.append(_items(value))
+                break
+        else:
             stack.pop()
-            continue
-        key, value = found
-        pointer = f"{parent}/{token(key)}"
-        yield pointer, parent, key, value
-        if isinstance(value, dict | list):
-            stack.append((pointer, _items(value)))
+            if trail:
+                trail.pop()
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]]:
+def _spoken(value: Any) -> str:
+    return value.lower() if isinstance(value, str) else written(value)
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, dict):
-        return ((str(key), item) for key, item in value.items())
-    return ((str(index), item) for index, item in enumerate(value if isinstance(value, list) else []))
+        return iter(value.items())
+    return iter(enumerate(value if isinstance(value, list) else ()))

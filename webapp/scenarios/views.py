@@ -7,13 +7,12 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from synthesis.formats.envscaler_export import scenarios_to_envscaler
 from webapp.accounts.access import access
 from webapp.environments.findings import grouped
 from webapp.environments.models import Environment
 from webapp.htmx import wants_fragment
 from webapp.scenarios import queries
-from webapp.scenarios.exporting import export_records
+from webapp.scenarios.exporting import stream
 from webapp.scenarios.forms import TaskFilter
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground import cached_state
@@ -176,6 +175,6 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     else:
         rows = queries.tasks(filtered(request).values())
         name = "envarium-tasks.json"
-    response = StreamingHttpResponse(scenarios_to_envscaler(export_records(rows)), content_type="application/json")
+    response = StreamingHttpResponse(stream(rows), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response

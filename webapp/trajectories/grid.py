@@ -10,6 +10,7 @@ PASSED, NOT_PASSED, RAISED = 1, 0, -1
 FEW_STEPS = 24
 FEW_CHECKS = 12
 MOST_CELLS = 20_000
+RUNS_FROM = 600
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Cell:
     flip: bool
     rises: bool = False
     now: bool = False
+    span: int = 1
 
 
 @dataclass
@@ -72,6 +74,8 @@ class Grid:
     passed: int = 0
     total: int = 0
     varying: int = 0
+    runs: bool = False
+    """Large: equal cells are one wide cell, and the script draws the current column over them."""
     more: bool = False
     """Whether "show all" and "show only what flips" differ."""
 
@@ -146,7 +150,8 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
     for _, row in checks:
         if not row["flips"]:
             steady[row["start"]] = steady.get(row["start"], 0) + 1
-    rows = [_row(label, row, shown, now) for label, row in (checks if everything else varying)]
+    runs = len(shown) * len(varying) > RUNS_FROM
+    rows = [_row(label, row, shown, now, runs) for label, row in (checks if everything else varying)]
     return Grid(
         columns=shown,
         rows=rows,
@@ -159,19 +164,26 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
         passed=sum(value_at(row, current) == PASSED for _, row in checks),
         total=len(checks),
         varying=len(varying),
+        runs=runs,
         more=(len(checks) > FEW_CHECKS and len(varying) < len(checks))
         or len(columns_of(matrix, True)) > len(columns_of(matrix, False)),
     )
 
 
-def _row(label: Label, row: dict[str, Any], shown: list[int], now: int) -> Row:
+def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bool) -> Row:
     if not row["flips"]:
         return Row(label, steady=True, value=row["start"])
     turns = dict(row["flips"])
-    cells = []
+    cells: list[Cell] = []
     value = value_at(row, shown[0]) if shown else row["start"]
+    start = length = 0
     for step in shown:
         flip = step in turns
         value = turns.get(step, value)
-        cells.append(Cell(step, value, flip, value == PASSED, step == now))
+        if runs and not flip and cells and not cells[-1].flip:
+            length += 1
+            cells[-1] = Cell(start, value, False, span=length)
+            continue
+        start, length = step, 1
+        cells.append(Cell(step, value, flip, value == PASSED, step == now and not runs))
     return Row(label, cells)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models import F
 
@@ -59,6 +60,10 @@ class Trajectory(models.Model):
             models.Index(fields=["environment", "-id"], name="trajectory_environment"),
             models.Index(fields=["outcome", "-id"], name="trajectory_outcome"),
             models.Index(fields=["replay", "-id"], name="trajectory_replay"),
+            models.Index(fields=["source", "-id"], name="trajectory_source"),
+            models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
+            models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
+            models.Index(F("reward").desc(nulls_last=True), F("id").desc(), name="trajectory_highest"),
         ]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 
 from synthesis.errors import EnvariumError
 from webapp.jobs.models import Job
 from webapp.scenarios import tree
 from webapp.scenarios.models import Check
-from webapp.trajectories import diffing, grid, queries, spelling, timeline
+from webapp.trajectories import diffing, grid, queries, rail, spelling, timeline
 from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import Step, StepKind, Trajectory
 
@@ -25,20 +26,20 @@ def text_parameter(request: HttpRequest, name: str, most: int = 2_000) -> str:
 def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """Everything but the two panels of the current step."""
     only = text_parameter(request, "only")
-    only = only if only in queries.ONLY else "all"
+    only = only if only in rail.ONLY else "all"
     tool = text_parameter(request, "tool", 200)
     context = checks(request, trajectory, index)
-    rows, first, last = queries.rail(trajectory, grid.by_step(context["flips"]), index, only, tool)
+    rows, first, last = rail.rail(trajectory, grid.by_step(context["flips"]), index, only, tool)
     context |= {
         "rows": rows,
         "earlier": max(first - 1, 0) if first else None,
         "later": last if last < trajectory.step_count else None,
         "only": only,
-        "onlys": queries.ONLY,
+        "onlys": rail.ONLY,
         "tool": tool,
-        "tools": queries.tools_used(rows),
+        "tools": rail.tools_used(rows),
         "shown": sum(not row.hidden for row in rows),
-        "base": kept_query(request),
+        "lines": rail.lines(rows, index, kept_query(request)),
         "version": f"{trajectory.final_hash[:12]}{trajectory.matrix_hash[:12]}",
     }
     if text_parameter(request, "q").strip():
@@ -61,6 +62,8 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     matrix = trajectory.matrix if fresh else None
     found = grid.flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": found}
+    context["base"] = kept_query(request)
+    context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
     if matrix is not None:
         context["grid"] = grid.grid(matrix, names, index, text_parameter(request, "matrix") == "all")
     elif names:

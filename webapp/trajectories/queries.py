@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import connection
 from django.db.models import Q, QuerySet, TextField
@@ -19,9 +18,7 @@ from webapp.trajectories.spelling import compact
 
 MOST_HITS = 200
 AROUND = 70
-RAIL_WINDOW = 3_000
 ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●"}
-ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "diverged")
 
 
 def open_trajectory(pk: int) -> Trajectory:
@@ -58,71 +55,6 @@ def labels(trajectory: Trajectory) -> list[Label]:
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
         found.append(Label(number, position, text[:300], mark))
     return found
-
-
-@dataclass(frozen=True)
-class RailRow:
-    """One line of the step list."""
-
-    index: int
-    kind: str
-    icon: str
-    name: str
-    up: int
-    down: int
-    changes: int
-    error: str
-    diverged: bool
-    hidden: bool
-
-    @property
-    def marks(self) -> str:
-        """Letters that the script filters and jumps by."""
-        flags = (("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged))
-        return "".join(letter for letter, on in flags if on)
-
-
-def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
-    kind, ok, matches, changed = row
-    return {
-        "flips": flipped,
-        "changes": changed,
-        "errors": ok is False,
-        "diverged": matches is False,
-    }.get(only, only in ("all", kind))
-
-
-def rail(
-    trajectory: Trajectory, flips: dict[int, tuple[int, int]], current: int, only: str, tool: str
-) -> tuple[list[RailRow], int, int]:
-    """The rows of the step list and the window [first, last) they come from: all of it, but for very long runs."""
-    first, last = 0, trajectory.step_count
-    rows = Step.objects.filter(trajectory=trajectory)
-    if trajectory.step_count > RAIL_WINDOW:
-        first = max(0, min(current - RAIL_WINDOW // 4, trajectory.step_count - RAIL_WINDOW // 2))
-        last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
-        rows = rows.filter(index__gte=first, index__lt=last)
-    found = []
-    for index, kind, name, ok, error, matches, changed in rows.order_by("index").values_list(
-        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count"
-    ):
-        up, down = flips.get(index, (0, 0))
-        shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
-        found.append(
-            RailRow(
-                index=index,
-                kind=kind,
-                icon=ICONS.get(kind, "○"),  # type: ignore[call-overload]
-                name=name or ("task" if index == 0 and kind == StepKind.USER else kind),
-                up=up,
-                down=down,
-                changes=changed,
-                error=(error or "error") if ok is False else "",
-                diverged=matches is False,
-                hidden=not shown,
-            )
-        )
-    return found, first, last
 
 
 def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
@@ -205,7 +137,3 @@ def touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:
         cursor.execute(sql, [pointer, trajectory.pk, above, len(below), below])
         rows = cursor.fetchall()
     return [(index, op if exact or count == 1 else f"{count} changes") for index, op, count, exact in rows]
-
-
-def tools_used(rows: list[RailRow]) -> list[str]:
-    return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE)})[:200]

@@ -23,25 +23,14 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .records import (
-    BASED,
-    EnumRecord,
-    Opaque,
-    Record,
-    TupleRecord,
-    tuple_record,
-)
+from .decoding import decode
+from .records import BASED, FACTORIES, EncodingError, EnumRecord, Opaque, Record, TupleRecord
 
 DEPTH = 100
 MAX_NODES = 3_000_000
 """More values than this do not leave the sandbox; bounds the work on a value that shares its parts."""
 
 
-class EncodingError(ValueError):
-    """The value has no lossless encoding, or the encoded value is malformed."""
-
-
-FACTORIES: dict[str, Any] = {t.__name__: t for t in (dict, list, set, int, float, str, tuple, bool, collections.deque)}
 _dumps = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -294,118 +283,14 @@ def encode(value: Any, depth: int = DEPTH, lenient: bool = False) -> Any:
         raise EncodingError("nested too deep") from None
 
 
-def decode(value: Any) -> Any:
-    """The value that was encoded; instances of a program's own classes come back as records."""
-    try:
-        return _decode(value)
-    except EncodingError:
-        raise
-    except RecursionError:
-        raise EncodingError("nested too deep") from None
-    except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, LookupError) as error:
-        raise EncodingError(f"malformed encoded value: {error}") from None
-
-
-def _decode(value: Any) -> Any:
-    if type(value) is dict:
-        for key in value:
-            if key[:1] == "$":
-                return _tagged(value)
-        return {key: _decode(item) for key, item in value.items()}
-    if type(value) is list:
-        return [_decode(item) for item in value]
-    return value
-
-
-def _tagged(value: dict[str, Any]) -> Any:
-    if len(value) == 1:
-        ((tag, body),) = value.items()
-        if tag[:2] != "$$":
-            reader = _READERS.get(tag)
-            if reader is None:
-                raise EncodingError(f"unknown tag {tag!r}")
-            return reader(body)
-    out: dict[str, Any] = {}
-    for key, item in value.items():
-        if key[:1] == "$":
-            if key[:2] != "$$":
-                raise EncodingError(f"the tag {key!r} stands beside other keys")
-            key = key[1:]
-        out[key] = _decode(item)
-    return out
-
-
-def _pairs_of(body: Any) -> list[tuple[Any, Any]]:
-    return [(_decode(key), _decode(item)) for key, item in body]
-
-
-def _read_datetime(body: Any) -> datetime.datetime:
-    if isinstance(body, str):
-        return datetime.datetime.fromisoformat(body)
-    moment = datetime.datetime.fromisoformat(body["iso"]).replace(fold=int(body["fold"]))
-    if body["zone"]:
-        import zoneinfo
-
-        moment = moment.replace(tzinfo=zoneinfo.ZoneInfo(body["zone"]))
-    return moment
-
-
-def _read_enum(body: dict[str, Any]) -> Any:
-    value = _decode(body["value"])
-    base = {"str": str, "int": int, "float": float}.get(body.get("base", ""))
-    if base is None:
-        return EnumRecord(body["class"], {"name": body["name"], "value": value})
-    record = BASED[base](value)
-    record.record_class = body["class"]
-    record.enum_name = record.name = body["name"]
-    record.value = value
-    return record
-
-
-def _read_object(body: dict[str, Any]) -> Any:
-    attributes = {str(key): item for key, item in _decode(body.get("attributes", {})).items()}
-    if "value" not in body:
-        return Record(body["class"], attributes)
-    value = _decode(body["value"])
-    record = BASED[type(value)](value)
-    record.record_class = body["class"]
-    record.__dict__.update(attributes)
-    return record
-
-
-def _read_random(body: Any) -> random.Random:
-    source = random.Random(0)
-    source.setstate(_decode(body))
-    return source
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "$str": lambda b: b.encode("ascii").decode("unicode_escape"),
-    "$int": lambda b: int(b, 16),
-    "$float": lambda b: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[b],
-    "$tuple": lambda b: tuple(_decode(list(b))),
-    "$set": lambda b: {_decode(item) for item in b},
-    "$frozenset": lambda b: frozenset(_decode(item) for item in b),
-    "$dict": lambda b: dict(_pairs_of(b)),
-    "$bytes": lambda b: base64.b64decode(b, validate=True),
-    "$bytearray": lambda b: bytearray(base64.b64decode(b, validate=True)),
-    "$complex": lambda b: complex(float(b[0]), float(b[1])),
-    "$range": lambda b: range(*_decode(b)),
-    "$datetime": _read_datetime,
-    "$date": lambda b: datetime.date.fromisoformat(b),
-    "$time": lambda b: datetime.time.fromisoformat(b),
-    "$timedelta": lambda b: datetime.timedelta(*b),
-    "$decimal": lambda b: decimal.Decimal(b),
-    "$fraction": lambda b: fractions.Fraction(b),
-    "$uuid": lambda b: uuid.UUID(b),
-    "$ordereddict": lambda b: collections.OrderedDict(_pairs_of(b)),
-    "$counter": lambda b: collections.Counter(dict(_pairs_of(b))),
-    "$defaultdict": lambda b: collections.defaultdict(FACTORIES.get(b["factory"] or ""), _pairs_of(b["items"])),
-    "$deque": lambda b: collections.deque(_decode(list(b["items"])), b["maxlen"]),
-    "$enum": _read_enum,
-    "$namedtuple": lambda b: tuple_record(b["class"], b["fields"], _decode(list(b["values"]))),
-    "$object": _read_object,
-    "$random": _read_random,
-    "$view": lambda b: _decode(list(b)),
-    "$opaque": lambda b: Opaque(str(b)),
-}
+__all__ = [
+    "DEPTH",
+    "Encoder",
+    "EncodingError",
+    "attributes_of",
+    "canonical_json",
+    "clean_text",
+    "decode",
+    "encode",
+    "state_hash",
+]

@@ -27,6 +27,13 @@ def fill_holes() -> list[object]:
             # Only a pool nothing has been in hands out its blocks in order.
             if run >= _POOL // size - 4:
                 break
+    # Larger blocks are the C library's. One that lies above this came from the end of its memory, not from a hole.
+    end = bytes(100_000)
+    for size in range(8_192, _LARGEST, -64):
+        for _ in range(60):
+            kept.append(bytes(size))
+            if id(kept[-1]) > id(end):
+                break
     return kept
 
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+
+class EncodingError(ValueError):
+    """The value has no lossless encoding, or the encoded value is malformed."""
+
+
+FACTORIES: dict[str, Any] = {t.__name__: t for t in (dict, list, set, int, float, str, tuple, bool, collections.deque)}
 
 
 class Record:

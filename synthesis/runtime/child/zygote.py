@@ -26,8 +26,8 @@ if __name__ == "__main__":
     sys.modules["envbox"] = _package
     __package__ = "envbox"
 
-from . import jail as jails
 from . import density, preload, virtual, warm, wire, worker
+from . import jail as jails
 
 _REMEMBERED = 1_024
 _REQUEST = 64
@@ -91,6 +91,8 @@ class Zygote:
         warm.up(options)
         preload.close_imports()
         _raise_own_risk()
+        gc.collect()
+        self.filler = density.fill_holes()
         self.jail = jails.Jail(options)
         self.inside, self.detail = _enter(options["namespaces"], control)
         if options["namespaces"] == "required" and not self.inside:
@@ -112,7 +114,6 @@ class Zygote:
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
         gc.collect()
-        self.filler = density.fill_holes()
         gc.freeze()
         gc.disable()
         wire.send(self.control, json.dumps(self.report()).encode())

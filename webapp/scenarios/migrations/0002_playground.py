@@ -8,61 +8,115 @@ import webapp.fields
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('environments', '0001_initial'),
-        ('scenarios', '0001_initial'),
+        ("environments", "0001_initial"),
+        ("scenarios", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Playground',
+            name="Playground",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('seed', models.BigIntegerField(default=0)),
-                ('now', models.CharField(max_length=40)),
-                ('serial', models.PositiveIntegerField(default=0)),
-                ('length', models.PositiveIntegerField(default=0)),
-                ('undone', webapp.fields.OrderedJSONField(default=list)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('initial', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='scenarios.statebody')),
-                ('origin', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='resets', to='scenarios.playground')),
-                ('scenario', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='playgrounds', to='scenarios.scenario')),
-                ('start', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='scenarios.statebody')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='playgrounds', to=settings.AUTH_USER_MODEL)),
-                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='playgrounds', to='environments.version')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seed", models.BigIntegerField(default=0)),
+                ("now", models.CharField(max_length=40)),
+                ("serial", models.PositiveIntegerField(default=0)),
+                ("length", models.PositiveIntegerField(default=0)),
+                ("undone", webapp.fields.OrderedJSONField(default=list)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "initial",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="scenarios.statebody",
+                    ),
+                ),
+                (
+                    "origin",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="resets",
+                        to="scenarios.playground",
+                    ),
+                ),
+                (
+                    "scenario",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="playgrounds",
+                        to="scenarios.scenario",
+                    ),
+                ),
+                (
+                    "start",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="scenarios.statebody",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="playgrounds",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "version",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="playgrounds",
+                        to="environments.version",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='PlaygroundCall',
+            name="PlaygroundCall",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('index', models.PositiveIntegerField()),
-                ('tool', models.CharField(max_length=200)),
-                ('arguments', webapp.fields.OrderedJSONField(default=dict)),
-                ('validation', models.CharField(default='schema', max_length=8)),
-                ('ok', models.BooleanField()),
-                ('result', webapp.fields.OrderedJSONField(blank=True, null=True)),
-                ('error', webapp.fields.OrderedJSONField(blank=True, null=True)),
-                ('patch', webapp.fields.OrderedJSONField(default=list)),
-                ('change_count', models.PositiveIntegerField(default=0)),
-                ('duration_us', models.PositiveBigIntegerField(default=0)),
-                ('state_hash', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('playground', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='calls', to='scenarios.playground')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("index", models.PositiveIntegerField()),
+                ("tool", models.CharField(max_length=200)),
+                ("arguments", webapp.fields.OrderedJSONField(default=dict)),
+                ("validation", models.CharField(default="schema", max_length=8)),
+                ("ok", models.BooleanField()),
+                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("error", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("patch", webapp.fields.OrderedJSONField(default=list)),
+                ("change_count", models.PositiveIntegerField(default=0)),
+                ("duration_us", models.PositiveBigIntegerField(default=0)),
+                ("state_hash", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "playground",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="calls", to="scenarios.playground"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['index'],
+                "ordering": ["index"],
             },
         ),
         migrations.AddIndex(
-            model_name='playground',
-            index=models.Index(fields=['user', '-id'], name='playground_of_user'),
+            model_name="playground",
+            index=models.Index(fields=["user", "-id"], name="playground_of_user"),
         ),
         migrations.AddConstraint(
-            model_name='playgroundcall',
-            constraint=models.UniqueConstraint(fields=('playground', 'index'), name='playgroundcall_unique'),
+            model_name="playgroundcall",
+            constraint=models.UniqueConstraint(fields=("playground", "index"), name="playgroundcall_unique"),
         ),
     ]

@@ -1,0 +1,140 @@
+"""What opening a replay and moving in it costs in Chromium: 1,000 steps over 2 MB beside 20 steps over little.
+
+    python -m tests.benchmarks.replay --json [--moves 60]
+
+Makes a database of its own on the server of DATABASE_URL (dropped at the end) and starts the site on it. Both
+runs are measured in turns, because the machine's speed varies. A move is timed from the key to the painted
+panels: half of them are steps (`j`, fetched ahead), half are jumps (`]`, `[`). The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+OPEN_MS = """() => {
+  const paints = performance.getEntriesByName("first-contentful-paint");
+  const entry = performance.getEntriesByType("navigation")[0];
+  return Math.max(entry.domContentLoadedEventEnd, paints.length ? paints[0].startTime : 0);
+}"""
+MOVE_MS = """async (key) => {
+  const desk = document.getElementById("desk");
+  const start = performance.now();
+  const shown = new Promise((done) => desk.addEventListener("replay:shown", done, { once: true }));
+  document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  await Promise.race([shown, new Promise((done) => setTimeout(done, 10000))]);
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  return performance.now() - start;
+}"""
+
+
+@contextmanager
+def own_database() -> Iterator[str]:
+    server = os.environ.get("DATABASE_URL", "postgresql://envarium@127.0.0.1:5432/envarium")
+    name = f"bench_replay_{secrets.token_hex(4)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield make_conninfo(**{**conninfo_to_dict(server), "dbname": name})
+        finally:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def seeded(password: str) -> tuple[int, int, int]:
+    """The keys of the large and the small run, and the bytes of the large one's first state."""
+    from django.core.management import call_command
+
+    from tests.fixtures import replay_seed
+    from webapp.accounts.models import User
+
+    call_command("migrate", verbosity=0)
+    User.objects.create_user("bench", password=password, role="viewer")
+    large = replay_seed.make(replay_seed.large())
+    small = replay_seed.make(replay_seed.large("small", steps=20, records=20, checks=7))
+    return large.pk, small.pk, large.revision.scenario.initial.size
+
+
+def measured(site: str, password: str, large: int, small: int, moves: int) -> dict[str, dict[str, list[float]]]:
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, dict[str, list[float]]] = {
+        name: {"open": [], "step": [], "jump": []} for name in ("large", "small")
+    }
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
+        page = browser.new_page(base_url=site, viewport={"width": 1440, "height": 900})
+        page.goto("/account/login/")
+        page.fill("[name=username]", "bench")
+        page.fill("[name=password]", password)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".rail nav")
+        for turn in range(6):
+            for name, pk in (("large", large), ("small", small)):
+                page.goto(f"/trajectories/{pk}/?step={130 + 140 * turn if name == 'large' else 1}")
+                if turn:  # the first one starts the process: templates, connections
+                    found[name]["open"].append(page.evaluate(OPEN_MS))
+                page.wait_for_timeout(600)
+                for _ in range(moves // 12):
+                    for kind, key in (("step", "j"), ("jump", "}")):
+                        found[name][kind].append(page.evaluate(MOVE_MS, key))
+                        page.wait_for_timeout(250)
+        browser.close()
+    return found
+
+
+def rank(values: list[float], share: float) -> float:
+    return round(sorted(values)[min(int(len(values) * share), len(values) - 1)], 1)
+
+
+def summary(found: dict[str, list[float]]) -> dict[str, float]:
+    moves = found["step"] + found["jump"]
+    return {
+        "open_ms": round(statistics.median(found["open"]), 1),
+        "move_p50_ms": rank(moves, 0.5),
+        "move_p95_ms": rank(moves, 0.95),
+        "step_p50_ms": rank(found["step"], 0.5),
+        "jump_p50_ms": rank(found["jump"], 0.5),
+    }
+
+
+def main() -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--moves", type=int, default=60)
+    options = parser.parse_args()
+    password = secrets.token_urlsafe(12)
+    with own_database() as url, tempfile.TemporaryDirectory() as folder:
+        os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="webapp.settings", DJANGO_ALLOW_ASYNC_UNSAFE="1")
+        import django
+
+        django.setup()
+        large, small, size = seeded(password)
+        from tests.fixtures.processes import site
+
+        with site(Path(folder)) as address:
+            found = measured(address, password, large, small, options.moves)
+        from django.db import connections
+
+        connections.close_all()
+    result = {**summary(found["large"]), "state_bytes": size, "steps": 1000, "small": summary(found["small"])}
+    result["load"] = [round(value, 1) for value in os.getloadavg()]
+    result["open_ratio"] = round(result["open_ms"] / result["small"]["open_ms"], 2)
+    result["move_ratio"] = round(result["move_p50_ms"] / result["small"]["move_p50_ms"], 2)
+    print(json.dumps(result) if options.json else json.dumps(result, indent=2))
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""The replay in Chromium: by keyboard alone, with the Back button, without scripts, in both themes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.fixtures import replay_seed as seed
+from webapp.accounts.models import User
+from webapp.trajectories.models import Trajectory
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def run(live_site: str) -> Trajectory:
+    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    return seed.make(seed.ordinary())
+
+
+def signed_in(browser: Browser, site: str, **options) -> tuple[BrowserContext, Page, list[str]]:
+    context = browser.new_context(base_url=site, **options)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto("/account/login/")
+    page.fill("[name=username]", "ada")
+    page.fill("[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".rail nav")
+    return context, page, complaints
+
+
+def at(page: Page, step: int) -> None:
+    """The panels, the list and the URL agree on the step."""
+    expect(page.locator(".step-panel .which b")).to_have_text(f"Step {step}")
+    expect(page.locator("#steps [aria-current]")).to_have_attribute("data-step", str(step))
+    expect(page.locator("#steps [aria-current]")).to_be_in_viewport()
+    assert parse_qs(urlparse(page.url).query)["step"] == [str(step)]
+
+
+def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
+    granted = {"permissions": ["clipboard-read", "clipboard-write"]}
+    context, page, complaints = signed_in(chromium, live_site, **granted)
+    page.goto(f"/trajectories/{run.pk}/?step=0")
+    moves = [("j", 1), ("j", 2), ("k", 1), ("]", 5), ("]", 6), ("[", 5), ("e", 7), ("d", 8), ("}", 9), ("}", 10)]
+    moves += [("{", 9), ("G", 12), ("E", 7), ("g", 0)]
+    for key, step in moves:
+        page.keyboard.press(key)
+        at(page, step)
+    page.keyboard.press("]")
+    at(page, 5)
+    page.keyboard.press("]")
+    at(page, 6)
+    expect(page.locator("table.flips th.now")).to_have_attribute("data-col", "6")
+    expect(page.locator("#holding")).to_have_text("at step 6 3 of 6 hold")
+    page.keyboard.press("y")
+    expect(page.locator("#flash")).to_contain_text("Link copied")
+    assert page.evaluate("navigator.clipboard.readText()").endswith(f"/trajectories/{run.pk}/?step=6")
+    reasoning = page.locator("[data-remember=reasoning]")
+    page.keyboard.press("r")
+    expect(reasoning).not_to_have_attribute("open", "")
+    page.keyboard.press("s")
+    expect(page.locator(".state-panel h2")).to_contain_text("whole")
+    page.locator("[data-branch='/rooms']").focus()
+    before = page.locator("[data-branch='/rooms']").get_attribute("aria-expanded")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-branch='/rooms']")).not_to_have_attribute("aria-expanded", str(before))
+    page.keyboard.press("s")
+    expect(page.locator(".state-panel h2")).to_contain_text("1 change")
+    page.reload()
+    at(page, 6)
+    expect(page.locator("[data-remember=reasoning]")).not_to_have_attribute("open", "")
+    page.keyboard.press("/")
+    page.keyboard.type("release_room")
+    page.keyboard.press("Enter")
+    expect(page.locator("#hits li")).to_have_count(2)
+    at(page, 7)
+    page.keyboard.press("n")
+    at(page, 9)
+    page.keyboard.press("N")
+    at(page, 7)
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    expect(page.locator("#keys")).to_contain_text("Next flip of a check")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("jk]")
+    at(page, 7)
+    assert complaints == []
+    context.close()
+
+
+def test_back_returns_to_the_step_before(live_site: str, chromium: Browser, run: Trajectory) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/trajectories/{run.pk}/?step=1")
+    page.click("#steps [data-step='5']")
+    at(page, 5)
+    page.click("table.flips tbody a[data-step='9']")
+    at(page, 9)
+    page.click(".changes .path a >> nth=-1")
+    expect(page.locator(".chosen .mono").first).to_contain_text("/rooms/R1/occupied")
+    page.go_back()
+    at(page, 9)
+    expect(page.locator(".chosen")).to_have_count(0)
+    page.go_back()
+    at(page, 5)
+    page.go_back()
+    at(page, 1)
+    page.select_option("#only", "errors")
+    expect(page.locator("#steps li:visible")).to_have_count(1)
+    assert "only=errors" in page.url
+    page.click("table.flips tbody th a >> nth=5")
+    expect(page.locator("#check")).to_contain_text("def check")
+    assert complaints == []
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 400])
+def test_pages_are_accessible_and_planted_text_stays_text(
+    live_site: str, chromium: Browser, run: Trajectory, theme: str, width: int
+) -> None:
+    bad, big = seed.make(seed.hostile()), seed.make(seed.large(steps=120, records=60, checks=60))
+    void, lost = seed.make(seed.empty()), seed.make(seed.failed())
+    size = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
+    context, page, complaints = signed_in(chromium, live_site, **size)
+    paths = ["", f"{run.pk}/?step=6&path=/appointments/A-107/status", f"{run.pk}/?step=8", f"{big.pk}/?step=60"]
+    paths += [f"{big.pk}/?step=60&view=state&matrix=all", f"{bad.pk}/?step=1&q=img", f"{bad.pk}/?step=2"]
+    paths += [f"{bad.pk}/?step=3&view=state", f"{bad.pk}/?step=3&view=state&find=img", f"{bad.pk}/checks/0/"]
+    paths += [f"{void.pk}/", f"{lost.pk}/?step=6", f"of-task/{run.task_id}/"]
+    found = []
+    for path in paths:
+        page.goto(f"/trajectories/{path}")
+        found += [
+            f"{path}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in Axe().run(page).response["violations"]
+        ]
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            found.append(f"{path}: scrolls sideways")
+        if page.evaluate("window.pwned"):
+            found.append(f"{path}: planted text ran")
+    page.goto(f"/trajectories/{bad.pk}/?step=0")
+    for step in range(1, 5):
+        page.keyboard.press("j")
+        at(page, step)
+    assert not page.evaluate("window.pwned")
+    assert found == []
+    assert complaints == []
+    context.close()
+
+
+def test_the_same_links_work_without_scripts(live_site: str, chromium: Browser, run: Trajectory) -> None:
+    context, page, _ = signed_in(chromium, live_site, java_script_enabled=False)
+    page.goto(f"/trajectories/{run.pk}/?step=5")
+    page.click("a[rel=next]")
+    assert page.locator(".step-panel .which b").inner_text() == "Step 6"
+    assert page.locator(".changes .del").inner_text().strip().endswith('"booked"')
+    page.click("table.flips tbody a[data-step='9']")
+    assert page.locator(".step-panel .which b").inner_text() == "Step 9"
+    page.click(".state-panel .bar a")
+    page.click("[data-branch='/appointments']")
+    assert "path=%2Fappointments" in page.url
+    page.fill("#find-text", "Thursday")
+    page.click("#finder button")
+    assert page.locator("#hits li").count() >= 1
+    page.click("#hits li a >> nth=0")
+    page.click("table.flips tbody th a >> nth=0")
+    assert "Ada has a Thursday slot" in page.locator("main pre.code").inner_text()
+    context.close()

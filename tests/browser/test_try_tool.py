@@ -1,0 +1,120 @@
+"""Trying a tool in a real browser: by keyboard alone, without axe violations, with planted markup as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGS += ["--disable-component-update", "--disable-sync"]
+PASSWORD = "a long password"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
+        yield browser
+        browser.close()
+
+
+def prepared() -> tuple[int, int]:
+    """A task with planted markup and a person; made in a thread of its own, away from Playwright's event loop."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from django.db import connection
+
+    def make() -> tuple[int, int]:
+        from tests.scenarios_pages.support import make_task
+        from webapp.accounts.models import User
+
+        try:
+            User.objects.create_user("ann", password=PASSWORD, role="annotator")
+            task = make_task()
+            return task.pk, task.scenario.version_id
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(make).result()
+
+
+def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+    page = browser.new_context(**options).new_page()
+    page.on("dialog", lambda dialog: pytest.fail(f"a planted script ran: {dialog.message}"))
+    page.goto(f"{site}/account/login/")
+    page.fill("input[name=username]", "ann")
+    page.fill("input[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/login" not in url)
+    return page
+
+
+def test_a_tool_is_tried_by_keyboard_alone(live_site: str, browser: Browser):
+    task, _ = prepared()
+    page = signed_in(browser, live_site)
+    errors: list[str] = []
+    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+    page.goto(f"{live_site}/tasks/{task}/")
+    page.keyboard.press("t")
+    page.wait_for_url("**/playground/*/")
+    page.keyboard.press("/")
+    page.keyboard.type("ad")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**tool=*")
+    if "tool=read" in page.url:  # both names hold the letters
+        page.keyboard.press("/")
+        page.keyboard.type("add")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**tool=add*")
+    page.wait_for_function("document.activeElement.name === 'arg.amount'")
+    page.keyboard.type("3")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**at=1*")
+    assert page.locator("#result").inner_text().count('"count": 3') == 1
+    assert "/count" in page.locator(".changes").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("body").click(position={"x": 2, "y": 2})
+    page.keyboard.press("u")
+    page.wait_for_selector("text=taken back")
+    assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 400])
+def test_pages_pass_axe_reflow_and_keep_payloads_as_text(live_site: str, browser: Browser, scheme: str, width: int):
+    from axe_playwright_python.sync_playwright import Axe
+
+    task, version = prepared()
+    page = signed_in(browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(f"{live_site}/tasks/{task}/")
+    page.locator("summary", has_text="Initial state").click()
+    page.wait_for_selector(".tree")
+    found = {"task": Axe().run(page)}
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click("text=Try tools on this scenario")
+    page.wait_for_url("**/playground/*/")
+    playground = page.url
+    page.goto(f"{playground}?tool=fail")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**at=1*")
+    assert "<img src=x onerror=alert(2)>" in page.locator("#result").inner_text()
+    page.goto(f"{playground}?tool=add&at=1")
+    page.fill("[name='arg.amount']", "many")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[aria-invalid=true]")
+    found["playground"] = Axe().run(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for name in ("tasks/", f"tasks/try/{version}/", "tasks/?q=nothing+like+it"):
+        page.goto(f"{live_site}/{name}")
+        found[name] = Axe().run(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+    assert {name: result.generate_report() for name, result in found.items() if result.violations_count} == {}

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.fixtures import replay_seed as seed
+from webapp.accounts.models import User
+from webapp.jobs.models import Job
+from webapp.trajectories import timeline
+from webapp.trajectories.models import Trajectory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    timeline.CACHE.clear()
+    client.force_login(User.objects.create_user("ada", role="viewer"))
+    return client
+
+
+@pytest.fixture
+def run() -> Trajectory:
+    return seed.make(seed.ordinary())
+
+
+def text(response) -> str:
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def url(run: Trajectory, query: str = "") -> str:
+    return f"/trajectories/{run.pk}/{query}"
+
+
+def test_a_stranger_goes_to_the_login(client: Client, run):
+    for path in ("/trajectories/", url(run), url(run, "steps/1/"), url(run, "search/?q=x"), url(run, "export.jsonl")):
+        assert client.get(path).url.startswith("/account/login/")
+
+
+def test_the_link_to_a_step_gives_the_whole_page_without_scripts(reader, run):
+    page = text(reader.get(url(run, "?step=6")))
+    assert 'aria-current="step"><span class="n">6</span>' in page
+    assert "The old check-up has to go." in page
+    assert "appointment_id = &quot;A-107&quot;" in page
+    assert "now true" in page
+    assert "no longer true" in page
+    assert 'rel="prev" href="?step=5"' in page
+    assert 'rel="next" href="?step=7"' in page
+    assert "<b>0.714</b> recorded" in page
+    assert "first divergence at step 8" in page
+    for step in range(13):
+        assert f'href="?step={step}"' in page
+
+
+def test_a_change_shows_the_value_before_it(reader, run):
+    page = text(reader.get(url(run, "?step=6")))
+    assert '<span class="v">&quot;booked&quot;</span>' in page
+    assert '<span class="v">&quot;cancelled&quot;</span>' in page
+
+
+def test_a_record_taken_from_a_list_is_one_change_named_by_its_id(reader, run):
+    page = text(reader.get(url(run, "steps/10/")))
+    assert 'State <span class="muted">· 1 change</span>' in page
+    assert "<i>W-1</i>" in page
+    assert page.count('class="del"') == 1
+    assert 'class="add"' not in page
+
+
+def test_long_texts_differ_by_word(reader, run):
+    page = text(reader.get(url(run, "steps/11/")))
+    assert "<del>once</del><ins>twice</ins>" in page
+
+
+def test_a_path_is_marked_and_has_a_history(reader, run):
+    page = text(reader.get(url(run, "?step=6&path=/appointments/A-107/status")))
+    assert '<li class="selected">' in page
+    assert "Changed at" in page
+    assert 'data-step="6" data-keep' in page
+    gone = text(reader.get(url(run, "?step=6&path=/nowhere/at/all")))
+    assert "It is not there after this step." in gone
+    assert "No step changed it." in gone
+
+
+def test_the_whole_state_comes_branch_by_branch(reader, run):
+    page = text(reader.get(url(run, "?step=6&view=state")))
+    assert 'data-branch="/appointments"' in page
+    part = text(reader.get(url(run, "steps/6/branch/?path=/rooms")))
+    assert 'data-branch="/rooms/R1"' in part
+    assert "This is not there any more." in text(reader.get(url(run, "steps/6/branch/?path=/none")))
+    found = text(reader.get(url(run, "?step=6&view=state&find=cleo")))
+    assert "/waiting/1/name" in found
+
+
+def test_what_departs_from_the_record_is_shown_line_by_line(reader, run):
+    page = text(reader.get(url(run, "steps/8/")))
+    assert "differs from the record" in page
+    assert "<del>31</del>" in page
+    assert "<ins>00</ins>" in page
+
+
+def test_an_error_has_its_kind(reader, run):
+    page = text(reader.get(url(run, "steps/7/")))
+    assert "raised" in page
+    assert "no room R9" in page
+
+
+def test_the_matrix_shows_every_flip(reader, run):
+    page = text(reader.get(url(run, "?step=6")))
+    matrix = page[page.index('class="flips') : page.index("</table>", page.index('class="flips'))]
+    assert matrix.count("▲") == 4
+    assert matrix.count("▼") == 1
+    assert "never holds" in matrix
+    assert 'data-col="6" class="now"' in matrix
+    assert "at step 6 3 of 6 hold" in page
+
+
+def test_a_large_matrix_folds_what_never_changes(reader):
+    run = seed.make(seed.large(steps=120, records=50, checks=90))
+    page = text(reader.get(url(run, "?step=60")))
+    assert "75 checks never change: 75 never hold." in page
+    assert "Ward 1 is settled for patient group 1<" not in page
+    whole = text(reader.get(url(run, "?step=60&matrix=all")))
+    assert "Ward 1 is settled for patient group 1<" in whole
+
+
+@pytest.mark.parametrize(("query", "said"), [("?step=99", "the last one is step 12"), ("?step=x", "no step number")])
+def test_a_step_that_is_not_there_is_explained(reader, run, query, said):
+    assert said in text(reader.get(url(run, query)))
+
+
+def test_what_does_not_exist_is_404(reader, run):
+    for path in (f"/trajectories/{run.pk + 1}/", url(run, "steps/13/"), url(run, "checks/99/")):
+        assert reader.get(path).status_code == 404
+
+
+def test_search_looks_into_every_field(reader, run):
+    for wanted, step in (
+        ("check-up has to go", 6),
+        ("thursday, PLEASE", 4),
+        ("find_pat", 1),
+        ("thu-09", 5),
+        ("A-101", 2),
+    ):
+        page = text(reader.get(url(run, f"search/?q={wanted}")))
+        assert f'data-step="{step}"' in page, wanted
+    assert "No step contains" in text(reader.get(url(run, "search/?q=100%25_nothing")))
+    assert 'class="hits"' in text(reader.get(url(run, "?step=1&q=Ada")))
+
+
+def test_filters_of_the_list_hide_other_steps(reader, run):
+    page = text(reader.get(url(run, "?only=errors")))
+    assert page.count("<li hidden>") == 12
+    assert text(reader.get(url(run, "?tool=release_room"))).count("<li hidden>") == 11
+
+
+def test_hostile_text_stays_text(reader):
+    run = seed.make(seed.hostile())
+    for query in ("?step=1", "?step=2", "?step=3&view=state", "?step=1&q=img", "?step=1&view=state&find=img"):
+        page = text(reader.get(url(run, query)))
+        assert "<img" not in page
+        assert "<script>" not in page
+        assert "\u202e" not in re.sub(r'="[^"]*"', "", page)
+        assert "\\u202e" in page
+    assert "<img" not in text(reader.get(url(run, "checks/0/")))
+    assert "<img" not in text(reader.get("/trajectories/"))
+
+
+def test_states_of_a_run_are_explained(reader):
+    page = text(reader.get(url(seed.make(seed.empty()))))
+    assert "This run has no steps" in page
+    assert "not been executed again yet" in page
+    page = text(reader.get(url(seed.make(seed.failed()), "?step=6")))
+    assert "could not be replayed" in page
+    assert "took longer than 5 s" in page
+    assert "There is no state to show." in page
+    assert "not run" in page
+    plan = seed.ordinary("none")
+    plan.checks, plan.matrix = [], None
+    assert "has no checks" in text(reader.get(url(seed.make(plan))))
+
+
+def test_the_matrix_is_computed_on_request_by_those_who_review(reader, run):
+    Trajectory.objects.filter(pk=run.pk).update(matrix=None, matrix_hash="")
+    assert "Evaluate the checks at every step" not in text(reader.get(url(run)))
+    assert reader.post(url(run, "check-again/")).status_code == 403
+    assert not Job.objects.exists()
+    reader.force_login(User.objects.create_user("ben", role="annotator"))
+    assert "Evaluate the checks at every step" in text(reader.get(url(run)))
+    assert reader.get(url(run, "check-again/")).status_code == 405
+    answer = reader.post(url(run, "check-again/"), {"step": "4"})
+    assert answer.url == url(run, "?step=4")
+    assert Job.objects.filter(kind="compute_matrix").count() == 1
+
+
+def test_a_fragment_is_answered_with_304_while_nothing_changed(reader, run):
+    first = reader.get(url(run, "steps/3/"))
+    assert "private" in first["Cache-Control"]
+    assert reader.get(url(run, "steps/3/"), headers={"If-None-Match": first["ETag"]}).status_code == 304
+    assert reader.get(url(run, "steps/4/"), headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_the_number_of_queries_does_not_grow(reader, run):
+    counts = []
+    for made in (run, seed.make(seed.large(steps=150, records=50, checks=60))):
+        with CaptureQueriesContext(connection) as queries:
+            text(reader.get(url(made, "?step=9")))
+        counts.append(len(queries))
+    assert max(counts) <= 14
+    assert abs(counts[0] - counts[1]) <= 1
+
+
+def test_the_export_is_the_record_as_an_attachment(reader, run):
+    answer = reader.get(url(run, "export.jsonl"))
+    assert json.loads(answer.content) == run.record
+    assert answer["Content-Disposition"].startswith("attachment")
+    assert answer["X-Content-Type-Options"] == "nosniff"
