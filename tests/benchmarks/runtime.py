@@ -1,9 +1,11 @@
 """What an episode costs, beside the same work without any sandbox and beside a bare socket.
 
-    python -m tests.benchmarks.runtime --json [--envs FILE --scenarios FILE] [--episodes 300] [--growth 20000]
+    python -m tests.benchmarks.runtime --json [--envs FILE --scenarios FILE | --small] [--episodes 300]
+        [--growth 20000]
 
-Both sides of every ratio are timed in turns in one run, because the machine's speed varies. Without files, a
-program built in here is used. The last line of output is one JSON object.
+Both sides of every ratio are timed in turns in one run, because the machine's speed varies. Without options the
+bundled environments are used: every task of theirs, with the calls that solve it. `--small` uses a program built in
+here that does next to nothing, so that almost all of its cost is ours. The last line of output is one JSON object.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Limits, Program, Tool
-from synthesis.runtime import Sandbox, default_sandbox, outline, working_schema
+from synthesis.runtime import Sandbox, default_sandbox, encode_state, outline, working_schema
+from synthesis.starter import environment, folders, references, tasks
 
 CALLS = 10
 LIVE = 200
@@ -69,7 +72,22 @@ class Case:
     calls: list[tuple[str, dict[str, Any]]]
 
 
-def built_in() -> list[Case]:
+def bundled() -> list[Case]:
+    """One case a bundled task: its scenario, and its reference's calls, begun again until there are enough."""
+    cases: list[Case] = []
+    for folder in folders():
+        about = environment(folder)
+        program = _program(about.source, about.class_name)
+        solved = references(folder)
+        for task in tasks(folder):
+            steps = solved[task.key]["calls"]
+            repeated = [steps[n % len(steps)] for n in range(CALLS)]
+            calls = [(step["tool"], step["arguments"]) for step in repeated]
+            cases.append(Case(program, encode_state(task.initial_state), calls))
+    return cases
+
+
+def small() -> list[Case]:
     change = 'slot["status"] = "booked"; self.log.append({"id": str(uuid.uuid4()), "at": str(datetime.now())})'
     methods = "".join(_METHOD.format(verb="read", number=n, body="pass") for n in range(12))
     methods += "".join(_METHOD.format(verb="book", number=n, body=change) for n in range(7))
@@ -85,8 +103,8 @@ def built_in() -> list[Case]:
     return [Case(_program(source), {"slots": slots, "people": people, "log": []}, calls)]
 
 
-def _program(source: str) -> Program:
-    found = outline(source)
+def _program(source: str, class_name: str | None = None) -> Program:
+    found = outline(source, class_name)
     tools = tuple(Tool(name=m.name, description=m.docstring, parameters=working_schema(m)) for m in found.methods)
     return Program(source=source, class_name=found.class_name, tools=tools)
 
@@ -289,10 +307,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--envs", type=Path)
     parser.add_argument("--scenarios", type=Path)
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--episodes", type=int, default=300)
     parser.add_argument("--growth", type=int, default=20_000)
     options = parser.parse_args()
-    cases = from_files(options.envs, options.scenarios) if options.envs and options.scenarios else built_in()
+    if options.envs and options.scenarios:
+        cases = from_files(options.envs, options.scenarios)
+    else:
+        cases = small() if options.small else bundled()
     sandbox = default_sandbox() if options.growth else Sandbox(limits=Limits())
     found: dict[str, Any] = {"mode": sandbox.report().mode, "programs": len(cases)}
     found |= episodes(sandbox, cases, options.episodes)
