@@ -28,9 +28,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("name", models.CharField(max_length=300)),
                 ("task_count", models.PositiveIntegerField(default=0)),
@@ -66,9 +64,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.CharField(max_length=32)),
                 ("key", models.CharField(max_length=200)),
@@ -101,9 +97,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("number", models.PositiveIntegerField()),
                 ("content_hash", models.CharField(max_length=64)),
@@ -134,9 +128,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("kind", models.CharField(max_length=64)),
                 ("severity", models.CharField(max_length=8)),
@@ -169,9 +161,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("position", models.PositiveIntegerField()),
                 ("label", models.TextField(blank=True)),
@@ -197,9 +187,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="taskrevision",
-            constraint=models.UniqueConstraint(
-                fields=("task", "content_hash"), name="revision_content_unique"
-            ),
+            constraint=models.UniqueConstraint(fields=("task", "content_hash"), name="revision_content_unique"),
         ),
         migrations.AddConstraint(
             model_name="taskrevision",
