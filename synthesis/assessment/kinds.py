@@ -93,7 +93,7 @@ KINDS: dict[str, Kind] = {
     "check_true_at_start": Kind(
         "info",
         "Check true at the start",
-        "It holds before the agent acts: scored by proportion, doing nothing is paid for it; scored by goals, it is a guard.",
+        "It holds before the agent acts: by proportion, doing nothing is paid for it; by goals, it is a guard.",
     ),
     "all_true_at_start": Kind(
         "warning",
