@@ -141,7 +141,7 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env.text("ENVARIUM_STATIC_ROOT", str(ENVARIUM_HOME / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = not PRODUCTION
+WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION  # a checkout that is updated shows it
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",

@@ -88,15 +88,24 @@
     if (ask && !window.confirm(ask)) event.preventDefault();
   });
 
-  /* A part that is asked for again keeps where it was scrolled to; one read at its end stays at its end. */
+  /* A part that is asked for again keeps where it was scrolled to and what was unfolded; one read at its end stays at its end. */
   const scrolled = new Map();
+  const opened = new Map();
   document.addEventListener("htmx:beforeSwap", (event) => {
     for (const box of event.detail.target.querySelectorAll("[data-keep-scroll][id]")) {
       const end = box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 4;
       scrolled.set(box.id, end ? Infinity : box.scrollTop);
     }
   });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const part = event.detail.target;
+    if ("keepOpen" in part.dataset) opened.set(part.id, [...part.querySelectorAll("details")].map((one) => one.open));
+  });
   document.addEventListener("htmx:afterSettle", () => {
+    for (const [id, states] of opened) {
+      document.getElementById(id)?.querySelectorAll("details").forEach((one, at) => { one.open = states[at] ?? one.open; });
+    }
+    opened.clear();
     for (const [id, top] of scrolled) {
       const box = document.getElementById(id);
       if (box) box.scrollTop = Math.min(top, box.scrollHeight);

@@ -90,7 +90,7 @@
     const head = table ? [...table.tHead.rows[0].cells].filter((cell) => cell.dataset.col) : [];
     const at = head.findLastIndex((cell) => Number(cell.dataset.col) <= step);
     const holding = document.getElementById("holding");
-    if (holding) holding.textContent = `at step ${step} ${held(step)}`;
+    if (holding) holding.textContent = `at step ${step}: ${held(step)}`;
     if (at < 0) return;
     const cell = head[at];
     const overlay = document.getElementById("column");

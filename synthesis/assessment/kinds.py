@@ -115,6 +115,11 @@ KINDS: dict[str, Kind] = {
         "Check does not answer true or false",
         "The check returns something else, which counts as not passed; return a boolean.",
     ),
+    "checks_not_run": Kind(
+        "warning",
+        "Checks not run",
+        "Checks before these ran out of time, so the task has no score; bound what they do, and import it again.",
+    ),
     "check_reads_initial_state": Kind(
         "info",
         "Check reads a global initial state",

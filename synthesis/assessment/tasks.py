@@ -21,6 +21,8 @@ def task_findings(
         return [finding("no_checks", "checks", "Nothing judges this task.")]
     found = [item for index, check in enumerate(checks) for item in _source_findings(check, f"checks[{index}]")]
     found += start_findings(verdicts)
+    if len(verdicts) < len(checks):
+        return found
     if verdicts and all(verdict.passed for verdict in verdicts):
         found.append(finding("all_true_at_start", "checks", f"All {len(verdicts)} checks hold at the start."))
     elif do_nothing is not None and do_nothing >= HIGH:

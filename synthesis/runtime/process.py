@@ -130,26 +130,29 @@ class Zygote:
     def settle(self, child: Child) -> None:
         """Wait until the zygote has made this child. Raises InfrastructureError."""
         while child in self.waiting:
-            number, _, handles = self._answer()
-            made = self.waiting.popleft()
-            made.pid = number
-            made.handle = handles[0] if handles else -1
-            if not number:
-                made.release()
+            self._take()
         if child.pid == 0:
             raise InfrastructureError("The sandbox could not start another process.")
 
     def status(self, pid: int) -> int | None:
         """What `wait` said about a child that ended, or None. Raises InfrastructureError."""
         while self.waiting:
-            with contextlib.suppress(InfrastructureError):
-                self.settle(self.waiting[-1])
+            self._take()
         try:
             socket.send_fds(self.control, [b"\x01?" + pid.to_bytes(8, "big")], [])
         except OSError as error:
             raise InfrastructureError(f"The sandbox's process is gone: {error}") from None
         _, status, _ = self._answer()
         return status if status >= 0 else None
+
+    def _take(self) -> None:
+        """Match the next answer with the request that waits longest. Raises InfrastructureError."""
+        number, _, handles = self._answer()
+        made = self.waiting.popleft()
+        made.pid = number
+        made.handle = handles[0] if handles else -1
+        if not number:
+            made.release()
 
     def _answer(self) -> tuple[int, int, list[int]]:
         """(the child's number or 0, how it ended or -1, handles). Raises InfrastructureError."""

@@ -99,32 +99,32 @@ class Sandbox:
             state = _encode(initial_state)
         except (TypeError, ValueError, RecursionError) as error:
             raise StateError(f"the initial state is not JSON: {error}") from None
-        body = f'"op":"reset",{options},"state":{state}'
+        request = f'"op":"reset",{options},"size":{len(state)}', state
 
         def make() -> Episode:
-            return Episode(self._begin(compiled, body), make)
+            return Episode(self._begin(compiled, *request), make)
 
         return make()
 
-    def _begin(self, compiled: _Compiled, body: str) -> Link:
+    def _begin(self, compiled: _Compiled, body: str, state: str) -> Link:
         link = self._link()
         try:
-            self._load(link, compiled, body)
+            self._load(link, compiled, body, state)
         except EpisodeLost:
             if not link.ended_from_outside:
                 raise
             link = self._link()
-            self._load(link, compiled, body)
+            self._load(link, compiled, body, state)
         return link
 
-    def _load(self, link: Link, compiled: _Compiled, body: str) -> None:
+    def _load(self, link: Link, compiled: _Compiled, body: str, state: str) -> None:
         link.number = 1
         blob = compiled.blob
         if blob is not None:
-            link.send(f'{{"id":1,"compiled":true,{body}}}'.encode("ascii") + b"\0" + blob)
+            link.send(f'{{"id":1,"compiled":true,{body}}}\0{state}'.encode("ascii") + blob)
         else:
             parts = f'"source":{compiled.source},"tools":{compiled.tools}'
-            link.send(f'{{"id":1,"compiled":false,{parts},{body}}}'.encode("ascii"))
+            link.send(f'{{"id":1,"compiled":false,{parts},{body}}}\0{state}'.encode("ascii"))
         reply = link.receive(1)
         if blob is None and "compiled" in reply:
             with contextlib.suppress(ValueError, TypeError):

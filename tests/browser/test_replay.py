@@ -71,7 +71,7 @@ def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
     page.keyboard.press("]")
     at(page, 6)
     expect(page.locator("table.flips th.now")).to_have_attribute("data-col", "6")
-    expect(page.locator("#holding")).to_have_text("at step 6 3 of 6 hold")
+    expect(page.locator("#holding")).to_have_text("at step 6: 3 of 6 hold")
     page.keyboard.press("y")
     expect(page.locator("#flash")).to_contain_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()").endswith(f"/trajectories/{run.pk}/?step=6")

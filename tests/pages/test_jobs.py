@@ -33,13 +33,14 @@ def test_an_open_job_is_asked_for_again_and_a_closed_one_is_not(page: Client) ->
 def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> None:
     evil = pages_seed.EVIL
     result = {
-        "environments": {"created": 2, "failed": 1},
+        "environments": {"created": 2, "failed": [{"place": "[7].tools", "reason": "missing"}]},
         "failures": [{"place": "[3]", "reason": evil}],
         "odd": {"a": [1]},
     }
     row = pages_seed.job(JobState.FAILED, evil, result=result, error=evil, worker=evil)
     html = page.get(f"/jobs/{row.pk}/").content.decode()
-    assert "environments: created" in html
+    assert "1 record could not be used" in html
+    assert "[7].tools" in html
     assert "[3]" in html
     assert "<script>window" not in html
     assert "<img" not in html

@@ -117,7 +117,7 @@ def test_the_matrix_shows_every_flip(reader, run):
     assert matrix.count("▼") == 1
     assert "never holds" in matrix
     assert 'data-col="6" class="now"' in matrix
-    assert "at step 6 3 of 6 hold" in page
+    assert "at step 6: 3 of 6 hold" in page
 
 
 def test_a_large_matrix_folds_what_never_changes(reader):

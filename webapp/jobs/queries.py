@@ -17,11 +17,14 @@ NOT_LISTED = ("payload", "result", "error")
 
 @dataclass(frozen=True)
 class Result:
-    """A job's result as a page shows it: single values, lists of records as tables, the rest as JSON."""
+    """A job's result as a page shows it: single values, lists of records as tables, the rest as JSON.
+
+    `failed` counts the records that an import could not use: a job may end well and have left some out."""
 
     facts: list[tuple[str, Any]]
     tables: list[tuple[str, list[str], list[list[Any]], int]]
     rest: dict[str, Any]
+    failed: int = 0
 
 
 def spoken(key: str) -> str:
@@ -34,11 +37,16 @@ def result_view(result: Any) -> Result:
     facts: list[tuple[str, Any]] = []
     tables: list[tuple[str, list[str], list[list[Any]], int]] = []
     rest: dict[str, Any] = {}
-    for key, value in result.items():
+    parts = {key: value for key, value in result.items() if isinstance(value, dict) and "failed" in value}
+    if parts:
+        tables.append(summary(parts))
+    listed = {f"{key}: failed": part["failed"] for key, part in parts.items()}
+    for key, value in {**{key: one for key, one in result.items() if key not in parts}, **listed}.items():
         if isinstance(value, str | int | float | bool):
             facts.append((spoken(key), value))
-        elif isinstance(value, dict) and all(isinstance(one, str | int | float) for one in value.values()):
-            facts.extend((f"{spoken(key)}: {spoken(name)}", one) for name, one in value.items())
+        elif isinstance(value, dict) and value and all(isinstance(one, str | int | float) for one in value.values()):
+            rows = [[spoken(name), one] for name, one in sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))]
+            tables.append((spoken(key), ["kind", "number"], rows[::-1], len(rows)))
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             columns = list(dict.fromkeys(name for row in value[:ROWS_UP_TO] for name in row))[:8]
             rows = [[row.get(column, "") for column in columns] for row in value[:ROWS_UP_TO]]
@@ -47,7 +55,21 @@ def result_view(result: Any) -> Result:
             tables.append((spoken(key), [spoken(key)], [[row] for row in value[:ROWS_UP_TO]], len(value)))
         elif value not in (None, [], {}):
             rest[key] = value
-    return Result(facts, tables, rest)
+    failures = [result.get("failed"), *listed.values()]
+    return Result(facts, tables, rest, sum(len(one) for one in failures if isinstance(one, list)))
+
+
+def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list[Any]], int]:
+    """What was done with each sort of record, one line a sort."""
+    columns = list(dict.fromkeys(name for part in parts.values() for name in part))
+    rows = [
+        [
+            spoken(key),
+            *(len(part[name]) if isinstance(part.get(name), list) else part.get(name, "") for name in columns),
+        ]
+        for key, part in parts.items()
+    ]
+    return "records", ["", *map(spoken, columns)], rows, len(rows)
 
 
 def jobs(state: str) -> QuerySet[Job]:

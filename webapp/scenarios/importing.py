@@ -11,6 +11,7 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import InterfaceError, OperationalError
 
+from synthesis.assessment.bounded import bounded_checks
 from synthesis.assessment.kinds import finding
 from synthesis.assessment.tasks import task_findings, unknown_state_keys
 from synthesis.contracts import Program
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 PASSES = (InfrastructureError, OperationalError, InterfaceError, SoftTimeLimitExceeded)
 """What says nothing about a record: the sandbox or the database is gone, or the job's time is over."""
 CHUNK = 1000
+MAX_HUNG = 3
 Progress = Callable[[int, int, str], None]
 
 
@@ -74,6 +76,8 @@ class Import:
     task_ids: list[int] = field(default_factory=list)
     versions: dict[str, Version | None] = field(default_factory=dict)
     programs: dict[int, Program] = field(default_factory=dict)
+    hung: Counter[int] = field(default_factory=Counter)
+    """How often in a row each version's program ran out of time at its start."""
 
     def report(self) -> dict[str, Any]:
         """The result of a command or a job. `findings` counts what is known of the records in these files."""
@@ -132,7 +136,8 @@ def guarded(place: str, action: Callable[[], None]) -> Failure | None:
     except PASSES:
         raise
     except Exception as error:
-        logger.exception("the record at %s could not be imported", clean(place))
+        logger.warning("the record at %s could not be imported: %s", clean(place), clean(repr(error))[:500])
+        logger.debug("where it failed", exc_info=True)
         return Failure(place=place, reason=f"could not be stored ({type(error).__name__}: {error})"[:500])
     return None
 
@@ -163,7 +168,7 @@ def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
             run.tasks.add("unchanged")
             run.task_ids.append(task.pk)
             return
-        saved = import_task(run.sandbox, record, version, _program(run, version), run.source)
+        saved = _import_task(run, record, version)
         run.scenarios.add(saved.scenario)
         run.tasks.add(saved.task)
         run.task_ids.append(saved.row.pk)
@@ -192,6 +197,19 @@ def _program(run: Import, version: Version) -> Program:
     return run.programs[version.pk]
 
 
+def _import_task(run: Import, record: TaskRecord, version: Version) -> SavedTask:
+    """Store one task; a program that hung `MAX_HUNG` times in a row is not started for yet another one."""
+    program = _program(run, version)
+    initial = encode_state(record.initial_state)
+    if run.hung[version.pk] >= MAX_HUNG:
+        message = f"Not tried: the program ran out of time at each of the {MAX_HUNG} starts before."
+        start = Start(findings=[finding("start_fails", "initial_state", message)])
+    else:
+        start = look_at_start(run.sandbox, record, program, initial)
+        run.hung[version.pk] = run.hung[version.pk] + 1 if start.hung else 0
+    return save_task(record, version, store_state(initial), start, run.source)
+
+
 def import_task(sandbox: Sandbox, record: TaskRecord, version: Version, program: Program, source: str) -> SavedTask:
     """Run a task's checks on its start state, then store it. The sandbox is done before the transaction."""
     initial = encode_state(record.initial_state)
@@ -207,17 +225,26 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
             state = episode.state()
     except (ProgramError, StateError, EpisodeLost) as error:
         found.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
-        return Start(findings=found + task_findings(record.checks, (), None))
-    rows = sandbox.evaluate_checks([check.source for check in record.checks], state, state)
-    verdicts = [row[0] for row in rows]
+        hung = isinstance(error, EpisodeLost) and error.reason == "time"
+        return Start(findings=found + task_findings(record.checks, (), None), hung=hung)
+    done = bounded_checks(sandbox, [check.source for check in record.checks], state, state)
+    verdicts = [row[0] for row in done.rows]
+    errors = tuple(verdict.error for verdict in verdicts)
+    if done.skipped:
+        verdicts = verdicts[: -done.skipped]
+        message = f"{done.skipped} of {len(record.checks)} checks were not run: {done.reason}."
+        found.append(finding("checks_not_run", "checks", message))
     marks = tuple(mark_of(verdict) for verdict in verdicts)
+    if done.skipped:
+        unmarked: tuple[Any, ...] = ("",) * done.skipped
+        return Start(marks + unmarked, errors, findings=found + task_findings(record.checks, verdicts, None))
     try:
         score = reward_of(verdicts, record.score_rule, marks).reward
     except InputError:
         score = None
     return Start(
         marks=marks,
-        errors=tuple(verdict.error for verdict in verdicts),
+        errors=errors,
         do_nothing=score,
         findings=found + task_findings(record.checks, verdicts, score),
     )

@@ -24,12 +24,16 @@ from webapp.scenarios.states import unpack
 
 @dataclass(frozen=True)
 class Start:
-    """What a task's checks say on the start state. `do_nothing` is None where there is nothing to say."""
+    """What a task's checks say on the start state. `do_nothing` is None where there is nothing to say.
+
+    `hung`: the program ran out of time before it could start.
+    """
 
     marks: tuple[Mark, ...] = ()
     errors: tuple[str, ...] = ()
     do_nothing: float | None = None
     findings: list[FoundDefect] = field(default_factory=list)
+    hung: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from synthesis.assessment.bounded import bounded_checks
 from synthesis.contracts import Patch, State, Verdict
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
@@ -31,7 +32,7 @@ def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
     start = state_at(trajectory, 0)
     steps, patches = changes(trajectory, start)
     sources = check_sources(trajectory.revision)
-    rows = sandbox.evaluate_checks(sources, start, start, answer=trajectory.answer, patches=patches)
+    rows = bounded_checks(sandbox, sources, start, start, answer=trajectory.answer, patches=patches).rows
     matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows]}
     Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=trajectory.revision.verifier_hash)
     return matrix

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthesis.assessment.bounded import bounded_checks
 from synthesis.contracts import SOLVED_AT, CallResult, Mark, Outcome, Program, Reward, ScoreRule, State
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Episode, Sandbox
-from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.checks import mark_of, reward_of
 from webapp.scenarios.models import StateBody
 from webapp.scenarios.states import store_state
 from webapp.trajectories.aligning import Aligner
@@ -112,18 +113,24 @@ def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Ali
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
-    done.reward = _judge(sandbox, setting, start, final, record.answer)
+    done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
 
 
-def _judge(sandbox: Sandbox, setting: Setting, start: State, final: State, answer: str) -> Reward | None:
-    """The reward; None where the task has no checks, or none that its rule can score."""
+def _judge(sandbox: Sandbox, setting: Setting, start: State, final: State, answer: str) -> tuple[Reward | None, str]:
+    """The reward, or None and why: no checks, none that the rule can score, or checks that run out of time."""
     if not setting.checks:
-        return None
+        return None, ""
     marks = setting.marks if len(setting.marks) == len(setting.checks) else None
+    if setting.rule == "goals" and marks is None:
+        begun = bounded_checks(sandbox, setting.checks, start, start)
+        marks = tuple(mark_of(row[0]) for row in begun.rows)
+    done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
+    if done.skipped:
+        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
     try:
-        return score_checks(sandbox, setting.checks, start, final, answer=answer, rule=setting.rule, marks=marks)
+        return reward_of([row[0] for row in done.rows], setting.rule, marks), ""
     except InputError:
-        return None
+        return None, ""
 
 
 def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> Played:

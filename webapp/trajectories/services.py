@@ -54,7 +54,10 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
     try:
         return _write(record, revision, done, source, digest)
     except IntegrityError:
-        return SavedRun("unchanged", Trajectory.objects.get(content_hash=digest))
+        stored = Trajectory.objects.filter(content_hash=digest).first()
+        if stored is None:
+            raise
+        return SavedRun("unchanged", stored)
 
 
 def setting_of(revision: TaskRevision) -> Setting:
@@ -205,8 +208,8 @@ def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: Task
     """Append what the record says (its reward alone: it kept no verdicts) and what the replay gave."""
     if new and record.recorded_reward is not None:
         total = revision.checks.count()
-        passed = round(record.recorded_reward * total)
-        exact = bool(total) and abs(passed / total - record.recorded_reward) <= 5e-5
+        passed = round(record.recorded_reward * total) if abs(record.recorded_reward) <= 1 else -1
+        exact = 0 <= passed <= total and bool(total) and abs(passed / total - record.recorded_reward) <= 5e-5
         row.scores.create(
             revision=revision,
             verifier_hash=revision.verifier_hash,

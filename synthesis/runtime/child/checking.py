@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from marshal import dumps as _dumps
+from marshal import loads as _loads
 from typing import Any
 
 from .codec import decode
@@ -31,15 +33,24 @@ def describe(error: BaseException) -> tuple[str, str]:
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
 
 
+def copier(text: str) -> Callable[[Any], Any]:
+    """What makes a decoded copy of an encoded state found in `text`, the frame it came in.
+
+    A large state is copied for every step of a run; where nothing is tagged that is done in C.
+    """
+    if '"$' in text:
+        return decode
+    return lambda value: _loads(_dumps(value, 2))
+
+
 def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str]:
     """(passed, whether it said something other than a boolean, why it failed to say anything).
 
-    Only the object `True` passes. States are encoded; the function and its globals get separate copies.
+    Only the object `True` passes. The states are decoded copies that belong to this evaluation alone.
     """
-    values = {"initial_state": decode(initial), "final_state": decode(final), "answer": answer}
-    values["state"] = values["final_state"]
+    values = {"initial_state": initial, "final_state": final, "answer": answer, "state": final}
     scope: dict[str, Any] = {"__builtins__": space, "__name__": "check"}
-    scope |= {"initial_state": decode(initial), "final_state": decode(final), "answer": answer}
+    scope |= {"initial_state": initial, "final_state": final, "answer": answer}
     before = dict(scope)
     try:
         exec(compile(source, "<check>", "exec", dont_inherit=True), scope)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 from . import wire, worker
 
 ROUNDS = 20
+DATES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%H:%M")
+"""`strptime` keeps five formats compiled; a child that has to compile one pays in time and in memory."""
 _SOURCE = """
 import re, time, uuid
 from collections import Counter, defaultdict, deque
@@ -62,17 +65,21 @@ class _Recorder:
 
 def up(options: dict[str, Any]) -> None:
     """Serve a few episodes and checks of our own program."""
+    for form in DATES:
+        datetime.strptime(datetime(2025, 1, 2).strftime(form), form)
     recorder = _Recorder()
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     tools = {"change": schema | {"additionalProperties": True}, "fail": {"type": "object", "properties": {}}}
     items = {str(n): {"name": f"a{n}", "tags": ["x", 1, 2.5, None, True], "deep": {"k": [n]}} for n in range(12)}
     request: dict[str, Any] = {"id": 1, "class_name": "Rehearsal", "seed": 0, "now": "2025-01-01T09:00:00+00:00"}
-    request |= {"validation": "schema", "observe": False, "state": {"items": items, "extra": []}}
+    request |= {"validation": "schema", "observe": False}
+    state = json.dumps({"items": items, "extra": []})
+    request["size"] = len(state)
     compiled = None
     for _ in range(ROUNDS):
         one = worker.Worker(recorder, options)
         start = request | ({"compiled": True} if compiled else {"compiled": False, "source": _SOURCE, "tools": tools})
-        one.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + (compiled or b""))
+        one.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
         if compiled is None and not wire.STREAM:
             compiled = bytes.fromhex(json.loads(recorder.frames[0])["compiled"])
         for name in ("1", "2", "none"):

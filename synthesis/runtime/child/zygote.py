@@ -8,6 +8,8 @@ control socket ends it, and everything below it.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import _socket
 import contextlib
 import ctypes
 import gc
@@ -26,12 +28,19 @@ if __name__ == "__main__":
     sys.modules["envbox"] = _package
     __package__ = "envbox"
 
+from . import names  # isort: skip
+
 from . import density, preload, virtual, warm, wire, worker
 from . import jail as jails
 
 _REMEMBERED = 1_024
 _REQUEST = 64
-_CHILD = {signal.SIGCHLD}
+# Past `signal` itself, which makes enumeration members of everything: that writes to pages at each fork.
+_CHILD = (int(signal.SIGCHLD),)
+_BLOCK, _UNBLOCK = int(signal.SIG_BLOCK), int(signal.SIG_UNBLOCK)
+_set_mask, _set_handler = _signal.pthread_sigmask, _signal.signal
+_SOL_SOCKET, _SCM_RIGHTS, _ATTACHED = int(socket.SOL_SOCKET), int(socket.SCM_RIGHTS), socket.CMSG_SPACE(4 * 4)
+_AF_UNIX, _KIND = int(socket.AF_UNIX), int(wire.SOCKET_TYPE)
 _HANDLES = hasattr(os, "pidfd_open")
 
 
@@ -50,6 +59,11 @@ def _fork() -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return pid
+
+
+def _numbers(data: bytes) -> list[int]:
+    """Descriptors as they come. `socket.recv_fds` makes an array of them, on pages that children would share."""
+    return [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) // 4 * 4, 4)]
 
 
 def _raise_own_risk() -> None:
@@ -92,7 +106,7 @@ class Zygote:
         preload.close_imports()
         _raise_own_risk()
         gc.collect()
-        self.filler = density.fill_holes()
+        self.kept = names.KEPT, density.fill_holes()
         self.jail = jails.Jail(options)
         self.inside, self.detail = _enter(options["namespaces"], control)
         if options["namespaces"] == "required" and not self.inside:
@@ -119,10 +133,10 @@ class Zygote:
         wire.send(self.control, json.dumps(self.report()).encode())
         while True:
             try:
-                data, descriptors, _, _ = socket.recv_fds(self.control, _REQUEST, 4)
+                data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
                 if not data:
                     break
-                self._request(data, descriptors)
+                self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
             except OSError:
                 break
         self.end()
@@ -143,7 +157,7 @@ class Zygote:
         """
         number, handle, status = 0, -1, -1
         # A child that ends at once must not be reaped before there is a handle on it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _CHILD)
+        _set_mask(_BLOCK, _CHILD)
         try:
             if data[1:2] == b"S" and len(descriptors) == 1:
                 number = self._spawn(descriptors[0])
@@ -154,14 +168,15 @@ class Zygote:
                 status = self.ended.get(number, -1)
         except OSError:
             number = 0
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CHILD)
+        _set_mask(_UNBLOCK, _CHILD)
         for descriptor in descriptors:
             os.close(descriptor)
         answer = b"\x01" + number.to_bytes(8, "big") + status.to_bytes(8, "big", signed=True)
         if handle < 0:
             self.control.send(answer)
             return
-        socket.send_fds(self.control, [answer], [handle])
+        attached = (_SOL_SOCKET, _SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))
+        self.control.sendmsg((answer,), (attached,))
         os.close(handle)
 
     def _spawn(self, descriptor: int) -> int:
@@ -188,10 +203,10 @@ class Zygote:
 
 
 def _child(zygote: Zygote, descriptor: int) -> None:
-    sock = socket.socket(socket.AF_UNIX, wire.SOCKET_TYPE, 0, descriptor)
+    sock: Any = _socket.socket(_AF_UNIX, _KIND, 0, descriptor)
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CHILD)
+        _set_handler(_CHILD[0], _signal.SIG_DFL)
+        _set_mask(_UNBLOCK, _CHILD)
         zygote.control.detach()
         zygote.jail.lock(descriptor)
         gc.enable()
