@@ -66,6 +66,10 @@ def environment(entry: Entry) -> EnvironmentRecord:
     """One environment. Raises `FormatError` with the place of what is wrong."""
     place = entry.place
     raw = record_of(entry.value, place)
+    if "env_class_code" not in raw and "init_config" in raw:
+        raise FormatError(f"{place}.env_class_code", "missing; a scenario? It goes in as the second file")
+    if "env_class_code" not in raw and "task_info" in raw:
+        raise FormatError(f"{place}.env_class_code", "missing; a recorded run? Import it as a trajectory")
     source = text_field(raw, "env_class_code", place, required=True)
     class_name = _class_name(raw, source, place)
     key = key_field(raw, "env_id", place, entry.key or class_name)
@@ -191,6 +195,8 @@ def scenario(entry: Entry) -> TaskRecord:
     """One of EnvScaler's scenarios: our scenario and task. Raises `FormatError`."""
     place = entry.place
     raw = record_of(entry.value, place)
+    if "env_class_code" in raw and "init_config" not in raw:
+        raise FormatError(f"{place}.init_config", "missing; an environment? It goes in as the first file")
     environment_key = key_field(raw, "env_id", place)
     instruction = text_field(raw, "task", place, required=True)
     key = key_field(raw, "task_id", place, entry.key)

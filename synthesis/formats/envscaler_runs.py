@@ -38,7 +38,8 @@ def run(entry: Entry) -> RunRecord:
     raw = record_of(entry.value, place)
     info = object_field(raw, "task_info", place)
     if info is None:
-        raise FormatError(f"{place}.task_info", "missing")
+        hint = "; this is no recorded run: import it as environments or scenarios" if "env_id" in raw else ""
+        raise FormatError(f"{place}.task_info", f"missing{hint}")
     instruction = text_field(info, "task", f"{place}.task_info")
     turns = turns_of(list_field(raw, "messages", place), f"{place}.messages")
     actions = _actions(raw, place)

@@ -25,6 +25,7 @@ MAX_NODES = 2_000_000
 MAX_CHARACTERS = 64 * 1024 * 1024
 MAX_DIGITS = 1000
 GZIP = b"\x1f\x8b"
+ARCHIVES = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstandard"}
 WRAPPERS = ("environments", "envs", "scenarios", "tasks", "trajectories", "runs", "data", "records", "results")
 
 
@@ -84,6 +85,9 @@ def decode(content: bytes, name: str, limit: int) -> str:
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise UnreadableFile(f"{name}: the gzip data is damaged ({error}).") from error
+    for magic, kind in ARCHIVES.items():
+        if content.startswith(magic):
+            raise UnreadableFile(f"{name}: a {kind} archive; unpack it and take the JSON file that is in it.")
     if len(content) > limit:
         raise UnreadableFile(f"{name}: larger than {limit // (1 << 20)} MiB; split it.")
     try:

@@ -160,3 +160,9 @@ def test_any_bytes_are_records_or_an_input_error(content: bytes) -> None:
 
 def test_unusable_values_never_pass_for_records() -> None:
     assert isinstance(parse_entries(b"[NaN]")[0].value, Unusable)
+
+
+@pytest.mark.parametrize(("content", "kind"), [(b"PK\x03\x04rest", "zip"), (b"BZh9rest", "bzip2")])
+def test_an_archive_is_named_as_one(content: bytes, kind: str) -> None:
+    with pytest.raises(InputError, match=f"a {kind} archive; unpack it"):
+        parse_entries(content, "upload.json")

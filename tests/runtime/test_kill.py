@@ -126,3 +126,31 @@ def test_a_check_whose_process_is_killed_is_not_a_failed_check() -> None:
 def _processor_time(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11])
+
+
+@pytest.mark.parametrize("mode", ["auto", "no_namespaces"])
+def test_a_zygote_killed_with_requests_under_way_is_noticed_by_the_next_call(mode: str) -> None:
+    """Its answers will never come: whoever waits for them is told so instead of waiting with the pool's lock."""
+    with contextlib.closing(Sandbox(mode=mode)) as sandbox:
+        episode = sandbox.reset(body("while True: pass"), {})
+        for pid in processes_below(os.getpid()):
+            with contextlib.suppress(OSError):
+                if "zygote.py" in Path(f"/proc/{pid}/cmdline").read_text():
+                    os.kill(pid, signal.SIGKILL)
+        ended: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                episode.call("act", {})
+            except EpisodeLost as error:
+                ended.append(error)
+
+        caller = threading.Thread(target=call, daemon=True)
+        caller.start()
+        caller.join(20)
+        assert not caller.is_alive()
+        assert ended
+        with contextlib.suppress(InfrastructureError):
+            sandbox.reset(body("return 1"), {}).close()
+        with sandbox.reset(body("return 1"), {}) as again:
+            assert again.call("act", {}).result == 1
