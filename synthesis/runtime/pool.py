@@ -182,6 +182,8 @@ def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
     seccomp, landlock = layers.get("seccomp", False), layers.get("landlock", False)
     if not about["reduced"] and (not seccomp or worked):
         raise SandboxUnavailable(f"The sandbox does not hold: a process in it could {', '.join(worked)}.")
+    own = layers.get("uid", False)
+    uid = "each process has its own user id" if own else "as root only; signals and tracing are refused instead"
     names = "user, mount, pid, net, ipc, uts" if os.geteuid() else "mount, pid, net, ipc, uts"
     abi = about["landlock_abi"]
     found = (
@@ -189,7 +191,7 @@ def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
         Layer(name="seccomp", active=seccomp, detail="allow-list of system calls" if seccomp else "not here"),
         Layer(name="landlock", active=landlock, detail=f"ABI {abi}, nothing allowed" if landlock else "not here"),
         Layer(name="namespaces", active=inside, detail=f"{names}; {detail}" if inside else detail),
-        Layer(name="own uid", active=layers.get("uid", False), detail="each process has its own user id"),
+        Layer(name="own uid", active=own, detail=uid),
         Layer(name="probe", active=not worked, detail="refused: " + ", ".join(refused)),
     )
     mode = "no_namespaces" if not inside else "user" if os.geteuid() else "root"
