@@ -90,6 +90,18 @@ class Reward(Frozen):
     verdicts: tuple[Verdict, ...]
 
 
+class ReferenceCall(Frozen):
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class Reference(Frozen):
+    """A call sequence known to solve a task, and what is said in the end."""
+
+    calls: tuple[ReferenceCall, ...] = ()
+    answer: str = ""
+
+
 class Finding(Frozen):
     """A defect that is shown, not hidden. `place` is a path a person can follow (`tools.book_slot`)."""
 

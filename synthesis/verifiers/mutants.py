@@ -1,0 +1,206 @@
+"""Mutants of a reference: each is wrong in one place, so a verifier that gives it the full reward is too weak.
+
+Three kinds: a state-changing call removed, one argument of a state-changing call altered (to another plausible value
+and to a malformed one), the answer altered. The same reference and state always give the same mutants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from synthesis.contracts import Frozen, Program, Reference, ReferenceCall, State
+
+MutantKind = Literal["call_removed", "argument_altered", "answer_altered"]
+MAX_LEAVES = 24
+"""Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
+MAX_NUMBERS = 6
+MAX_POOL = 5_000
+OTHER_ANSWER = "I have nothing to report."
+OTHER_TEXT = "Something else."
+"""In place of a sentence: a letter more would not make it wrong."""
+_NUMBER = re.compile(r"\d+")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class Mutant(Frozen):
+    """A reference with one alteration. `step` is the call's index (0-based), None for the answer.
+
+    `place` is the path of the altered argument (`items[0].count`), empty otherwise.
+    """
+
+    kind: MutantKind
+    step: int | None = None
+    tool: str = ""
+    place: str = ""
+    before: Any = None
+    after: Any = None
+    reference: Reference
+
+
+def mutants(
+    program: Program, initial: State, reference: Reference, changing: Sequence[int], *, answer: bool
+) -> list[Mutant]:
+    """All mutants. `changing` are the indices of the calls that changed the state; `answer`: alter that as well."""
+    pool = _Pool(initial, reference)
+    schemas = {tool.name: tool.parameters for tool in program.tools}
+    found = [_without(reference, step) for step in changing]
+    for step in changing:
+        found += _altered(reference, step, schemas.get(reference.calls[step].tool, {}), pool)
+    if answer:
+        found += _answers(reference)
+    return found
+
+
+def _without(reference: Reference, step: int) -> Mutant:
+    call = reference.calls[step]
+    calls = reference.calls[:step] + reference.calls[step + 1 :]
+    return Mutant(
+        kind="call_removed",
+        step=step,
+        tool=call.tool,
+        before=call.arguments,
+        reference=reference.model_copy(update={"calls": calls}),
+    )
+
+
+def _altered(reference: Reference, step: int, schema: dict[str, Any], pool: _Pool) -> Iterator[Mutant]:
+    call = reference.calls[step]
+    for path, value, rule in list(_leaves(call.arguments, schema))[:MAX_LEAVES]:
+        for other in _others(path, value, rule, pool):
+            arguments = _replaced(call.arguments, path, other)
+            changed = ReferenceCall(tool=call.tool, arguments=arguments)
+            calls = (*reference.calls[:step], changed, *reference.calls[step + 1 :])
+            yield Mutant(
+                kind="argument_altered",
+                step=step,
+                tool=call.tool,
+                place=_spelled(path),
+                before=value,
+                after=other,
+                reference=reference.model_copy(update={"calls": calls}),
+            )
+
+
+def _answers(reference: Reference) -> Iterator[Mutant]:
+    text = reference.answer
+    others = [""]
+    numbers = list(_NUMBER.finditer(text))[:MAX_NUMBERS]
+    for match in numbers:
+        others.append(text[: match.start()] + _shifted(match.group()) + text[match.end() :])
+    others.append(OTHER_ANSWER)
+    for other in others:
+        if other != text:
+            yield Mutant(
+                kind="answer_altered",
+                before=text,
+                after=other,
+                reference=reference.model_copy(update={"answer": other}),
+            )
+
+
+def _shifted(digits: str) -> str:
+    return str(int(digits) + 1).zfill(len(digits))
+
+
+Path = tuple[str | int, ...]
+Leaf = tuple[Path, Any, dict[str, Any]]
+
+
+def _leaves(value: Any, schema: Any, path: Path = ()) -> Iterator[Leaf]:
+    """Every scalar, and every list that is not empty as a whole, with its place and what the schema says of it."""
+    rule = schema if isinstance(schema, dict) else {}
+    if isinstance(value, dict):
+        inner = rule.get("properties", {})
+        for key, item in value.items():
+            yield from _leaves(item, inner.get(key, rule.get("additionalProperties", {})), (*path, key))
+    elif isinstance(value, list):
+        if value:
+            yield path, value, rule
+        for index, item in enumerate(value):
+            yield from _leaves(item, rule.get("items", {}), (*path, index))
+    elif path:
+        yield path, value, rule
+
+
+def _others(path: Path, value: Any, rule: dict[str, Any], pool: _Pool) -> list[Any]:
+    if isinstance(value, list):
+        return [value[:-1]]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [value + 1, value - 1]
+    if value is None:
+        return ["x"]
+    choices = [other for other in rule.get("enum", ()) if other != value]
+    near = choices[:1] or pool.near(path, value)
+    return [*near, OTHER_TEXT if value.count(" ") > 1 else value + "x"]
+
+
+def _replaced(value: Any, path: Path, other: Any) -> Any:
+    if not path:
+        return other
+    if isinstance(value, dict):
+        return {key: _replaced(item, path[1:], other) if key == path[0] else item for key, item in value.items()}
+    return [_replaced(item, path[1:], other) if index == path[0] else item for index, item in enumerate(value)]
+
+
+def _spelled(path: Path) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.lstrip(".")
+
+
+def _shape(text: str) -> str:
+    """`A-101` and `A-7` look alike: runs of digits and of letters count as one."""
+    return re.sub(r"[A-Za-z]{3,}", "w", re.sub(r"\d+", "9", text))
+
+
+class _Pool:
+    """Strings met in the initial state and in the reference, by shape: what a careless agent would mix up."""
+
+    def __init__(self, initial: State, reference: Reference) -> None:
+        self.by_shape: dict[str, list[str]] = {}
+        self.by_place: dict[str, list[str]] = {}
+        for call in reference.calls:
+            for path, value, _rule in _leaves(call.arguments, {}):
+                if isinstance(value, str):
+                    self.by_place.setdefault(_name(path), []).append(value)
+        for count, text in enumerate(_strings(initial)):
+            if count >= MAX_POOL:
+                break
+            self.by_shape.setdefault(_shape(text), []).append(text)
+
+    def near(self, path: Path, value: str) -> list[str]:
+        """At most one other value: of the same shape in the state, a day later, or the same argument elsewhere."""
+        if _DATE.fullmatch(value):
+            return _next_day(value)
+        same = [text for text in self.by_shape.get(_shape(value), ()) if text != value]
+        if same and any(character.isdigit() for character in value):
+            return [same[sum(map(ord, value)) % len(same)]]
+        elsewhere = [text for text in self.by_place.get(_name(path), ()) if text != value]
+        return (elsewhere or same)[:1]
+
+
+def _next_day(value: str) -> list[str]:
+    try:
+        return [(date.fromisoformat(value) + timedelta(days=1)).isoformat()]
+    except (ValueError, OverflowError):
+        return []
+
+
+def _name(path: Path) -> str:
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, str) and len(value) <= 200:
+        yield value
