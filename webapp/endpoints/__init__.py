@@ -1,0 +1,1 @@
+"""LLM endpoints: where the models are that agents, users and judges are played by."""

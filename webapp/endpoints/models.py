@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.fields import OrderedJSONField
+
+
+class Role(models.TextChoices):
+    """What a model is asked to be. Each role has a default model, which a job may replace."""
+
+    AGENT = "agent", "agent: acts in an environment"
+    USER = "user", "user: plays the person an agent talks to"
+    JUDGE = "judge", "judge: decides on rubrics and on users"
+    AUTHOR = "author", "author: writes environments and tasks"
+    TESTER = "tester", "tester: tries tools"
+    CHECKER = "checker", "checker: judges what tools did"
+    TEACHER = "teacher", "teacher: makes trajectories to learn from"
+    DIAGNOSER = "diagnoser", "diagnoser: explains failures"
+
+
+class Endpoint(models.Model):
+    """An OpenAI-compatible server. `sealed_key` is encrypted; nothing ever shows it again."""
+
+    name = models.CharField(max_length=60, unique=True)
+    base_url = models.CharField(max_length=500)
+    sealed_key = models.TextField(blank=True)
+    model_names = OrderedJSONField(default=list)
+    """As the server knows them."""
+    max_concurrency = models.PositiveSmallIntegerField(default=8)
+    timeout_s = models.PositiveSmallIntegerField(default=120)
+    from_environment = models.BooleanField(default=False)
+    """Registered at start from OPENAI_BASE_URL: whoever starts the server vouches for its address."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.sealed_key)
+
+
+class RoleModel(models.Model):
+    """The default model of a role."""
+
+    role = models.CharField(max_length=16, choices=Role.choices, primary_key=True)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="roles")
+    model = models.CharField(max_length=200)

@@ -1,0 +1,65 @@
+"""Reads on endpoints: what people may choose from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from webapp.endpoints.models import Endpoint, Role, RoleModel
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model of an endpoint, as people choose it: `value` is `endpoint id/model`."""
+
+    endpoint_id: int
+    endpoint: str
+    model: str
+
+    @property
+    def value(self) -> str:
+        return f"{self.endpoint_id}/{self.model}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.endpoint}: {self.model}"
+
+
+def endpoints() -> QuerySet[Endpoint]:
+    """Every endpoint, without its key."""
+    return Endpoint.objects.order_by("name")
+
+
+def choices() -> list[Choice]:
+    return [
+        Choice(one.pk, one.name, model) for one in endpoints().only("name", "model_names") for model in one.model_names
+    ]
+
+
+def find_choice(value: str) -> tuple[Endpoint, str] | None:
+    """The endpoint and model that `value` names, None where there is no such one."""
+    number, _, model = value.partition("/")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        return None
+    row = Endpoint.objects.filter(pk=int(number)).first()
+    return (row, model) if row is not None and model in row.model_names else None
+
+
+@dataclass(frozen=True)
+class RoleLine:
+    role: str
+    label: str
+    value: str
+
+
+def roles() -> list[RoleLine]:
+    """Every role with its default model, empty where none is set."""
+    known = {one.role: f"{one.endpoint_id}/{one.model}" for one in RoleModel.objects.all()}
+    return [RoleLine(value, label, known.get(value, "")) for value, label in Role.choices]
+
+
+def default_of(role: str) -> tuple[Endpoint, str] | None:
+    """The default model of a role."""
+    found = RoleModel.objects.select_related("endpoint").filter(role=role).first()
+    return (found.endpoint, found.model) if found else None

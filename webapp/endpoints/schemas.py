@@ -1,0 +1,64 @@
+"""Endpoints as the API shows them: never a key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import Field
+
+from webapp.endpoints.services import MAX_MODELS, Wish
+from webapp.rest.types import ShortText, Text
+
+
+class EndpointLine(Schema):
+    """What everybody may know: enough to choose a model by name."""
+
+    id: int
+    name: str
+    model_names: list[str]
+    has_key: bool
+
+
+class EndpointOut(EndpointLine):
+    base_url: str
+    max_concurrency: int
+    timeout_s: int
+    from_environment: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class EndpointIn(Schema):
+    """`key`: left out keeps the one there is, an empty text takes it away."""
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    base_url: Annotated[Text, Field(min_length=1, max_length=500)]
+    key: Annotated[Text, Field(max_length=2_000)] | None = None
+    model_names: Annotated[list[ShortText], Field(max_length=MAX_MODELS)] = []
+    max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
+    timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 120
+
+    def wish(self) -> Wish:
+        return Wish(
+            name=self.name,
+            base_url=self.base_url,
+            key=self.key,
+            models=tuple(self.model_names),
+            max_concurrency=self.max_concurrency,
+            timeout_s=self.timeout_s,
+        )
+
+
+class TrialIn(Schema):
+    model: Annotated[ShortText, Field(min_length=1)]
+
+
+class TrialOut(Schema):
+    """`calls_tools` is null where nothing came back."""
+
+    ok: bool
+    message: str
+    seconds: float
+    calls_tools: bool | None

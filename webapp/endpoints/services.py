@@ -1,0 +1,176 @@
+"""Writes on endpoints, each in the audit log, and how a registered endpoint is opened."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from pydantic import ValidationError
+
+from synthesis import llm
+from synthesis.errors import InputError, LLMError
+from synthesis.formats.values import clean
+from webapp.accounts.services import audit
+from webapp.endpoints.addresses import check_address
+from webapp.endpoints.models import Endpoint, Role, RoleModel
+from webapp.endpoints.queries import find_choice
+from webapp.endpoints.seals import seal, unseal
+
+ENVIRONMENT_NAME = "default"
+MAX_MODELS = 500
+_NAME = re.compile(r"[\w][\w .:-]{0,59}")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person asked for. `key` None keeps the one there is, "" takes it away."""
+
+    name: str
+    base_url: str
+    key: str | None = None
+    models: tuple[str, ...] = ()
+    max_concurrency: int = 8
+    timeout_s: int = 120
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Names from what a person typed: one a line, or with commas between."""
+    names = [clean(part.strip()) for part in re.split(r"[\n,]", text)]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
+    if not _NAME.fullmatch(wish.name):
+        raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
+    if len(wish.models) > MAX_MODELS or any(len(name) > 200 for name in wish.models):
+        raise InputError(f"At most {MAX_MODELS} models, each with at most 200 characters in its name.")
+    try:
+        opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s)
+    except ValidationError as error:
+        raise InputError("; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())) from None
+    try:
+        check_address(opened.base_url, vouched=vouched)
+    except LLMError as error:
+        raise InputError(str(error)) from None
+    return opened
+
+
+def _opened(name: str, base_url: str, key: str, concurrency: int, timeout_s: int) -> llm.Endpoint:
+    return llm.Endpoint.model_validate(
+        {
+            "name": name,
+            "base_url": base_url,
+            "api_key": key,
+            "max_concurrency": concurrency,
+            "timeout_s": timeout_s,
+            "deadline_s": timeout_s * 5,
+        }
+    )
+
+
+def save_endpoint(actor: Any, wish: Wish, pk: int | None = None) -> Endpoint:
+    """Register an endpoint, or change one. Raises InputError and, for a `pk` that is gone, Endpoint.DoesNotExist.
+
+    A new address needs its key typed again, so that no key goes where it was not meant to.
+    """
+    before = Endpoint.objects.get(pk=pk) if pk is not None else None
+    moved = before is not None and wish.base_url.strip().rstrip("/") != before.base_url
+    if before is not None and wish.key is None and before.has_key and moved:
+        raise InputError("The address has changed: type the key again, or choose to keep none.")
+    key = wish.key if wish.key is not None else (unseal(before.sealed_key) if before else "")
+    opened = _checked(wish, key, vouched=before is not None and before.from_environment and not moved)
+    row = before or Endpoint()
+    row.name, row.base_url = wish.name, opened.base_url
+    row.model_names, row.max_concurrency, row.timeout_s = list(wish.models), wish.max_concurrency, wish.timeout_s
+    row.sealed_key = seal(opened.api_key.get_secret_value())
+    row.from_environment = row.from_environment and not moved
+    try:
+        with transaction.atomic():
+            row.save()
+            audit(
+                actor,
+                "endpoint.change" if before else "endpoint.create",
+                row,
+                base_url=row.base_url,
+                models=row.model_names[:20],
+                key="set" if row.sealed_key else "none",
+            )
+    except IntegrityError:
+        raise InputError(f"There is an endpoint named {wish.name} already.") from None
+    return row
+
+
+@transaction.atomic
+def delete_endpoint(actor: Any, pk: int) -> None:
+    row = Endpoint.objects.select_for_update().get(pk=pk)
+    audit(actor, "endpoint.delete", row, base_url=row.base_url)
+    row.delete()
+
+
+@transaction.atomic
+def save_models(actor: Any, pk: int, names: list[str]) -> None:
+    """Keep the models that a server listed, in place of those there were."""
+    row = Endpoint.objects.select_for_update().get(pk=pk)
+    row.model_names = names[:MAX_MODELS]
+    row.save(update_fields=["model_names", "updated_at"])
+    audit(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
+
+
+@transaction.atomic
+def set_roles(actor: Any, values: dict[str, str]) -> None:
+    """Default models by role: `values` are those of `queries.choices`, "" for none. All or nothing.
+
+    Raises InputError.
+    """
+    known = {one.role: one for one in RoleModel.objects.select_for_update()}
+    for role, value in values.items():
+        if role not in Role.values:
+            raise InputError(f"There is no role {role[:30]!r}.")
+        before = known.get(role)
+        if value == (f"{before.endpoint_id}/{before.model}" if before else ""):
+            continue
+        found = find_choice(value) if value else None
+        if value and found is None:
+            raise InputError(f"The model chosen for {role} is not listed any more. Choose another one.")
+        if found is None:
+            RoleModel.objects.filter(role=role).delete()
+        else:
+            RoleModel.objects.update_or_create(role=role, defaults={"endpoint": found[0], "model": found[1]})
+        audit(actor, "endpoint.role", found[0] if found else None, role=role, model=found[1] if found else "")
+
+
+def opened(row: Endpoint) -> llm.Endpoint:
+    """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
+    its name is not known. Only its own address ever gets the key."""
+    check_address(row.base_url, vouched=row.from_environment)
+    return _opened(row.name, row.base_url, unseal(row.sealed_key), row.max_concurrency, row.timeout_s)
+
+
+def register_from_environment() -> Endpoint | None:
+    """The endpoint of OPENAI_BASE_URL and OPENAI_API_KEY, kept in step with them at every start."""
+    url, key = settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY
+    if not url and not key:
+        return None
+    wish = Wish(ENVIRONMENT_NAME, url or "https://api.openai.com/v1", key)
+    opened = _checked(wish, key, vouched=True)
+    row = Endpoint.objects.filter(name=ENVIRONMENT_NAME).first()
+    if row is not None and not row.from_environment:
+        return row  # a person took the name, or moved the address: theirs stays
+    if row is not None and row.base_url == opened.base_url and _same_key(row, key):
+        return row
+    row = row or Endpoint(name=ENVIRONMENT_NAME)
+    row.base_url, row.sealed_key, row.from_environment = opened.base_url, seal(key), True
+    with transaction.atomic():
+        row.save()
+        audit(None, "endpoint.environment", row, base_url=row.base_url, key="set" if key else "none")
+    return row
+
+
+def _same_key(row: Endpoint, key: str) -> bool:
+    try:
+        return unseal(row.sealed_key) == key
+    except InputError:
+        return False

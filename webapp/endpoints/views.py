@@ -1,0 +1,96 @@
+"""Pages on endpoints: register, change, try, take away, and which model plays which role."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import EnvariumError, InputError
+from webapp.accounts.access import access
+from webapp.endpoints import queries, services, trying
+from webapp.endpoints.forms import EndpointForm
+from webapp.endpoints.models import Endpoint
+
+
+@access("admin")
+@require_safe
+@never_cache
+def listing(request: HttpRequest) -> HttpResponse:
+    context = {"endpoints": queries.endpoints(), "choices": queries.choices(), "roles": queries.roles()}
+    return render(request, "endpoints/list.html", context)
+
+
+@access("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters("key")
+@never_cache
+def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """Register an endpoint, or change the one that `pk` names."""
+    row = get_object_or_404(Endpoint, pk=pk) if pk is not None else None
+    form = EndpointForm(request.POST) if request.method == "POST" else EndpointForm.of(row)
+    if request.method == "POST" and form.is_valid():
+        try:
+            saved = services.save_endpoint(request.user, form.wish(), pk)
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, f"{saved.name} is registered. Try a model to see whether it replies.")
+            return redirect("endpoints:edit", saved.pk)
+    status = 422 if request.method == "POST" else 200
+    return render(request, "endpoints/edit.html", {"form": form, "row": row}, status=status)
+
+
+@access("admin")
+@require_POST
+def remove(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(Endpoint, pk=pk)
+    services.delete_endpoint(request.user, pk)
+    messages.success(request, f"{row.name} is gone, with its key. Jobs that would use it say so.")
+    return redirect("endpoints:list")
+
+
+@access("admin")
+@require_POST
+def trial(request: HttpRequest, pk: int) -> HttpResponse:
+    """One tiny request to one model."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    model = request.POST.get("model", "").strip()[:200]
+    if not model:
+        messages.error(request, "Name a model to try. None is listed: look for models, or type their names.")
+        return redirect("endpoints:edit", pk)
+    found = trying.try_endpoint(row, model)
+    level = messages.SUCCESS if found.calls_tools else messages.WARNING if found.ok else messages.ERROR
+    messages.add_message(request, level, f"{found.message} ({found.seconds:.1f} s)")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def look(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take over the models that the server lists."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    try:
+        names = trying.look_for_models(row)
+        services.save_models(request.user, pk, names)
+    except EnvariumError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{row.name} lists {len(names)} model{'' if len(names) == 1 else 's'}.")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def roles(request: HttpRequest) -> HttpResponse:
+    """Save the default model of every role at once."""
+    try:
+        services.set_roles(request.user, {line.role: request.POST.get(line.role, "") for line in queries.roles()})
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "The roles are saved.")
+    return redirect("endpoints:list")
