@@ -20,6 +20,12 @@ ToolKind = Literal["query", "change"]
 Severity = Literal["info", "warning", "fatal"]
 Outcome = Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled"]
 ScoreRule = Literal["goals", "proportion"]
+PromptStyle = Literal["tools", "react", "call"]
+"""How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
+UserKind = Literal["base", "optimised"]
+Ending = Literal["answered", "user_stopped", "turn_limit", "too_long", "unusable", "lost", "cancelled"]
+"""How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
+an attempt may hold; `unusable`: turn after turn held nothing of use; `lost`: sandbox, LLM or user failed."""
 Mark = Literal["goal", "guard", "broken"]
 """What a check is on the initial state: a goal is false there, a guard true, a broken one raises."""
 
@@ -53,10 +59,11 @@ class CallError(Frozen):
     """Why a call was refused or failed: an observation, not an exception.
 
     `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised),
-    `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap).
+    `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
+    an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out).
     """
 
-    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large"]
+    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed"]
     type: str = ""
     message: str = ""
 
@@ -100,6 +107,119 @@ class Reference(Frozen):
 
     calls: tuple[ReferenceCall, ...] = ()
     answer: str = ""
+
+
+class ToolCall(Frozen):
+    """A call that an agent asks for. `raw` is what it wrote where that was text.
+
+    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty.
+    """
+
+    id: str = ""
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    raw: str = ""
+    error: str = ""
+
+
+class Message(Frozen):
+    """One message of a conversation. `reasoning` is kept apart from `content` and is never sent back.
+
+    With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
+    read out of it.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+class Usage(Frozen):
+    """Tokens as the endpoint counted them, and the requests behind them: `requests` sent, of which `lost` gave no
+    reply. An endpoint that counts nothing leaves the tokens 0."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+    requests: int = 0
+    lost: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+class Turn(Frozen):
+    """One move of a policy. Ids and log-probabilities are there where the policy knows them; they belong together."""
+
+    message: Message
+    prompt_ids: tuple[int, ...] | None = None
+    completion_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    usage: Usage | None = None
+    finish_reason: str = ""
+
+
+class TrajectoryStep(Frozen):
+    """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
+
+    `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch.
+    """
+
+    kind: Literal["user", "message", "call"]
+    turn: int = 0
+    content: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    result: CallResult | None = None
+    observation: str = ""
+
+
+class Timing(Frozen):
+    """Where an attempt's seconds went (AutoForge, Table 3). Waiting for a free thread counts to none of them."""
+
+    environment_s: float = 0.0
+    agent_s: float = 0.0
+    user_s: float = 0.0
+    verification_s: float = 0.0
+
+
+class Attempt(Frozen):
+    """What one policy did with one task, and what it earned.
+
+    `reward` is None where nothing could be judged (`infra_error`, `cancelled`): that is never a reward of 0.
+    `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
+    the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256.
+    """
+
+    key: str = ""
+    """Names the task, as its caller chose."""
+    ordinal: int = 0
+    policy: str
+    conversational: bool = False
+    prompt_style: PromptStyle = "tools"
+    user: str = ""
+    validation: Validation = "schema"
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+    steps: tuple[TrajectoryStep, ...] = ()
+    messages: tuple[Message, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    answer: str = ""
+    ending: Ending
+    outcome: Outcome
+    reward: Reward | None = None
+    final_hash: str = ""
+    user_error: bool = False
+    note: str = ""
+    prompts: dict[str, str] = Field(default_factory=dict)
+    usage: Usage = Usage()
+    user_usage: Usage = Usage()
+    timing: Timing = Timing()
 
 
 class Finding(Frozen):

@@ -40,6 +40,10 @@ class ReplayMismatch(EnvariumError):
     """Re-executing stored calls did not lead to the stored state hash."""
 
 
+class PromptError(EnvariumError):
+    """A prompt and the variables it is given do not match: a fault of ours, found at the first use."""
+
+
 class InfrastructureError(EnvariumError):
     """Something of ours failed. Retry, or mark the attempt `infra_error`; never score it."""
 
@@ -58,3 +62,17 @@ class EpisodeLost(InfrastructureError):
         super().__init__(f"The episode's process is gone ({reason}){': ' + detail if detail else ''}")
         self.reason = reason
         self.detail = detail
+
+
+class LLMError(InfrastructureError):
+    """An LLM's endpoint gave no usable reply. The message never holds the key.
+
+    `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large`
+    (the reply), `failed` (the server's own fault) or `context` (the conversation exceeds the model's window).
+    `requests` were sent for nothing.
+    """
+
+    def __init__(self, reason: str, message: str, *, requests: int = 0) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.requests = requests

@@ -56,15 +56,16 @@ class Pool:
         """A locked-in child nobody used before. Raises SandboxUnavailable or InfrastructureError."""
         problem: Exception | None = None
         for _ in range(_ATTEMPTS):
-            try:
-                with self.lock:
+            with self.lock:
+                try:
                     child = self._next()
-            except SandboxUnavailable:
-                raise
-            except InfrastructureError as error:
-                problem = error
-                self._abandon()
-                continue
+                except SandboxUnavailable:
+                    raise
+                except InfrastructureError as error:
+                    # Under the same lock: the next thread must find neither this zygote nor its own one dropped.
+                    problem = error
+                    self._drop()
+                    continue
             try:
                 self._greet(child)
                 return child
@@ -101,10 +102,6 @@ class Pool:
             child.kill()
             raise SandboxUnavailable(f"A process could not be locked in: {hello.decode(errors='replace')}")
         set_timeout(child.sock, self.limits.call_seconds)
-
-    def _abandon(self) -> None:
-        with self.lock:
-            self._drop()
 
     def _drop(self) -> None:
         zygote, self.zygote = self.zygote, None

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,18 @@ def test_a_zygote_killed_with_requests_under_way_is_noticed_by_the_next_call(mod
             sandbox.reset(body("return 1"), {}).close()
         with sandbox.reset(body("return 1"), {}) as again:
             assert again.call("act", {}).result == 1
+
+
+def test_the_zygote_outlives_many_children_that_end_at_once() -> None:
+    """Past what it remembers of ended children, one ending may interrupt it while it forgets another."""
+    with contextlib.closing(Sandbox()) as sandbox:
+        checks = ["def check_func(f):\n    return True"] * 8
+
+        def many() -> None:
+            for _ in range(20):
+                assert all(row[0].passed for row in sandbox.evaluate_checks(checks, {}, {}))
+
+        with ThreadPoolExecutor(16) as threads:
+            for done in [threads.submit(many) for _ in range(16)]:
+                done.result()
+        assert sandbox._pool.generation == 1

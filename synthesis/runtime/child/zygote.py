@@ -114,6 +114,7 @@ class Zygote:
         self.jail.begin()
         self.ended: dict[int, int] = {}
         self.running: set[int] = set()
+        self.reaping = self.again = False
 
     def report(self) -> dict[str, Any]:
         return {
@@ -188,7 +189,21 @@ class Zygote:
         return pid
 
     def reap(self) -> None:
-        """Collect the children that ended, whatever they ended of."""
+        """Collect the children that ended, whatever they ended of.
+
+        Called from the handler of SIGCHLD too, which may interrupt this very method: then the outer call goes round
+        again, since the records must not change under it.
+        """
+        self.again = True
+        if self.reaping:
+            return
+        self.reaping = True
+        while self.again:
+            self.again = False
+            self._collect()
+        self.reaping = False
+
+    def _collect(self) -> None:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

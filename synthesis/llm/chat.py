@@ -1,0 +1,31 @@
+"""The chat protocol: what everything above knows of an LLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from synthesis.contracts import Frozen, Message, Tool, Usage
+
+
+class Reply(Frozen):
+    """One reply. `model` is what the endpoint says it used; reasoning is apart from the content."""
+
+    message: Message
+    finish_reason: str = ""
+    usage: Usage = Usage()
+    model: str = ""
+
+
+class ChatModel(Protocol):
+    """A model behind some endpoint. `name` is how people know it."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
+        """The next message. `parameters` are the endpoint's own (`temperature`, `max_tokens`, `stop`, `seed`, ...).
+
+        Raises LLMError, after bounded retries.
+        """
+        ...

@@ -1,0 +1,45 @@
+"""What is known of an endpoint: where it is, its key, and how much is asked of it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+
+from synthesis.contracts import Frozen
+
+
+class Endpoint(Frozen):
+    """An OpenAI-compatible server. `timeout_s` is for one request, `deadline_s` for one reply with all retries.
+
+    A `base_url` that is no plain http(s) address, or that holds a password, is a ValueError (pydantic's).
+    """
+
+    name: str
+    base_url: str
+    api_key: SecretStr = SecretStr("")
+    timeout_s: float = Field(default=120.0, gt=0)
+    deadline_s: float = Field(default=600.0, gt=0)
+    max_concurrency: int = Field(default=8, ge=1)
+    max_retries: int = Field(default=4, ge=0, le=20)
+    reply_bytes: int = Field(default=4 * 1024 * 1024, ge=1_024)
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        parts = urlsplit(value.strip())
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("an endpoint's address starts with http:// or https:// and names a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("an endpoint's address holds no user or password; give the key in its own field")
+        if parts.query or parts.fragment:
+            raise ValueError("an endpoint's address has no ? and no #")
+        return value.strip().rstrip("/")
+
+    @field_validator("api_key")
+    @classmethod
+    def _sendable(cls, value: SecretStr) -> SecretStr:
+        text = value.get_secret_value().strip()
+        if not text.isascii() or not text.isprintable():
+            raise ValueError("a key consists of printable ASCII characters")
+        return SecretStr(text)

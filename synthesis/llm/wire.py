@@ -1,0 +1,184 @@
+"""Messages and tools as OpenAI's chat completions spell them, and replies read back: what a server sends is hostile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from synthesis.contracts import Message, Tool, ToolCall, Usage
+from synthesis.errors import FormatError
+from synthesis.formats.files import json_type, loads, require_usable
+from synthesis.formats.values import clean
+from synthesis.llm.chat import Reply
+
+MAX_CALLS = 128
+_THINK = re.compile(r"\s*<(think|thinking|thought)>(.*?)(?:</\1>|\Z)\s*", re.DOTALL)
+_UNOPENED = re.compile(r"\A(.*?)</(?:think|thinking)>\s*", re.DOTALL)
+_UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def request_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages as a request holds them. Reasoning stays here."""
+    return [_request_message(message) for message in messages]
+
+
+def _request_message(message: Message) -> dict[str, Any]:
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == "tool":
+        return sent | {"tool_call_id": message.tool_call_id}
+    if message.role == "assistant" and message.tool_calls:
+        # A server renders these into its template: a name or arguments it cannot read would cost the next turn too.
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": _UNNAMED.sub("_", call.name)[:64] or "unnamed",
+                    "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                },
+            }
+            for call in message.tool_calls
+        ]
+        sent["content"] = message.content or None
+    return sent
+
+
+def request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in tools
+    ]
+
+
+def read_reply(text: str) -> Reply:
+    """The reply in a response's body. Raises FormatError when it is none."""
+    try:
+        data = loads(text)
+    except (ValueError, RecursionError):
+        raise FormatError("", "the body is not JSON") from None
+    require_usable(data, "")
+    if not isinstance(data, dict):
+        raise FormatError("", f"expected an object, found a {json_type(data)}")
+    choices = data.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise FormatError("choices", "there is no choice in it")
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise FormatError("choices[0].message", f"expected an object, found a {json_type(message)}")
+    finish = choices[0].get("finish_reason")
+    model = data.get("model")
+    return Reply(
+        message=read_message(message),
+        finish_reason=clean(finish)[:40] if isinstance(finish, str) else "",
+        usage=_usage(data.get("usage")),
+        model=clean(model)[:200] if isinstance(model, str) else "",
+    )
+
+
+def read_models(text: str) -> list[str]:
+    """The names in a list of models. Raises FormatError when it is none."""
+    try:
+        data = loads(text)
+    except (ValueError, RecursionError):
+        raise FormatError("", "the body is not JSON") from None
+    listed = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(listed, list):
+        raise FormatError("data", "there is no list in it")
+    names = [one.get("id") for one in listed if isinstance(one, dict)]
+    return [clean(name)[:200] for name in names if isinstance(name, str) and name]
+
+
+def read_message(data: dict[str, Any]) -> Message:
+    """An assistant's message: its words, its reasoning (a field, or a `<think>` block) and its calls."""
+    content, thought = split_reasoning(_text(data.get("content"), "content"))
+    stated = _text(data.get("reasoning_content") or data.get("reasoning"), "reasoning_content")
+    listed = data.get("tool_calls")
+    if not isinstance(listed, list | None):
+        raise FormatError("choices[0].message.tool_calls", f"expected a list, found a {json_type(listed)}")
+    if len(listed or ()) > MAX_CALLS:
+        raise FormatError("choices[0].message.tool_calls", f"more than {MAX_CALLS} calls in one turn")
+    return Message(
+        role="assistant",
+        content=content,
+        reasoning="\n".join(part for part in (stated, thought) if part),
+        tool_calls=tuple(_call(item) for item in listed or ()),
+    )
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """(content, reasoning) of a text with a `<think>` block, also one cut short or opened by the template."""
+    parts: list[str] = []
+    while found := _THINK.match(text):
+        parts.append(found[2].strip())
+        text = text[found.end() :]
+    if not parts and "<think" not in text and (tail := _UNOPENED.match(text)):
+        parts.append(tail[1].strip())
+        text = text[tail.end() :]
+    return text.strip() if parts else text, "\n".join(part for part in parts if part)
+
+
+def _text(value: Any, place: str) -> str:
+    if isinstance(value, list):
+        parts = [part.get("text") if isinstance(part, dict) else part for part in value]
+        value = "\n".join(part for part in parts if isinstance(part, str))
+    if value is not None and not isinstance(value, str):
+        raise FormatError(f"choices[0].message.{place}", f"expected text, found a {json_type(value)}")
+    return clean(value or "")
+
+
+def _call(item: Any) -> ToolCall:
+    inner = item.get("function") if isinstance(item, dict) else None
+    if not isinstance(inner, dict):
+        return ToolCall(name="", raw=_cut(item), error="the call names no function")
+    name, identity = inner.get("name"), item.get("id")
+    arguments, error = read_arguments(inner.get("arguments"))
+    if not isinstance(name, str) or not name:
+        name, error = "", "the call names no function"
+    return ToolCall(
+        id=clean(identity)[:200] if isinstance(identity, str) else "",
+        name=clean(name)[:200],
+        arguments=arguments,
+        raw=_cut(inner.get("arguments")),
+        error=error,
+    )
+
+
+def read_arguments(value: Any) -> tuple[dict[str, Any], str]:
+    """(arguments, error) of a call: JSON text, an object, or nothing. With an error the arguments are empty."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}, ""
+    try:
+        found = loads(value) if isinstance(value, str) else value
+        require_usable(found, "")
+    except FormatError as error:
+        return {}, f"the arguments cannot be used: {error}"
+    except (ValueError, RecursionError) as error:
+        return {}, f"the arguments are not valid JSON: {error}"[:300]
+    if not isinstance(found, dict):
+        return {}, f"the arguments must be a JSON object, not a {json_type(found)}"
+    return found, ""
+
+
+def _cut(value: Any) -> str:
+    return clean(value if isinstance(value, str) else json.dumps(value))[:20_000]
+
+
+def _usage(data: Any) -> Usage:
+    if not isinstance(data, dict):
+        return Usage()
+    return Usage(
+        prompt_tokens=_count(data, "prompt_tokens"),
+        completion_tokens=_count(data, "completion_tokens"),
+        reasoning_tokens=_count(data.get("completion_tokens_details"), "reasoning_tokens"),
+        cached_tokens=_count(data.get("prompt_tokens_details"), "cached_tokens"),
+    )
+
+
+def _count(data: Any, name: str) -> int:
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if type(value) is int and 0 <= value < 2**31 else 0

@@ -1,0 +1,55 @@
+"""Prompts: one folder a stage, one plain file a prompt, each known by its hash.
+
+`{{name}}` stands for a variable. Values go in as they are and are not looked at again, so that text of an LLM, a
+tool or a person can bring no placeholder of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from synthesis.errors import PromptError
+
+HERE = Path(__file__).resolve().parent
+_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt file. `name` is `stage/name`, `sha256` the hash, in hex, of the file's text before rendering."""
+
+    name: str
+    text: str
+    sha256: str
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset(_PLACE.findall(self.text))
+
+    def render(self, **values: str) -> str:
+        """The text with every variable filled in. Raises PromptError for one that is missing or not used."""
+        missing, unused = self.variables - values.keys(), values.keys() - self.variables
+        if missing or unused:
+            parts = [f"missing: {', '.join(sorted(missing))}"] * bool(missing)
+            parts += [f"not used: {', '.join(sorted(unused))}"] * bool(unused)
+            raise PromptError(f"The prompt {self.name} does not fit its variables ({'; '.join(parts)}).")
+        return _PLACE.sub(lambda found: values[found[1]], self.text)
+
+
+@functools.cache
+def prompt(stage: str, name: str) -> Prompt:
+    """The prompt in `synthesis/prompts/STAGE/NAME.md`. Raises PromptError where there is none."""
+    path = HERE / stage / f"{name}.md"
+    if not (stage + name).replace("_", "").isalnum() or not path.is_file():
+        raise PromptError(f"There is no prompt {stage}/{name}.")
+    data = path.read_bytes()
+    return Prompt(f"{stage}/{name}", data.decode("utf-8").rstrip("\n"), hashlib.sha256(data).hexdigest())
+
+
+def hashes(*used: Prompt) -> dict[str, str]:
+    """What provenance keeps: each prompt's name with its hash."""
+    return {one.name: one.sha256 for one in used}

@@ -1,0 +1,253 @@
+"""One attempt: the loop that every policy goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from synthesis.contracts import (
+    Attempt,
+    CallError,
+    CallResult,
+    Ending,
+    Message,
+    Reward,
+    ToolCall,
+    TrajectoryStep,
+    Usage,
+)
+from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, StateError
+from synthesis.formats.transcript import UNPARSED
+from synthesis.prompts import hashes, prompt
+from synthesis.rollout import styles
+from synthesis.rollout.hands import Hands
+from synthesis.rollout.log import Follow, Log, attempt_of
+from synthesis.rollout.observation import bounded, observation
+from synthesis.rollout.plan import Plan
+from synthesis.rollout.policy import Conversation, PolicyError
+from synthesis.rollout.user import STOP, UserFault
+from synthesis.runtime import Sandbox
+
+UNNAMED = "(no name)"
+
+
+class _Lost(Exception):
+    """The attempt cannot go on and cannot be judged."""
+
+    def __init__(self, note: str, user_error: bool = False) -> None:
+        super().__init__(note)
+        self.user_error = user_error
+
+
+async def attempt(
+    sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, follow: Follow, stop: asyncio.Event
+) -> Attempt:
+    """Make one attempt. A cancellation while `stop` is set gives a `cancelled` attempt; any other is passed on."""
+    log, hands = Log(plan, follow), Hands(sandbox, plan, threads)
+    limit = asyncio.timeout(plan.setting.deadline_s)
+    try:
+        async with limit:
+            with _losses():
+                await hands.reset()
+            if follow.on_start is not None:
+                await follow.on_start(plan, hands.initial)
+            ending = await _act(log, hands)
+            digest, reward = await _judge(log, hands)
+        return attempt_of(log, hands, ending, digest=digest, reward=reward)
+    except _Lost as lost:
+        log.note = str(lost)
+        return attempt_of(log, hands, "lost", user_error=lost.user_error)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        log.note = f"The attempt took more than {plan.setting.deadline_s:g} seconds and was stopped."
+        return attempt_of(log, hands, "lost")
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+        return attempt_of(log, hands, "cancelled")
+    finally:
+        hands.close()
+
+
+@contextlib.contextmanager
+def _losses() -> Iterator[None]:
+    """Around what the attempt leans on. Errors of `on_step` and of a faulty policy go through elsewhere."""
+    try:
+        yield
+    except UserFault as error:
+        raise _Lost(str(error), user_error=True) from error
+    except (InfrastructureError, ProgramError, StateError, InputError) as error:
+        raise _Lost(str(error)) from error
+
+
+async def _judge(log: Log, hands: Hands) -> tuple[str, Reward]:
+    with _losses():
+        return await hands.judge(log.answer)
+
+
+async def _act(log: Log, hands: Hands) -> Ending:
+    """Turn after turn, until something ends it."""
+    setting = log.plan.setting
+    await _open(log)
+    unusable = 0
+    for log.turn in range(1, setting.turn_limit + 1):
+        try:
+            message = await _move(log)
+        except PolicyError as error:
+            log.note = str(error)
+            return "unusable"
+        except LLMError as error:
+            log.note = str(error)
+            return "too_long"
+        if message.tool_calls:
+            unusable = 0 if await _carry_out(log, hands, message) else unusable + 1
+        elif words := styles.said(setting.prompt_style, message, log.plan.task.program.tools):
+            unusable = 0
+            if ending := await _say(log, message, words):
+                return ending
+        else:
+            unusable += 1
+            await _nudge(log, message)
+        if unusable >= setting.max_unusable:
+            log.note = f"{unusable} turns in a row held nothing that could be used."
+            return "unusable"
+        if log.held > setting.kept_bytes:
+            log.note = f"The attempt holds more than {setting.kept_bytes} bytes of results and changes."
+            return "too_long"
+    log.note = f"The limit of {setting.turn_limit} turns was reached."
+    return "turn_limit"
+
+
+async def _open(log: Log) -> None:
+    """What the agent sees first: documentation and tools, and the task, or what the user opens with."""
+    plan, setting = log.plan, log.plan.setting
+    task = plan.task
+    system, used = styles.system_message(
+        setting.prompt_style, setting.conversational, task.documentation, task.program.tools
+    )
+    log.prompts |= hashes(*used)
+    log.messages.append(system)
+    if not setting.conversational:
+        log.messages.append(Message(role="user", content=task.instruction))
+        await log.add(TrajectoryStep(kind="user", content=task.instruction))
+        return
+    assert plan.user is not None
+    log.prompts |= plan.user.prompts
+    await _hear(log)
+
+
+async def _move(log: Log) -> Message:
+    """The policy's next turn. Raises PolicyError, LLMError for an overlong conversation, and _Lost."""
+    plan, started = log.plan, time.perf_counter()
+    seen = Conversation(
+        messages=tuple(log.messages),
+        tools=plan.task.program.tools,
+        style=plan.setting.prompt_style,
+        conversational=plan.setting.conversational,
+        turn=log.turn,
+    )
+    try:
+        with _losses():
+            turn = await plan.policy.act(seen)
+    except _Lost as lost:
+        if isinstance(lost.__cause__, LLMError):
+            spent = lost.__cause__.requests
+            log.usage += Usage(requests=spent, lost=spent)
+            if lost.__cause__.reason == "context":
+                raise lost.__cause__ from None
+        raise
+    finally:
+        log.agent_s += time.perf_counter() - started
+    message = log.known(turn.message)
+    log.usage += turn.usage or Usage()
+    log.turns.append(turn.model_copy(update={"message": message}))
+    log.messages.append(message)
+    return message
+
+
+async def _carry_out(log: Log, hands: Hands, message: Message) -> bool:
+    """Execute a turn's calls in their order. False when none of them could be one."""
+    setting, tools = log.plan.setting, log.plan.task.program.tools
+    names = {tool.name for tool in tools}
+    words = styles.said(setting.prompt_style, message, tools)
+    read: list[str] = []
+    usable = False
+    for number, call in enumerate(message.tool_calls):
+        problem = call.error
+        if number >= setting.max_calls_a_turn:
+            problem = f"not carried out: at most {setting.max_calls_a_turn} calls in one turn"
+        result, text = await _execute(log, hands, call, problem)
+        usable = usable or (not problem and call.name in names)
+        shown = bounded(text, setting.observation_chars)
+        read.append(shown)
+        await log.add(
+            TrajectoryStep(
+                kind="call",
+                turn=log.turn,
+                content=words if number == 0 else "",
+                reasoning=message.reasoning if number == 0 else "",
+                tool=call.name or UNNAMED,
+                arguments={UNPARSED: call.raw} if call.error else call.arguments,
+                result=result,
+                observation=shown,
+            )
+        )
+    log.messages += styles.result_messages(setting.prompt_style, message.tool_calls, read)
+    return usable
+
+
+async def _execute(log: Log, hands: Hands, call: ToolCall, problem: str) -> tuple[CallResult, str]:
+    if problem:
+        result = CallResult(ok=False, error=CallError(kind="malformed", message=problem[:2_000]))
+        return result, observation(result)
+    with _losses():
+        seen = await hands.call(call.name, call.arguments)
+    log.held += seen.size
+    return seen.result, seen.text
+
+
+async def _say(log: Log, message: Message, words: str) -> Ending | None:
+    """Plain words: the answer that ends a task, or what the user hears."""
+    log.answer = words
+    await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
+    if not log.plan.setting.conversational:
+        return "answered"
+    log.talk.append(Message(role="assistant", content=words))
+    return "user_stopped" if await _hear(log) else None
+
+
+async def _hear(log: Log) -> bool:
+    """What the user says next; True when it ends the talk."""
+    user, started = log.plan.user, time.perf_counter()
+    assert user is not None
+    try:
+        with _losses():
+            said = await user.say(tuple(log.talk))
+    except _Lost as lost:
+        if isinstance(lost.__cause__, UserFault):
+            log.user_usage += lost.__cause__.usage
+        elif isinstance(lost.__cause__, LLMError):
+            log.user_usage += Usage(requests=lost.__cause__.requests, lost=lost.__cause__.requests)
+        raise
+    finally:
+        log.user_s += time.perf_counter() - started
+    log.user_usage += said.usage
+    shown = "\n".join(part for part in (said.content, STOP if said.stopped else "") if part)
+    await log.add(TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=said.reasoning))
+    if not said.stopped:
+        heard = Message(role="user", content=said.content)
+        log.talk.append(heard)
+        log.messages.append(heard)
+    return said.stopped
+
+
+async def _nudge(log: Log, message: Message) -> None:
+    again = prompt("agent", "again")
+    log.prompts |= hashes(again)
+    text = again.render()
+    log.messages.append(Message(role="user", content=text))
+    await log.add(TrajectoryStep(kind="message", turn=log.turn, reasoning=message.reasoning, observation=text))

@@ -1,0 +1,88 @@
+"""What is to be attempted: a task as the loop needs it, how it is attempted, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import Field
+
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    Frozen,
+    Mark,
+    Program,
+    PromptStyle,
+    ScoreRule,
+    State,
+    Validation,
+)
+from synthesis.errors import InputError
+from synthesis.rollout.policy import Policy
+from synthesis.rollout.user import User
+
+TURNS = 30
+CONVERSATION_TURNS = 40
+"""EnvScaler's limits (B.2 and its code): 30 without a conversation, 40 with one."""
+
+
+class RolloutTask(Frozen):
+    """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
+    environment. `key` is the caller's name for it and comes back in each attempt."""
+
+    key: str
+    program: Program
+    initial: State
+    instruction: str
+    documentation: str = ""
+    checks: tuple[str, ...]
+    marks: tuple[Mark, ...] | None = None
+    rule: ScoreRule = "goals"
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+
+
+class Setting(Frozen):
+    """How a task is attempted. `max_turns` None means 30, or 40 in a conversation."""
+
+    conversational: bool = False
+    prompt_style: PromptStyle = "tools"
+    max_turns: int | None = Field(default=None, ge=1, le=1_000)
+    max_unusable: int = Field(default=3, ge=1)
+    """So many unusable turns in a row (nothing said, no call that can be carried out) end it as `agent_error`."""
+    max_calls_a_turn: int = Field(default=16, ge=1, le=128)
+    validation: Validation = "schema"
+    observation_chars: int = Field(default=20_000, ge=200)
+    """A longer observation is cut for the agent, and says so."""
+    kept_bytes: int = Field(default=16 * 1024 * 1024, ge=100_000)
+    """What an attempt may hold in results and patches; past it, it is stopped as at the turn limit."""
+    deadline_s: float = Field(default=3_600.0, gt=0)
+    """Wall time of one attempt; past it something hangs, so it is an `infra_error`, not the agent's failure."""
+
+    @property
+    def turn_limit(self) -> int:
+        return self.max_turns or (CONVERSATION_TURNS if self.conversational else TURNS)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart."""
+
+    task: RolloutTask
+    policy: Policy
+    setting: Setting = field(default_factory=Setting)
+    user: User | None = None
+    ordinal: int = 0
+
+    def __post_init__(self) -> None:
+        if self.setting.conversational and self.user is None:
+            raise InputError("A conversation needs a simulated user; name the model that plays it.")
+
+
+def documentation(introduction: str, rules: Sequence[str]) -> str:
+    """An environment's description and rules as the agent reads them."""
+    parts = [introduction.strip()]
+    if rules:
+        parts.append("Rules:\n" + "\n".join(f"- {rule.strip()}" for rule in rules))
+    return "\n\n".join(part for part in parts if part)

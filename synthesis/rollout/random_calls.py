@@ -1,0 +1,152 @@
+"""Random valid calls: what an agent earns that follows the schemas and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from synthesis.contracts import Message, Tool, ToolCall, Turn
+from synthesis.rollout.policy import Conversation
+from synthesis.runtime import validate_arguments
+
+TRIES = 20
+READ_CHARS = 200_000
+_IDENTIFIER = re.compile(r"\b(?=\w*[-_]?\w*\d)[A-Za-z][\w-]*\d[\w-]*\b")
+_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_WORD = re.compile(r"\b[A-Z][a-z]{2,}\b")
+
+
+class RandomPolicy:
+    """Makes `calls` random calls, one a turn, then says so. Arguments fit the tools' schemas; ids, dates and names
+    are drawn from what it has seen. The same seed and conversation give the same call."""
+
+    def __init__(self, *, seed: int, calls: int = 10) -> None:
+        self.seed = seed
+        self.calls = calls
+        self.name = "random calls"
+
+    async def act(self, observation: Conversation) -> Turn:
+        if observation.turn > self.calls or not observation.tools:
+            return Turn(message=Message(role="assistant", content="Nothing more to try."))
+        chance = random.Random(f"random {self.seed} {observation.turn}")
+        call = _valid_call(observation.tools, Seen(observation.messages), chance)
+        if call is None:
+            return Turn(message=Message(role="assistant", content="No call fits any tool's schema."))
+        return Turn(message=Message(role="assistant", tool_calls=(call,)))
+
+
+def _valid_call(tools: tuple[Tool, ...], seen: Seen, chance: random.Random) -> ToolCall | None:
+    for _ in range(TRIES):
+        tool = chance.choice(tools)
+        arguments = _object(tool.parameters, seen, chance, "", 4)
+        if validate_arguments(arguments, tool.parameters) is None:
+            return ToolCall(name=tool.name, arguments=arguments)
+    return None
+
+
+class Seen:
+    """Values that stand in a conversation: by the name they had there, and by what they look like."""
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self.named: dict[str, list[Any]] = {}
+        identifiers: dict[str, None] = {}
+        dates: dict[str, None] = {}
+        words: dict[str, None] = {}
+        left = READ_CHARS
+        for message in messages[1:]:
+            text = message.content[:left]
+            left -= len(text)
+            if message.role != "assistant":
+                self._read(text)
+            identifiers |= dict.fromkeys(_IDENTIFIER.findall(text))
+            dates |= dict.fromkeys(_DATE.findall(text))
+            words |= dict.fromkeys(_WORD.findall(text))
+        self.identifiers, self.dates, self.words = list(identifiers), list(dates), list(words)
+
+    def _read(self, text: str) -> None:
+        try:
+            found = ast.literal_eval(text.removeprefix("Observation: "))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return
+        for name, value in _leaves(found):
+            values = self.named.setdefault(name, [])
+            if value not in values and len(values) < 200:
+                values.append(value)
+
+    def texts(self, name: str) -> list[str]:
+        """Texts that an argument of this name may take, the most fitting group first."""
+        same = [value for value in self.named.get(name, ()) if isinstance(value, str)]
+        if same:
+            return same
+        lowered = name.lower()
+        if lowered.endswith(("_id", "id", "_ref", "code", "number")):
+            return self.identifiers or self.words
+        if any(part in lowered for part in ("date", "day", "start", "end", "from", "until")):
+            return self.dates or self.words
+        return self.words or self.identifiers
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, key if isinstance(key, str) else name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, name.removesuffix("s"))
+    elif isinstance(value, str | int | float):
+        yield name, value
+
+
+def _value(schema: Any, seen: Seen, chance: random.Random, name: str, depth: int) -> Any:
+    if not isinstance(schema, dict) or depth <= 0:
+        return _text({}, seen, chance, name)
+    if schema.get("enum"):
+        return chance.choice(schema["enum"])
+    if "const" in schema:
+        return schema["const"]
+    for word in ("anyOf", "oneOf"):
+        if schema.get(word):
+            return _value(chance.choice(schema[word]), seen, chance, name, depth - 1)
+    kind = schema.get("type", "string")
+    kind = chance.choice(kind) if isinstance(kind, list) and kind else kind
+    if kind == "object":
+        return _object(schema, seen, chance, name, depth)
+    if kind == "array":
+        least = min(int(schema.get("minItems", 0)), 20)
+        count = chance.randint(least, max(least, min(int(schema.get("maxItems", 3)), 3)))
+        return [_value(schema.get("items"), seen, chance, name.removesuffix("s"), depth - 1) for _ in range(count)]
+    if kind in ("integer", "number"):
+        return _number(schema, kind, seen, chance, name)
+    if kind == "boolean":
+        return chance.random() < 0.5
+    return None if kind == "null" else _text(schema, seen, chance, name)
+
+
+def _object(schema: dict[str, Any], seen: Seen, chance: random.Random, name: str, depth: int) -> dict[str, Any]:
+    properties = schema.get("properties") or {}
+    required = set(schema.get("required") or ())
+    return {
+        key: _value(inner, seen, chance, key, depth - 1)
+        for key, inner in properties.items()
+        if key in required or chance.random() < 0.3
+    }
+
+
+def _number(schema: dict[str, Any], kind: str, seen: Seen, chance: random.Random, name: str) -> int | float:
+    least, most = schema.get("minimum", schema.get("exclusiveMinimum", 0)), schema.get("maximum")
+    same = [value for value in seen.named.get(name, ()) if isinstance(value, int | float)]
+    same = [value for value in same if kind == "number" or isinstance(value, int)]
+    if same and chance.random() < 0.7:
+        return chance.choice(same)
+    top = most if most is not None else least + 20
+    return chance.randint(int(least), max(int(least), int(top)))
+
+
+def _text(schema: dict[str, Any], seen: Seen, chance: random.Random, name: str) -> str:
+    choices = seen.texts(name)
+    text = chance.choice(choices) if choices else "a"
+    least, most = min(int(schema.get("minLength", 0)), 2_000), schema.get("maxLength")
+    return text.ljust(least, "a")[: int(most) if most is not None else None]

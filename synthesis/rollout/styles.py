@@ -1,0 +1,110 @@
+"""How calls and their results are spelled for an agent: natively, as ReAct text, or as `func(args)` text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from synthesis.contracts import Message, PromptStyle, Tool, ToolCall
+from synthesis.llm.wire import read_arguments
+from synthesis.prompts import Prompt, prompt
+from synthesis.rollout.calls import read_calls
+
+_OBSERVED = re.compile(r"^\s*Observation( \d+)?\s*:", re.MULTILINE)
+_ACTION = re.compile(r"^\s*Action\s*:[ \t]*(.*)$", re.MULTILINE)
+_INPUT = re.compile(r"^\s*Action Input\s*:", re.MULTILINE)
+_ANSWER = re.compile(r"^\s*Answer\s*:[ \t]*", re.MULTILINE)
+_THOUGHT = re.compile(r"^\s*Thought\s*:[ \t]*")
+_FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+def system_message(
+    style: PromptStyle, conversational: bool, documentation: str, tools: Sequence[Tool]
+) -> tuple[Message, tuple[Prompt, ...]]:
+    """What an agent is told first, and the prompts it was made from."""
+    role = prompt("agent", "conversation" if conversational else "task")
+    manner = prompt("agent", style)
+    calling = manner.render() if style == "tools" else manner.render(tools=_listed(tools))
+    return Message(role="system", content=role.render(documentation=documentation, calling=calling)), (role, manner)
+
+
+def _listed(tools: Sequence[Tool]) -> str:
+    lines = []
+    for tool in tools:
+        about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        lines.append(json.dumps(about, ensure_ascii=False))
+    return "\n".join(lines)
+
+
+def read_message(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> Message:
+    """An LLM's message with the calls that stand in its text. Text that it wrote on in the place of an observation
+    is dropped: it made that up."""
+    if style == "tools":
+        return message
+    if message.tool_calls:
+        # It was offered no native calls and made some all the same; they say what is meant.
+        return message.model_copy(update={"content": message.content or _spelled(message.tool_calls)})
+    if style == "call":
+        calls, _words = read_calls(message.content, [tool.name for tool in tools])
+        return message.model_copy(update={"tool_calls": calls})
+    text = message.content
+    first = _ACTION.search(text)
+    answered = _ANSWER.search(text)
+    if first is None or (answered is not None and answered.start() < first.start()):
+        return message
+    made_up = _OBSERVED.search(text, first.end())
+    text = text[: made_up.start()].rstrip() if made_up else text
+    return message.model_copy(update={"content": text, "tool_calls": _actions(text)})
+
+
+def _spelled(calls: Sequence[ToolCall]) -> str:
+    return "\n".join(f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}" for call in calls)
+
+
+def _actions(text: str) -> tuple[ToolCall, ...]:
+    found = list(_ACTION.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    return tuple(_action(match, text[match.end() : end]) for match, end in zip(found, ends, strict=True))
+
+
+def _action(match: re.Match[str], rest: str) -> ToolCall:
+    name = match[1].strip().strip("`*\"'")
+    given = _INPUT.search(rest)
+    if given is None:
+        missing = "an Action Input line with a JSON object is missing"
+        return ToolCall(name=name[:200], raw=match[0].strip()[:20_000], error=missing)
+    raw = re.split(r"^\s*(?:Thought|Answer)\s*:", rest[given.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
+    fenced = _FENCE.match(raw)
+    arguments, error = read_arguments(fenced[1] if fenced else raw)
+    return ToolCall(name=name[:200], arguments=arguments, raw=raw[:20_000], error=error)
+
+
+def said(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> str:
+    """What a message says beside its calls: the words without the spelling of calls, thoughts and answers."""
+    text = message.content
+    if style == "tools" or not text:
+        return text.strip()
+    if style == "call":
+        return read_calls(text, [tool.name for tool in tools])[1] if message.tool_calls else text.strip()
+    if message.tool_calls:
+        first = _ACTION.search(text)
+        return _THOUGHT.sub("", text[: first.start()] if first else text).strip()
+    answered = _ANSWER.search(text)
+    return (text[answered.end() :] if answered else _THOUGHT.sub("", text)).strip()
+
+
+def result_messages(style: PromptStyle, calls: Sequence[ToolCall], observations: Sequence[str]) -> list[Message]:
+    """The messages that tell an agent what its calls gave, in their order."""
+    if style == "tools":
+        return [
+            Message(role="tool", content=text, tool_call_id=call.id)
+            for call, text in zip(calls, observations, strict=True)
+        ]
+    if len(observations) == 1:
+        return [Message(role="user", content=f"Observation: {observations[0]}")]
+    lines = [
+        f"Observation {number} ({call.name}): {text}"
+        for number, (call, text) in enumerate(zip(calls, observations, strict=True), 1)
+    ]
+    return [Message(role="user", content="\n".join(lines))]

@@ -1,0 +1,190 @@
+"""How many attempts a second the loop makes, and how little of their time the environment takes.
+
+    python -m tests.benchmarks.rollouts --json [--latency 0.2] [--episodes 2] [--at 1 16 64]
+
+A local OpenAI-compatible server, a process of its own, plays the bundled tasks' references as tool calls and takes
+`--latency` seconds for each reply. The *ideal* is what that latency alone would allow: `of_ideal` compares both in one
+run, and is therefore what to look at on a slow machine. `environment_share` is AutoForge's comparison (Table 3):
+seconds in the environment over seconds in environment, agent and verification. Every attempt must earn its full
+reward, or there is no figure. The last line of output is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from synthesis.contracts import Attempt, Reference
+from synthesis.llm import Endpoint
+from synthesis.llm.client import connect
+from synthesis.rollout import ChatPolicy, Plan, RolloutTask, documentation, run_attempts
+from synthesis.runtime import Sandbox, default_sandbox, encode_state
+from synthesis.starter import environment, folders, references, tasks
+from synthesis.starter.record import program_of
+from synthesis.verifiers.checks import marks
+
+LEAST_EPISODES = 8
+
+
+@functools.cache
+def material() -> list[tuple[RolloutTask, Reference]]:
+    """Every bundled task with its reference."""
+    found = []
+    for folder in folders():
+        if not (folder / "references.json").is_file():
+            continue
+        about, known = environment(folder), references(folder)
+        program = program_of(about)
+        for task in tasks(folder):
+            if task.key not in known:
+                continue
+            made = RolloutTask(
+                key=task.key,
+                program=program,
+                initial=encode_state(task.initial_state),
+                instruction=task.instruction,
+                documentation=documentation(about.introduction, about.rules),
+                checks=tuple(check.source for check in task.checks),
+                rule=task.score_rule,
+            )
+            found.append((made, Reference.model_validate(known[task.key])))
+    return found
+
+
+class Player:
+    """The server: knows a task by its instruction and plays the call that is due."""
+
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+        self.due = {task.instruction: known for task, known in material()}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+                size = next(int(line[15:]) for line in head.splitlines() if line.startswith("content-length:"))
+                body = json.loads(await reader.readexactly(size))
+                await asyncio.sleep(self.latency)
+                sent = json.dumps(self.reply(body["messages"])).encode()
+                fields = f"content-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n"
+                writer.write(f"HTTP/1.1 200 OK\r\n{fields}".encode() + sent)
+        writer.close()
+
+    def reply(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        known = self.due[messages[1]["content"]]
+        turn = sum(message["role"] == "assistant" for message in messages)
+        said: dict[str, Any] = {"role": "assistant", "content": known.answer or "Done."}
+        if turn < len(known.calls):
+            call = known.calls[turn]
+            function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
+            said = {"role": "assistant", "content": None}
+            said["tool_calls"] = [{"id": f"call_{turn}", "type": "function", "function": function}]
+        choice = {"index": 0, "finish_reason": "stop", "message": said}
+        return {"object": "chat.completion", "model": "reference", "choices": [choice]}
+
+
+async def serve(latency: float) -> None:
+    server = await asyncio.start_server(Player(latency).serve, "127.0.0.1", 0, limit=1 << 24, backlog=512)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # Ends with its parent, whose end of this pipe closes.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+@contextlib.contextmanager
+def player(latency: float) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.benchmarks.rollouts", "--serve", str(latency)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+    finally:
+        process.communicate()
+
+
+@functools.cache
+def prepared(sandbox: Sandbox) -> list[RolloutTask]:
+    """The tasks with what each check is on the initial state, which the product keeps with a task."""
+    found = []
+    for task, _ in material():
+        with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
+            start = episode.state()
+        found.append(task.model_copy(update={"marks": tuple(marks(sandbox, task.checks, start))}))
+    return found
+
+
+async def attempts(sandbox: Sandbox, url: str, count: int, at_once: int) -> tuple[list[Attempt], float]:
+    """`count` attempts, spread over all bundled tasks, and the seconds they took together."""
+    known = prepared(sandbox)
+    endpoint = Endpoint(name="player", base_url=url, max_concurrency=at_once)
+    async with connect(endpoint) as connection:
+        policy = ChatPolicy(connection.chat("reference"))
+        plans = (Plan(known[number % len(known)], policy, ordinal=number) for number in range(count))
+        started = time.perf_counter()
+        made = [one async for one in run_attempts(sandbox, plans, at_once=at_once)]
+        return made, time.perf_counter() - started
+
+
+def measure(sandbox: Sandbox, url: str, latency: float, episodes: int, at_once: int) -> dict[str, float]:
+    count = max(LEAST_EPISODES, episodes * at_once)
+    made, seconds = asyncio.run(attempts(sandbox, url, count, at_once))
+    unsolved = [f"{one.key}: {one.outcome} {one.note}" for one in made if one.outcome != "solved"]
+    if unsolved:
+        raise SystemExit(
+            f"{len(unsolved)} of {count} attempts were not solved, so nothing was measured: {unsolved[:3]}"
+        )
+    parts = {
+        "environment": sum(one.timing.environment_s for one in made),
+        "agent": sum(one.timing.agent_s for one in made),
+        "verification": sum(one.timing.verification_s for one in made),
+    }
+    waits = [len(one.turns) * latency for one in made]
+    ideal = max(sum(waits) / at_once, max(waits))
+    return {
+        "episodes": count,
+        "turns": sum(len(one.turns) for one in made) / count,
+        "episodes_per_s": count / seconds,
+        "environment_share": parts["environment"] / sum(parts.values()),
+        "verification_share": parts["verification"] / sum(parts.values()),
+        "environment_ms": parts["environment"] / count * 1e3,
+        "ideal_episodes_per_s": count / ideal,
+        "of_ideal": ideal / seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--episodes", type=int, default=2, help="attempts for each one at once")
+    parser.add_argument("--at", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve is not None:
+        asyncio.run(serve(options.serve))
+        return
+    found: dict[str, Any] = {"latency_ms": options.latency * 1e3, "tasks": len(material())}
+    sandbox = default_sandbox()
+    found["mode"] = sandbox.report().mode
+    with player(options.latency) as url:
+        asyncio.run(attempts(sandbox, url, 2, 2))
+        for at_once in options.at:
+            for name, value in measure(sandbox, url, options.latency, options.episodes, at_once).items():
+                found.setdefault(name, {})[str(at_once)] = round(value, 4)
+    if not options.json:
+        for name, value in found.items():
+            print(f"{name:24} {value}")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Attempts with a simulated user: who sees what, who ends it, and whose fault a failure is."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.contracts import Message
+from synthesis.errors import InputError
+from synthesis.prompts import prompt
+from synthesis.rollout import STOP, Plan, ReferencePolicy, Setting
+from synthesis.rollout.user import split_stop, unusable
+from synthesis.runtime import Sandbox
+from tests.fixtures.llm import Request, Script, Scripted, call, calls, llm_server, refuse, say
+from tests.rollout.support import DOCUMENTATION, INSTRUCTION, REFERENCE, chat_attempts, of_model, task, texts
+
+TALK = Setting(conversational=True)
+OPENS = say("Hi, I would like a box opened.")
+
+
+def both(agent: list[Scripted], user: list[Scripted]) -> Script:
+    """A script for two models behind one server; the last reply of each is repeated."""
+    played = {"agent": 0, "user": 0}
+
+    def script(request: Request) -> Scripted:
+        who = request["model"]
+        lines = agent if who == "agent" else user
+        played[who] += 1
+        return lines[min(played[who], len(lines)) - 1]
+
+    return script
+
+
+def test_the_user_opens_hears_words_alone_and_ends_the_talk(sandbox: Sandbox) -> None:
+    agent = [say("Whose box?"), call("find_box", owner="Ada"), call("open_box", box_id="B-1"), say("B-1 is open.")]
+    user = [OPENS, say("Mine, I am Ada."), say(f"Thank you!\n{STOP}")]
+    with llm_server(both(agent, user)) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert (made.outcome, made.ending, made.answer) == ("solved", "user_stopped", "B-1 is open.")
+    assert [(step.kind, step.content) for step in made.steps if step.kind != "call"] == [
+        ("user", "Hi, I would like a box opened."),
+        ("message", "Whose box?"),
+        ("user", "Mine, I am Ada."),
+        ("message", "B-1 is open."),
+        ("user", f"Thank you!\n{STOP}"),
+    ]
+    heard = of_model(server.requests, "user")[-1]
+    assert [item["role"] for item in heard["messages"]] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert INSTRUCTION in texts(heard)[0]
+    assert "open_box" not in str(heard), "a user does not see calls and results"
+    assert "tools" not in heard
+    assert made.timing.user_s > 0
+    assert made.user_usage.requests == 3
+    assert made.user == "optimised (scripted/user)"
+    assert {"agent/conversation", "user/optimised"} <= set(made.prompts)
+
+
+def test_the_agent_of_a_conversation_sees_documentation_and_tools_but_not_the_task(sandbox: Sandbox) -> None:
+    with llm_server(both([say("Whose box?")], [OPENS, say(STOP)])) as server:
+        chat_attempts(sandbox, server.url, setting=TALK)
+    first = of_model(server.requests, "agent")[0]
+    system, opening = texts(first)
+    assert DOCUMENTATION in system
+    assert first["tools"]
+    assert opening == "Hi, I would like a box opened."
+    assert INSTRUCTION not in str(first)
+
+
+def test_a_stop_token_inside_other_text_does_not_end_the_talk(sandbox: Sandbox) -> None:
+    user = [OPENS, say(f"I would say {STOP} but you are not done."), say(f"  {STOP}  ")]
+    with llm_server(both([say("Anything else?")], user)) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert made.ending == "user_stopped"
+    assert len([step for step in made.steps if step.kind == "message"]) == 2
+
+
+def test_a_stop_token_of_the_agent_ends_nothing(sandbox: Sandbox) -> None:
+    with llm_server(both([say(STOP), say("Sorry.")], [OPENS, say("What?"), say(STOP)])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert [step.content for step in made.steps if step.kind == "message"] == [STOP, "Sorry."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "stopped"),
+    [
+        (STOP, "", True),
+        (f"Bye\n\n {STOP}\t", "Bye", True),
+        (f"{STOP}\nand more", "", True),
+        (f"{STOP}!", f"{STOP}!", False),
+        ("Bye", "Bye", False),
+        ("", "", False),
+    ],
+)
+def test_only_a_line_of_its_own_is_a_stop(text: str, said: str, stopped: bool) -> None:
+    assert split_stop(text) == (said, stopped)
+
+
+def test_at_the_turn_limit_of_a_conversation_the_state_is_judged(sandbox: Sandbox) -> None:
+    agent = [call("open_box", box_id="B-1"), say("Anything else?")]
+    with llm_server(both(agent, [OPENS, say("Hm, let me think.")])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=Setting(conversational=True, max_turns=5))
+    assert (made.ending, made.outcome) == ("turn_limit", "solved")
+    assert max(step.turn for step in made.steps) == 5
+
+
+def test_an_unusable_line_of_the_user_is_asked_for_again(sandbox: Sandbox) -> None:
+    user = [say(""), say("..."), OPENS, say(STOP)]
+    with llm_server(both([say("Yes?")], user)) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert made.steps[0].content == "Hi, I would like a box opened."
+    assert "could not be used" in texts(server.requests[1])[-1]
+    assert made.user_usage.requests == 4
+    assert not made.user_error
+
+
+def test_a_user_that_says_nothing_usable_is_no_failure_of_the_agent(sandbox: Sandbox) -> None:
+    with llm_server(both([say("Yes?")], [OPENS, say("")])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert (made.outcome, made.reward, made.user_error) == ("infra_error", None, True)
+    assert "3 times" in made.note
+    assert made.user_usage.requests == 4
+    assert [step.kind for step in made.steps] == ["user", "message"], "what happened before is kept"
+
+
+def test_a_user_that_cannot_be_reached_is_an_infrastructure_error(sandbox: Sandbox) -> None:
+    with llm_server(both([say("Yes?")], [OPENS, refuse(500, "out of memory")])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert (made.outcome, made.reward, made.user_error) == ("infra_error", None, False)
+    assert "out of memory" in made.note
+    assert (made.user_usage.requests, made.user_usage.lost) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "first", "why"),
+    [
+        (Message(role="assistant", content=STOP), True, "before it began"),
+        (Message(role="assistant", content="…"), False, "nothing said"),
+        (Message(role="assistant", content="x" * 9_000), False, "longer than"),
+        (Message(role="assistant", content="Hello"), True, ""),
+        (Message(role="assistant", content=STOP), False, ""),
+    ],
+)
+def test_what_a_user_may_not_say(reply: Message, first: bool, why: str) -> None:
+    content, stopped = split_stop(reply.content)
+    found = unusable(reply, content, stopped, first=first)
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+def test_a_user_that_calls_tools_is_asked_again(sandbox: Sandbox) -> None:
+    with llm_server(both([say("Yes?")], [calls(("open_box", {})), OPENS, say(STOP)])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK)
+    assert "no tools" in texts(server.requests[1])[-1]
+    assert made.ending == "user_stopped"
+
+
+@pytest.mark.parametrize("kind", ["base", "optimised"])
+def test_both_users_know_the_intent_and_how_to_stop(sandbox: Sandbox, kind: str) -> None:
+    with llm_server(both([say("Yes?")], [OPENS, say(STOP)])) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK, user=kind)
+    system = texts(server.requests[0])[0]
+    assert INSTRUCTION in system
+    assert STOP in system.splitlines()
+    assert made.prompts[f"user/{kind}"] == prompt("user", kind).sha256
+
+
+def test_the_optimised_user_has_every_rule_of_the_paper() -> None:
+    text = prompt("user", "optimised").text.lower()
+    for rule in ("one line a turn", "only what the present step needs", "do not remember", "dates, times, budgets"):
+        assert rule in text
+    for rule in ('"the same" is not "a similar one"', "if a part is missing", "hands you over to a person"):
+        assert rule in text
+
+
+def test_a_conversation_without_a_user_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="simulated user"):
+        Plan(task(), ReferencePolicy(REFERENCE), TALK)

@@ -1,0 +1,44 @@
+"""Prompts are files with hashes, and fit their variables or say so."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from synthesis.errors import PromptError
+from synthesis.prompts import HERE, Prompt, hashes, prompt
+
+EVERY = sorted(path.relative_to(HERE).with_suffix("").as_posix() for path in HERE.glob("*/*.md"))
+
+
+def test_a_missing_and_an_unused_variable_are_errors() -> None:
+    with pytest.raises(PromptError, match="missing: stop"):
+        prompt("user", "base").render(intent="x")
+    with pytest.raises(PromptError, match="not used: mood"):
+        prompt("user", "base").render(intent="x", stop="y", mood="z")
+
+
+def test_a_value_is_not_looked_at_again() -> None:
+    made = Prompt("x/y", "{{a}} and {{ b }}", "")
+    assert made.render(a="{{b}}", b=r"\1 {{a}}") == r"{{b}} and \1 {{a}}"
+
+
+def test_the_hash_is_that_of_the_file() -> None:
+    found = prompt("agent", "task")
+    assert found.sha256 == hashlib.sha256((HERE / "agent" / "task.md").read_bytes()).hexdigest()
+    assert hashes(found) == {"agent/task": found.sha256}
+
+
+@pytest.mark.parametrize(("stage", "name"), [("agent", "none"), ("..", "errors"), ("agent", "../user/base"), ("", "")])
+def test_a_prompt_that_is_none_is_an_error(stage: str, name: str) -> None:
+    with pytest.raises(PromptError):
+        prompt(stage, name)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_prompt_renders_with_its_own_variables(name: str) -> None:
+    found = prompt(*name.split("/"))
+    text = found.render(**dict.fromkeys(found.variables, "value"))
+    assert not re.search(r"\{\{|\}\}", text)
