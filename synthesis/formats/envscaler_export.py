@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from synthesis.formats.records import RunRecord
+
 STATE_FIELD = "init_config"
 
 
@@ -41,3 +43,33 @@ def scenarios_to_envscaler(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
     for raw in records:
         yield json.dumps(raw) + "\n"
+
+
+def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
+    """A run in EnvScaler's shape, made of its steps; importing that gives the same steps."""
+    messages: list[dict[str, Any]] = []
+    actions: list[dict[str, Any]] = [{"step": 0, "observation": run.steps[0].content}]
+    for number, step in enumerate(run.steps):
+        if step.kind == "user":
+            messages.append({"role": "user", "content": step.content})
+            continue
+        said: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
+        messages.append(said)
+        if step.kind == "call":
+            function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
+            said["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+            messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
+            observation = {"type": "tool", "content": step.recorded}
+            action = {"name": step.tool, "arguments": step.arguments}
+            actions.append({"step": len(actions), "action": action, "observation": observation})
+    users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
+    return {
+        "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": run.steps[0].content},
+        "model": run.policy,
+        "messages": messages,
+        "user_messages": users if run.conversational else None,
+        "trajectory": actions,
+        "total_reward": run.recorded_reward,
+        "terminated": run.terminated,
+        "truncated": run.truncated,
+    }

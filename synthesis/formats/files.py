@@ -26,7 +26,11 @@ MAX_CHARACTERS = 64 * 1024 * 1024
 MAX_DIGITS = 1000
 GZIP = b"\x1f\x8b"
 ARCHIVES = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstandard"}
-WRAPPERS = ("environments", "envs", "scenarios", "tasks", "trajectories", "runs", "data", "records", "results")
+WRAPPERS = (
+    "environments", "envs", "scenarios", "tasks", "trajectories", "runs", "servers", "data", "records", "results",
+)  # fmt: skip
+RECORD_KEYS = ("env_class_code", "env_class_name", "init_config", "task_info", "messages", "primary_label")
+"""An object with one of these is a record itself, not an object of records."""
 
 
 class UnreadableFile(InputError):
@@ -160,7 +164,7 @@ def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    return any(key in value for key in ("env_class_code", "env_class_name", "init_config", "task_info", "messages"))
+    return any(key in value for key in RECORD_KEYS)
 
 
 def loads(text: str) -> Any:

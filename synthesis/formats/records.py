@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen, ScoreRule, State, ToolKind, Validation
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen, Reference, ScoreRule, State, ToolKind, Validation
 
 
 class ToolRecord(Frozen):
@@ -42,7 +42,10 @@ class CheckRecord(Frozen):
 
 
 class TaskRecord(Frozen):
-    """An EnvScaler "scenario": our scenario (initial state) and task (instruction, checks) in one."""
+    """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
+
+    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content.
+    """
 
     environment_key: str
     key: str
@@ -51,7 +54,9 @@ class TaskRecord(Frozen):
     instruction: str
     initial_state: State
     checks: tuple[CheckRecord, ...] = ()
+    criteria: tuple[str, ...] = ()
     score_rule: ScoreRule = "proportion"
+    reference: Reference | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -86,6 +91,37 @@ class RunRecord(Frozen):
     now: str = DEFAULT_NOW
     validation: Validation = "source"
     raw: dict[str, Any] = Field(default_factory=dict)
+
+
+class ToolSpec(Frozen):
+    """A tool as a specification describes it: nothing runs. `parameters` is a JSON schema, a list of
+    `{name, type, required}`, or None where the file had neither."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | list[Any] | None = None
+
+
+class ThemeRecord(Frozen):
+    """What an environment can be grown from: an MCP server's specification with its labels.
+
+    `primary` is the label of the first level (empty where there is none), `secondary` are further labels of that
+    level, the most fitting first; `custom` is a label of its own. `usage` counts calls, None where it is not known.
+    """
+
+    key: str
+    name: str
+    description: str = ""
+    primary: str = ""
+    secondary: tuple[str, ...] = ()
+    custom: str = ""
+    usage: int | None = None
+    tools: tuple[ToolSpec, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label once, the primary first."""
+        return tuple(dict.fromkeys(label for label in (self.primary, *self.secondary, self.custom) if label))
 
 
 class Failure(Frozen):

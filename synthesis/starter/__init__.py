@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from synthesis.contracts import Reference
+from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
 
@@ -65,10 +67,17 @@ def _environment_raw(about: dict[str, Any], source: str, docs: dict[str, str]) -
 
 def tasks(folder: Path) -> list[TaskRecord]:
     about = read(folder, "environment.json")
-    return [_task(about, scene, task) for scene in read(folder, "scenarios.json") for task in scene["tasks"]]
+    known = references(folder)
+    return [
+        _task(about, scene, task, known.get(task["key"]))
+        for scene in read(folder, "scenarios.json")
+        for task in scene["tasks"]
+    ]
 
 
-def _task(about: dict[str, Any], scene: dict[str, Any], task: dict[str, Any]) -> TaskRecord:
+def _task(
+    about: dict[str, Any], scene: dict[str, Any], task: dict[str, Any], reference: dict[str, Any] | None
+) -> TaskRecord:
     listed = [{"check_item": check["label"], "check_func": check["source"]} for check in task["checks"]]
     return TaskRecord(
         environment_key=about["key"],
@@ -79,6 +88,7 @@ def _task(about: dict[str, Any], scene: dict[str, Any], task: dict[str, Any]) ->
         initial_state=scene["initial_state"],
         checks=tuple(CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]),
         score_rule=task["score_rule"],
+        reference=Reference.model_validate(reference) if reference else None,
         raw={
             "env_id": about["key"],
             "env_class_name": about["class_name"],
@@ -91,43 +101,13 @@ def _task(about: dict[str, Any], scene: dict[str, Any], task: dict[str, Any]) ->
 
 
 def references(folder: Path) -> dict[str, dict[str, Any]]:
-    """By task key: the calls that reach reward 1, and the answer."""
-    found: dict[str, dict[str, Any]] = read(folder, "references.json")
+    """By task key: the calls that reach reward 1, and the answer. Empty where none are written yet."""
+    found: dict[str, dict[str, Any]] = read(folder, "references.json") if (folder / "references.json").exists() else {}
     return found
 
 
 def runs(folder: Path) -> list[RunRecord]:
     return [RunRecord.model_validate(run) for run in read(folder, "runs.json")]
-
-
-def run_raw(run: RunRecord) -> dict[str, Any]:
-    """The run in EnvScaler's shape, for exports."""
-    messages: list[dict[str, Any]] = []
-    actions: list[dict[str, Any]] = [{"step": 0, "observation": run.steps[0].content}]
-    for number, step in enumerate(run.steps):
-        if step.kind == "user":
-            messages.append({"role": "user", "content": step.content})
-            continue
-        said: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
-        messages.append(said)
-        if step.kind == "call":
-            function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
-            said["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
-            messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
-            observation = {"type": "tool", "content": step.recorded}
-            action = {"name": step.tool, "arguments": step.arguments}
-            actions.append({"step": len(actions), "action": action, "observation": observation})
-    users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
-    return {
-        "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": run.steps[0].content},
-        "model": run.policy,
-        "messages": messages,
-        "user_messages": users if run.conversational else None,
-        "trajectory": actions,
-        "total_reward": run.recorded_reward,
-        "terminated": run.terminated,
-        "truncated": run.truncated,
-    }
 
 
 def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
@@ -136,5 +116,5 @@ def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
     return (
         [environment(folder) for folder in every],
         [task for folder in every for task in tasks(folder)],
-        [run.model_copy(update={"raw": run_raw(run)}) for folder in every for run in runs(folder)],
+        [run.model_copy(update={"raw": run_to_envscaler(run)}) for folder in every for run in runs(folder)],
     )

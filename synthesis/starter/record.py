@@ -12,8 +12,9 @@ from typing import Any
 
 from synthesis.contracts import CallResult, Program, Reward, Tool
 from synthesis.formats.records import EnvironmentRecord, RunRecord, RunStep, TaskRecord
+from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.runtime.encoding import decode_state, encode_state
+from synthesis.runtime.encoding import encode_state
 from synthesis.runtime.program import outline
 from synthesis.runtime.signature import working_schema
 from synthesis.starter import environment, folders, read, tasks
@@ -36,14 +37,6 @@ def program_of(record: EnvironmentRecord) -> Program:
             for tool in record.tools
         ),
     )
-
-
-def observation(result: CallResult) -> str:
-    """What the agent reads: the plain result, or the error."""
-    if result.ok:
-        return str(decode_state(result.result))
-    assert result.error is not None
-    return f"Error: {': '.join(part for part in (result.error.type, result.error.message) if part)}"
 
 
 def execute(

@@ -6,17 +6,14 @@ fault, said in words. A starter task must come out green.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
-    SOLVED_AT,
     Frozen,
     Mark,
     Program,
@@ -28,28 +25,17 @@ from synthesis.contracts import (
     Verdict,
 )
 from synthesis.errors import EpisodeLost, InfrastructureError, InputError
-from synthesis.runtime import Sandbox, make_patch, state_hash
+from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
+from synthesis.verifiers import faults as said
+from synthesis.verifiers.audited import Fault, MutantProbe, Probe, TaskAudit, state_of
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.mutants import Mutant, describe, mutants
+from synthesis.verifiers.table import reads_answer, verdict_table
 
-AUDIT_VERSION = 1
-"""Raised when the same task could come to another result: stored audits of an older number are stale."""
 AT_ONCE = 4
-FaultKind = Literal[
-    "noop_scores",
-    "no_goal",
-    "no_reference",
-    "reference_fails",
-    "mutant_passes",
-    "nondeterministic",
-    "check_raises",
-    "check_never_passes",
-    "check_never_fails",
-    "checks_contradict",
-    "answer_ignored",
-]
-NOTES: frozenset[str] = frozenset({"check_never_fails", "answer_ignored", "no_reference"})
-"""Worth knowing, but no reason for red."""
+MOST_MUTANTS = 1_000
+"""Of more, so many are tried, evenly spread."""
+OTHER_NOW = "2027-06-17T18:30:00+00:00"
 
 
 class Subject(Frozen):
@@ -66,50 +52,6 @@ class Subject(Frozen):
     now: str = DEFAULT_NOW
 
 
-class Fault(Frozen):
-    kind: FaultKind
-    message: str
-    check: int | None = None
-    """Index of the check that it is about, None for the task."""
-
-
-class Probe(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing."""
-
-    reward: float | None
-    passed: tuple[bool, ...] = ()
-    note: str = ""
-
-
-class MutantProbe(Frozen):
-    mutant: Mutant
-    probe: Probe
-    equivalent: bool = False
-    """Its end state and answer are those of the reference: not wrong, so not counted."""
-    noticed_by: tuple[int, ...] = ()
-    """Indices of the checks whose verdict differs from the reference's."""
-
-
-class TaskAudit(Frozen):
-    version: int = AUDIT_VERSION
-    state: Literal["green", "red", "incomplete"]
-    nothing: Probe
-    reference: Probe | None = None
-    deterministic: bool | None = None
-    mutants: tuple[MutantProbe, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def counted(self) -> tuple[MutantProbe, ...]:
-        return tuple(one for one in self.mutants if not one.equivalent)
-
-    @property
-    def below(self) -> int:
-        """How many mutants earn less than the full reward."""
-        return sum(not _full(one.probe.reward) for one in self.counted)
-
-
 @dataclass(frozen=True)
 class Run:
     """An executed call sequence. `lost` says why there is no end state."""
@@ -121,8 +63,20 @@ class Run:
     lost: str = ""
 
 
-def audit_task(sandbox: Sandbox, subject: Subject, check_stop: Callable[[], None] = lambda: None) -> TaskAudit:
-    """Audit one task. `check_stop` is called between the parts and may raise to stop.
+@dataclass(frozen=True)
+class Runs:
+    """The reference's runs: twice the same, at another moment, with another seed."""
+
+    first: Run
+    second: Run
+    clock: Run
+    seed: Run
+
+
+def audit_task(
+    sandbox: Sandbox, subject: Subject, check_stop: Callable[[], None] = lambda: None, at_once: int = AT_ONCE
+) -> TaskAudit:
+    """Audit one task, `at_once` episodes at a time. `check_stop` is called between the parts and may raise to stop.
 
     Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError; then nothing
     is known, and nothing must be stored.
@@ -135,19 +89,24 @@ def audit_task(sandbox: Sandbox, subject: Subject, check_stop: Callable[[], None
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)
-    first, second = _both(sandbox, subject, reference.calls)
-    if first.state is None:
-        fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
+    own = _reference_runs(sandbox, subject, start.state, reference.calls)
+    if own.first.state is None:
+        fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
         return _without_reference(sandbox, subject, start.state, fault)
     check_stop()
-    tried = mutants(subject.program, subject.initial, reference, first.changing, answer=reads_answer(subject.checks))
-    runs = _run_all(sandbox, subject, tried, first)
+    answer = any(map(reads_answer, subject.checks))
+    every = mutants(subject.program, subject.initial, reference, own.first.changing, answer=answer)
+    tried = spread(every, MOST_MUTANTS)
+    runs = run_mutants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
-    return _judge(sandbox, subject, start.state, first, second, tried, runs)
+    return _judge(sandbox, subject, start.state, own, tried, runs, len(every))
 
 
-def run_calls(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]) -> Run:
-    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError."""
+def run_calls(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None) -> Run:
+    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
+
+    With `start` the end state shares with it what did not change.
+    """
     changing, refused = [], []
     options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
     try:
@@ -163,102 +122,125 @@ def run_calls(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]
         if error.reason in {"died", "protocol", "closed"}:
             raise
         return Run(None, lost=str(error))
-    return Run(state, state_hash(state), tuple(changing), tuple(refused))
+    digest = state_hash(state)
+    if start is not None:
+        state = apply_patch(start, make_patch(start, state))
+    return Run(state, digest, tuple(changing), tuple(refused))
 
 
-def reads_answer(checks: Sequence[str]) -> bool:
-    """Whether any check looks at the answer."""
-    for source in checks:
-        try:
-            tree = ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        if any(isinstance(node, ast.Name) and node.id == "answer" for node in ast.walk(tree)):
-            return True
-    return False
+def run_mutants(
+    sandbox: Sandbox,
+    subject: Subject,
+    start: State,
+    tried: Sequence[Mutant],
+    first: Run,
+    at_once: int,
+    check_stop: Callable[[], None],
+) -> list[Run]:
+    """The end of each mutant. An altered answer leaves the calls alone: its end state is the reference's."""
+
+    def run(one: Mutant) -> Run:
+        check_stop()
+        if one.kind == "answer_altered":
+            return first
+        return run_calls(sandbox, subject, one.reference.calls, start)
+
+    if at_once == 1:
+        return [run(one) for one in tried]
+    with ThreadPoolExecutor(at_once) as threads:
+        return list(threads.map(run, tried))
 
 
-def _both(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]) -> tuple[Run, Run]:
-    return run_calls(sandbox, subject, calls), run_calls(sandbox, subject, calls)
+def _reference_runs(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> Runs:
+    later = subject.model_copy(update={"now": OTHER_NOW})
+    other = subject.model_copy(update={"seed": subject.seed + 1})
+    return Runs(*(run_calls(sandbox, one, calls, start) for one in (subject, subject, later, other)))
 
 
-def _run_all(sandbox: Sandbox, subject: Subject, tried: Sequence[Mutant], first: Run) -> list[Run]:
-    """An altered answer leaves the calls alone: its end state is the reference's."""
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        return list(
-            threads.map(
-                lambda one: first if one.kind == "answer_altered" else run_calls(sandbox, subject, one.reference.calls),
-                tried,
-            )
-        )
+def spread(every: Sequence[Mutant], most: int) -> list[Mutant]:
+    """All of them, or `most`, evenly taken from the whole."""
+    if len(every) <= most:
+        return list(every)
+    return [every[index * len(every) // most] for index in range(most)]
 
 
 def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
-    nothing, marks, verdicts = _nothing(sandbox, subject, start)
-    missing = Fault(
-        kind="no_reference", message="No reference is known, so the verifier was not tried against mutants."
-    )
-    faults = [fault or missing, *_start_faults(subject, nothing, marks, verdicts)]
-    red = any(one.kind not in NOTES for one in faults)
-    return TaskAudit(state="red" if red else "incomplete", nothing=nothing, marks=marks, faults=tuple(faults))
-
-
-def _nothing(sandbox: Sandbox, subject: Subject, start: State) -> tuple[Probe, tuple[Mark, ...], list[Verdict]]:
-    verdicts = [row[0] for row in sandbox.evaluate_checks(subject.checks, start, start, answer="")]
-    marks = tuple(mark_of(verdict) for verdict in verdicts)
-    return _probe(subject, verdicts, marks), marks, verdicts
+    (at_start,) = verdict_table(sandbox, subject.checks, start, [(start, "")])
+    marks = tuple(mark_of(verdict) for verdict in at_start)
+    nothing = _probe(subject, at_start, marks)
+    message = "No reference is known, so the verifier was not tried against mutants."
+    faults = [fault or Fault(kind="no_reference", message=message)]
+    faults += said.start_faults(subject.labels, nothing, marks, at_start)
+    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
 
 
 def _judge(
     sandbox: Sandbox,
     subject: Subject,
     start: State,
-    first: Run,
-    second: Run,
+    own: Runs,
     tried: Sequence[Mutant],
     runs: Sequence[Run],
+    wanted: int,
 ) -> TaskAudit:
-    """Evaluate the checks on every end state, grouped by answer, and say what they show."""
+    """Evaluate the checks on every end state, and say what they show."""
     assert subject.reference is not None
-    assert first.state is not None
-    nothing, marks, at_start = _nothing(sandbox, subject, start)
     answer = subject.reference.answer
-    groups: dict[str, list[State]] = {answer: [first.state, *([second.state] if second.state else [])]}
-    for mutant, run in zip(tried, runs, strict=True):
-        if run.state is not None:
-            groups.setdefault(mutant.reference.answer, []).append(run.state)
-    columns = {said: _columns(sandbox, subject, start, states, said) for said, states in groups.items()}
-    solved = columns[answer].pop(0)
-    again = columns[answer].pop(0) if second.state else None
-    probes = []
-    for mutant, run in zip(tried, runs, strict=True):
-        verdicts = columns[mutant.reference.answer].pop(0) if run.state is not None else None
-        probes.append(_mutant_probe(subject, marks, mutant, run, first, solved, verdicts))
-    same = again is not None and first.digest == second.digest and solved == again
-    reference = _probe(subject, solved, marks, _refusals(subject.reference, first))
-    everything = [at_start, solved, *(one for one in (again,) if one)]
-    faults = _start_faults(subject, nothing, marks, at_start)
-    faults += _reference_faults(subject, reference, same, probes)
-    faults += _check_faults(subject, everything, probes)
-    red = any(one.kind not in NOTES for one in faults)
+    mine = [(run, answer) for run in (own.first, own.second, own.clock, own.seed)]
+    theirs = [(run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
+    at_start, *columns = _table(sandbox, subject, start, [*mine, *theirs])
+    marks = tuple(mark_of(verdict) for verdict in at_start or ())
+    solved, again, clock, seed = columns[:4]
+    assert at_start is not None
+    assert solved is not None
+    probes = tuple(
+        _mutant_probe(subject, marks, mutant, run, own.first, solved, verdicts)
+        for mutant, run, verdicts in zip(tried, runs, columns[4:], strict=True)
+    )
+    nothing = _probe(subject, at_start, marks)
+    reference = _probe(subject, solved, marks, _refusals(subject.reference, own.first))
+    other_clock = _own_probe(subject, marks, own.clock, clock)
+    other_seed = _own_probe(subject, marks, own.seed, seed)
+    same = own.first.digest == own.second.digest and solved == again
+    faults = said.start_faults(subject.labels, nothing, marks, at_start)
+    faults += said.reference_faults(subject.labels, reference, marks, solved, same)
+    faults += said.mutant_faults(probes, wanted)
+    faults += said.elsewhere_faults(reference, other_clock, other_seed)
+    if not any(map(reads_answer, subject.checks)):
+        faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
+    faults += said.check_faults(subject.labels, [at_start, *(one for one in columns if one is not None)])
     return TaskAudit(
-        state="red" if red else "green",
+        state=state_of(faults),
         nothing=nothing,
         reference=reference,
         deterministic=same,
-        mutants=tuple(probes),
+        other_clock=other_clock,
+        other_seed=other_seed,
+        mutants=probes,
         marks=marks,
         faults=tuple(faults),
     )
 
 
-def _columns(
-    sandbox: Sandbox, subject: Subject, start: State, states: Sequence[State], answer: str
-) -> list[list[Verdict]]:
-    """The checks' verdicts on each state, all states in one child a check: each is told as a patch of the last."""
-    patches = [make_patch(old, new) for old, new in pairwise(states)]
-    rows = sandbox.evaluate_checks(subject.checks, start, states[0], answer=answer, patches=patches)
-    return [[row[column] for row in rows] for column in range(len(states))]
+def _table(
+    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[Run, str]]
+) -> list[list[Verdict] | None]:
+    """The verdicts at the start and at each end, None where the episode was lost; equal ends are judged once."""
+    places: dict[tuple[str, str], int] = {}
+    distinct = [(start, "")]
+    found: list[int | None] = [0]
+    for run, answer in ends:
+        key = (run.digest, answer)
+        if run.state is not None and key not in places:
+            places[key] = len(distinct)
+            distinct.append((run.state, answer))
+        found.append(None if run.state is None else places[key])
+    columns: list[list[Verdict]] = verdict_table(sandbox, subject.checks, start, distinct)
+    if found[1] is not None and found[1] == found[2]:
+        # The reference's end is judged twice on purpose: a check may differ on one and the same state.
+        found[2] = len(columns)
+        columns += verdict_table(sandbox, subject.checks, start, [distinct[found[1]]])
+    return [None if place is None else columns[place] for place in found]
 
 
 def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> Probe:
@@ -268,6 +250,12 @@ def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark],
     except InputError as error:
         reward, note = None, str(error)
     return Probe(reward=reward, passed=passed, note=note)
+
+
+def _own_probe(subject: Subject, marks: Sequence[Mark], run: Run, verdicts: Sequence[Verdict] | None) -> Probe:
+    if verdicts is None or subject.reference is None:
+        return Probe(reward=None, note=run.lost)
+    return _probe(subject, verdicts, marks, _refusals(subject.reference, run))
 
 
 def _mutant_probe(
@@ -294,73 +282,4 @@ def _refusals(reference: Reference, run: Run) -> str:
     return f"calls that did not succeed: {', '.join(names)}" if names else ""
 
 
-def _full(reward: float | None) -> bool:
-    return reward is not None and reward >= SOLVED_AT
-
-
-def _start_faults(subject: Subject, nothing: Probe, marks: Sequence[Mark], verdicts: Sequence[Verdict]) -> list[Fault]:
-    faults = []
-    if nothing.reward is None:
-        faults.append(Fault(kind="no_goal", message=f"There is no reward to earn: {nothing.note}"))
-    elif nothing.reward > 0:
-        faults.append(Fault(kind="noop_scores", message=f"Doing nothing earns {nothing.reward:.4g}; it must earn 0."))
-    for index, (mark, verdict) in enumerate(zip(marks, verdicts, strict=True)):
-        if mark == "broken":
-            message = f"{_label(subject, index)} raises on the initial state: {verdict.error}"
-            faults.append(Fault(kind="check_raises", message=message, check=index))
-    return faults
-
-
-def _reference_faults(subject: Subject, reference: Probe, same: bool, probes: Sequence[MutantProbe]) -> list[Fault]:
-    faults = []
-    if reference.reward is None or reference.reward < SOLVED_AT:
-        failed = [_label(subject, index) for index, passed in enumerate(reference.passed) if not passed]
-        earned = "nothing" if reference.reward is None else f"{reference.reward:.4g}"
-        message = f"The reference earns {earned} instead of 1. Checks that fail: {', '.join(failed) or 'none'}."
-        faults.append(Fault(kind="reference_fails", message=f"{message} {reference.note}".strip()))
-    if not same:
-        message = "The same calls gave another end state or other verdicts the second time."
-        faults.append(Fault(kind="nondeterministic", message=message))
-    for one in probes:
-        if not one.equivalent and _full(one.probe.reward):
-            faults.append(Fault(kind="mutant_passes", message=f"Earns the full reward: {describe(one.mutant)}."))
-    if not reads_answer(subject.checks):
-        faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
-    return faults
-
-
-def _check_faults(subject: Subject, columns: Sequence[Sequence[Verdict]], probes: Sequence[MutantProbe]) -> list[Fault]:
-    """Checks that never pass, never fail, and pairs that were never seen to pass together, over all states seen."""
-    seen = [tuple(verdict.passed for verdict in column) for column in columns]
-    seen += [one.probe.passed for one in probes if one.probe.passed]
-    count = len(subject.checks)
-    faults = []
-    varies = [{row[index] for row in seen} for index in range(count)]
-    for index, values in enumerate(varies):
-        if values == {False}:
-            message = f"{_label(subject, index)} passes in none of {len(seen)} end states."
-            faults.append(Fault(kind="check_never_passes", message=message, check=index))
-        elif values == {True}:
-            message = f"{_label(subject, index)} fails in none of {len(seen)} end states."
-            faults.append(Fault(kind="check_never_fails", message=message, check=index))
-    for index in range(count):
-        for other in range(index + 1, count):
-            if True in varies[index] and True in varies[other] and not any(row[index] and row[other] for row in seen):
-                message = f"{_label(subject, index)} and {_label(subject, other)} never passed together."
-                faults.append(Fault(kind="checks_contradict", message=message, check=index))
-    return faults
-
-
-def _label(subject: Subject, index: int) -> str:
-    text = subject.labels[index] if index < len(subject.labels) else ""
-    return f"Check {index + 1} ({text})" if text else f"Check {index + 1}"
-
-
-def describe(mutant: Mutant) -> str:
-    """A mutant in words: `call 3 (pay) without amount 5, but 6`."""
-    if mutant.kind == "answer_altered":
-        return f"the answer {str(mutant.after)[:200]!r} instead of {str(mutant.before)[:200]!r}"
-    step = (mutant.step or 0) + 1
-    if mutant.kind == "call_removed":
-        return f"call {step} ({mutant.tool}) removed"
-    return f"call {step} ({mutant.tool}) with {mutant.place} {mutant.after!r:.200} instead of {mutant.before!r:.200}"
+__all__ = ["AT_ONCE", "Subject", "TaskAudit", "audit_task", "describe", "run_calls", "run_mutants", "spread"]

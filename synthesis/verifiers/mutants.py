@@ -204,3 +204,18 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
     elif isinstance(value, str) and len(value) <= 200:
         yield value
+
+
+def describe(mutant: Mutant) -> str:
+    """A mutant in words: `call 3 (pay) with amount 6 instead of 5`."""
+    if mutant.kind == "answer_altered":
+        return f"the answer {str(mutant.after)[:200]!r} instead of {str(mutant.before)[:200]!r}"
+    step = (mutant.step or 0) + 1
+    if mutant.kind == "call_removed":
+        return f"call {step} ({mutant.tool}) removed"
+    return f"call {step} ({mutant.tool}) with {mutant.place} {_cut(mutant.after)} instead of {_cut(mutant.before)}"
+
+
+def _cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
 
+from synthesis.formats.files import MAX_DIGITS
+
 PREFIX = "arg."
 NOT_SENT = object()
+LONE = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON can name and a page cannot hold."""
+UNTYPED = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+"""What a one-line field drops or cannot hold."""
 
 
 @dataclass
@@ -72,15 +80,27 @@ def _field(name: str, schema: dict[str, Any], required: bool) -> Field:
     return made
 
 
-def fill(fields: list[Field], arguments: dict[str, Any]) -> None:
-    """Show the arguments of an earlier call."""
+def fill(fields: list[Field], arguments: dict[str, Any]) -> bool:
+    """Show the arguments of an earlier call. False where the fields cannot give back the same ones."""
+    left = set(arguments)
     for item in fields:
-        if item.name in arguments:
-            value = arguments[item.name]
-            plain = item.kind == "string" and isinstance(value, str) and item.widget == "text"
-            item.value = (
-                value if plain else json.dumps(value, ensure_ascii=False, indent=1 if item.widget == "json" else None)
-            )
+        if item.name not in arguments:
+            continue
+        value = arguments[item.name]
+        if item.kind == "string" and item.widget == "text":
+            if not isinstance(value, str) or not value or UNTYPED.search(value):
+                continue
+            item.value = value
+        else:
+            item.value = spelled(value, indent=1 if item.widget == "json" else None)
+        left.discard(item.name)
+    return not left
+
+
+def spelled(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that a page can hold and that reads back as the same value."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def read(fields: list[Field], posted: QueryDict) -> dict[str, Any]:
@@ -120,23 +140,37 @@ def _value(item: Field) -> Any:
 
 def _integer(text: str) -> int:
     cleaned = text.strip()
-    if not cleaned.lstrip("+-").isdecimal() or len(cleaned) > 30:
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", cleaned):
         raise ValueError("This is not a whole number.")
     return int(cleaned)
 
 
 def loads(text: str) -> Any:
-    """JSON without NaN, with an error that says where."""
+    """JSON without NaN, infinite or endless numbers, with an error that says where."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}.") from None
+        what = error.msg.removesuffix(" at")
+        raise ValueError(f"{what} at line {error.lineno}, column {error.colno}.") from None
     except RecursionError:
         raise ValueError("it is nested too deeply.") from None
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON.")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits is too long; {MAX_DIGITS:,} are the most.")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large for a number.")
+    return number
 
 
 def read_raw(text: str) -> dict[str, Any]:

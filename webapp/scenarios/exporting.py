@@ -7,6 +7,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
 
 from synthesis.formats.envscaler_export import scenario_to_envscaler, scenarios_to_envscaler
 from synthesis.runtime.encoding import decode_state
@@ -37,3 +38,10 @@ async def stream(tasks: QuerySet[Task]) -> AsyncIterator[str]:
         yield comma + "".join(scenarios_to_envscaler(records)).removeprefix(OPEN).removesuffix(CLOSE)
         comma = ","
     yield CLOSE
+
+
+def attachment(tasks: QuerySet[Task], name: str) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(stream(tasks), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

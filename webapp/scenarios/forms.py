@@ -7,6 +7,8 @@ from typing import Any
 from django import forms
 
 from synthesis.assessment.kinds import KINDS, kind_of
+from webapp.scenarios.audit_pages import FAULTS
+from webapp.scenarios.models import AuditState
 
 TASK_KINDS = (
     "all_true_at_start",
@@ -29,6 +31,7 @@ SORTS = {
     "check_count": "Fewest checks",
     "-finding_count": "Most findings",
     "-trajectory_count": "Most trajectories",
+    "-audit_state": "By audit, stale and red first",
 }
 
 
@@ -37,6 +40,10 @@ class TaskFilter(forms.Form):
     environment = forms.CharField(required=False, max_length=200)
     category = forms.ChoiceField(required=False)
     finding = forms.ChoiceField(required=False)
+    audit = forms.ChoiceField(
+        required=False, choices=[("", "Any"), *((name, name) for name in AuditState.values), ("none", "not audited")]
+    )
+    fault = forms.ChoiceField(required=False, label="Audit found", choices=[("", "Anything"), *FAULTS.items()])
     low = forms.FloatField(required=False, min_value=0, max_value=1)
     high = forms.FloatField(required=False, min_value=0, max_value=1)
     fewest = forms.IntegerField(required=False, min_value=0, max_value=1_000_000)

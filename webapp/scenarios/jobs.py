@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
+from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
-from webapp.environments.importing_uploads import drop_uploads, read_upload
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.scenarios import queries
+from webapp.scenarios.audit_runs import audit_tasks
 from webapp.scenarios.importing import import_entries
+from webapp.scenarios.judging import registered_judge
+from webapp.scenarios.models import Task
+from webapp.uploads import drop_uploads, read_upload, require_records
 
 
 @job("import_envscaler", queue="sandbox")
 def import_envscaler(context: JobContext) -> dict[str, Any]:
     """Import uploaded files. Records that went in before a crash are `unchanged` the second time."""
     environments, scenarios = context.payload["environments"], context.payload.get("scenarios")
+    entries, cases = read_upload(environments), read_upload(scenarios)
+    require_records((environments, entries), (scenarios, cases))
     result = import_entries(
         default_sandbox(),
-        read_upload(environments),
-        read_upload(scenarios),
+        entries,
+        cases,
         context.payload["source"],
         context.progress,
     )
     drop_uploads(environments, scenarios)
     return result
+
+
+@job("audit", queue="sandbox")
+def audit(context: JobContext) -> dict[str, Any]:
+    """Audit tasks by id, of an environment, or those a filter of the list leaves. What is known is not done again."""
+    chosen = _chosen(context.payload)
+    if not chosen:
+        raise InputError("There is no task to audit: what was chosen has no current task any more.")
+    result = audit_tasks(default_sandbox(), chosen, context.progress, judge=registered_judge())
+    for line in result["failed"][:100]:
+        context.log(f"{line['place']}: {line['reason']}", "error")
+    return result
+
+
+def _chosen(payload: dict[str, Any]) -> list[int]:
+    if "tasks" in payload:
+        rows = Task.objects.filter(pk__in=payload["tasks"])
+    elif "environment" in payload:
+        rows = Task.objects.filter(environment=payload["environment"])
+    else:
+        rows = queries.tasks(payload["filter"])
+    return list(rows.filter(current__isnull=False).order_by("id").values_list("id", flat=True))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F
+from django.db.models.functions import Upper
 
 from webapp.environments.models import Environment, FindingBase, Version
 from webapp.fields import OrderedJSONField
@@ -38,10 +40,20 @@ class Scenario(models.Model):
         return self.name
 
 
+class AuditState(models.TextChoices):
+    """What an audit came to. `stale` stands on tasks alone: what was audited has changed since."""
+
+    GREEN = "green"
+    RED = "red"
+    INCOMPLETE = "incomplete"
+    STALE = "stale"
+
+
 class Task(models.Model):
     """A scenario, an instruction and a verifier; the last two are in its revisions.
 
-    The fields that lists filter and sort by are copies of the current revision's, kept by services.
+    The fields that lists filter and sort by are copies of the current revision's, kept by services; `words` is what
+    the list's search looks in: title, key and the instruction's beginning.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="tasks")
@@ -49,19 +61,27 @@ class Task(models.Model):
     source = models.CharField(max_length=32)
     key = models.CharField(max_length=200)
     title = models.CharField(max_length=300)
+    words = models.TextField(blank=True, default="")
     current = models.ForeignKey("TaskRevision", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     check_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)
     do_nothing = models.FloatField(null=True, blank=True)
+    audit = models.ForeignKey("Audit", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    audit_state = models.CharField(max_length=12, choices=AuditState.choices, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["environment", "source", "key"], name="task_unique")]
         indexes = [
             models.Index(F("id").desc(), name="task_newest"),
-            models.Index(fields=["do_nothing", "-id"], name="task_do_nothing"),
-            models.Index(fields=["check_count", "-id"], name="task_checks"),
+            models.Index(fields=["do_nothing", "id"], name="task_do_nothing"),
+            models.Index(F("do_nothing").desc(nulls_last=True), F("id").desc(), name="task_do_nothing_most"),
+            models.Index(fields=["check_count", "id"], name="task_checks"),
+            models.Index(fields=["finding_count", "id"], name="task_findings"),
+            models.Index(fields=["trajectory_count", "id"], name="task_trajectories"),
+            models.Index(fields=["audit_state", "id"], name="task_audit_state"),
+            GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
         ]
 
     def __str__(self) -> str:
@@ -76,6 +96,9 @@ class TaskRevision(models.Model):
     number = models.PositiveIntegerField()
     content_hash = models.CharField(max_length=64)
     instruction = models.TextField()
+    verifier_kind = models.CharField(max_length=16, default="checks")
+    criteria = OrderedJSONField(default=list, blank=True)
+    """Of a rubric: what a judge says yes or no to, one text each."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
     do_nothing = models.FloatField(null=True, blank=True)
@@ -109,6 +132,72 @@ class TaskFinding(FindingBase):
 
     class Meta:
         indexes = [models.Index(fields=["kind", "revision"], name="taskfinding_by_kind")]
+
+
+class TaskReference(models.Model):
+    """A call sequence known to solve a revision of a task. The newest one counts.
+
+    `calls` are `{tool, arguments}`, `source` says who found them: `starter`, `solver`, `import`, ...
+    """
+
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="references")
+    content_hash = models.CharField(max_length=64)
+    source = models.CharField(max_length=32)
+    calls = OrderedJSONField(default=list)
+    answer = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["revision", "content_hash"], name="reference_unique")]
+
+
+class Audit(models.Model):
+    """What a revision's verifier gives for doing nothing, for the reference, and for mutants of it.
+
+    `key` is the hash of everything the result depends on; an audit with this key is never computed twice. Counts
+    are null where there was no reference. `probes` is a `TaskAudit` without its faults, values cut to be shown.
+    """
+
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="audits")
+    reference = models.ForeignKey(TaskReference, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    key = models.CharField(max_length=64)
+    verifier_hash = models.CharField(max_length=64)
+    reference_hash = models.CharField(max_length=64, blank=True)
+    audit_version = models.PositiveIntegerField()
+    judge = models.CharField(max_length=200, blank=True)
+    state = models.CharField(max_length=12, choices=AuditState.choices)
+    why = models.TextField(blank=True)
+    """Why it is incomplete."""
+    do_nothing = models.FloatField(null=True, blank=True)
+    reference_reward = models.FloatField(null=True, blank=True)
+    mutants = models.PositiveIntegerField(null=True, blank=True)
+    below = models.PositiveIntegerField(null=True, blank=True)
+    equivalent = models.PositiveIntegerField(null=True, blank=True)
+    nondeterministic = models.BooleanField(null=True, blank=True)
+    probes = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["revision", "key"], name="audit_unique")]
+        indexes = [
+            models.Index(fields=["key"], name="audit_by_key"),
+            models.Index(F("id").desc(), name="taskaudit_newest"),
+        ]
+
+
+class AuditFault(models.Model):
+    """One thing an audit found, in words. `check_index` counts checks (or criteria) from 0."""
+
+    audit = models.ForeignKey(Audit, on_delete=models.CASCADE, related_name="faults")
+    position = models.PositiveIntegerField()
+    kind = models.CharField(max_length=32)
+    check_index = models.PositiveIntegerField(null=True, blank=True)
+    message = models.TextField()
+
+    class Meta:
+        ordering = ["position"]
+        constraints = [models.UniqueConstraint(fields=["audit", "position"], name="auditfault_unique")]
+        indexes = [models.Index(fields=["kind", "audit"], name="auditfault_by_kind")]
 
 
 class Playground(models.Model):

@@ -58,16 +58,13 @@ def read_form(posted: QueryDict, tool: Tool) -> Form:
     return form
 
 
-def blank_form(tool: Tool, call: PlaygroundCall | None, *, raw: bool) -> Form:
-    """An empty form, or one filled with the arguments of an earlier call of this tool."""
-    form = Form(reading.fields_of(tool.parameters), raw=raw)
+def blank_form(tool: Tool, call: PlaygroundCall | None, *, raw: bool | None) -> Form:
+    """An empty form, or one filled with the arguments of an earlier call: as JSON where fields cannot hold them."""
+    form = Form(reading.fields_of(tool.parameters))
     given = call.arguments if call is not None and call.tool == tool.name else {}
-    reading.fill(form.fields, given)
-    known = {item.name for item in form.fields}
-    form.raw = raw or any(name not in known for name in given)
-    form.text = json.dumps(
-        given or {item.name: None for item in form.fields if item.required}, ensure_ascii=False, indent=2
-    )
+    fits = reading.fill(form.fields, given)
+    form.raw = not fits if raw is None else raw
+    form.text = reading.spelled(given or {item.name: None for item in form.fields if item.required}, indent=2)
     return form
 
 
@@ -138,7 +135,8 @@ def context(
         found["focus"] = (
             bool(request.GET.get("tool")) and form is None and row.user_id == getattr(request.user, "pk", None)
         )
-        found["form"] = form or blank_form(chosen, call, raw=request.GET.get("raw") == "1")
+        raw = {"1": True, "0": False}.get(request.GET.get("raw", ""))
+        found["form"] = form or blank_form(chosen, call, raw=raw)
     if call is not None:
         found["changes"], found["more_changes"] = queries.changes(before, call.patch)
         found["result"], found["result_left"] = shown_result(call)

@@ -23,6 +23,7 @@ MOST_CALLS = 500
 LOST = {
     "time": "The call did not come back in time, so its process was ended.",
     "memory": "The call used more memory than it may, so its process was ended.",
+    "protocol": "What came back from the call's process could not be read, so the process was ended.",
 }
 
 
@@ -153,7 +154,7 @@ def run_call(
             digest = live.episode.state_hash() if result.patch else _hash_now(row)
         except EpisodeLost as error:
             CACHE.drop(row.pk)
-            what = LOST.get(error.reason, "The call ended its own process.")
+            what = LOST.get(error.reason, "The process ended before the call came back.")
             detail = f" ({error.detail})" if error.detail else ""
             raise CallLost(f"{what}{detail} The playground continues from before that call.") from error
         return _store(row, serial, tool, arguments, validation, result, digest, live)

@@ -16,11 +16,11 @@ from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Environment
 from webapp.paging import Page, keyset
 from webapp.scenarios import tree
-from webapp.scenarios.models import Check, Scenario, Task, TaskFinding, TaskRevision
+from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "environment__name", "environment__category",
+    "audit_state", "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 
@@ -51,15 +51,26 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         rows = rows.filter(_environment(wanted["environment"]))
     if "q" in wanted:
         text = wanted["q"].replace("\0", "")
-        rows = rows.filter(Q(title__icontains=text) | Q(key__icontains=text) | Q(current__instruction__icontains=text))
+        rows = rows.filter(words__icontains=text)
     if "finding" in wanted:
         rows = _finding(rows, wanted["finding"])
+    if "audit" in wanted:
+        rows = rows.filter(audit_state="" if wanted["audit"] == "none" else wanted["audit"])
+    if "fault" in wanted:
+        rows = rows.filter(Exists(AuditFault.objects.filter(kind=wanted["fault"], audit=OuterRef("audit"))))
     return rows
+
+
+def whole_tasks() -> QuerySet[Task]:
+    """Tasks with everything that one of them shows: its current revision, checks and findings."""
+    rows = Task.objects.select_related("environment", "scenario", "current")
+    rows = rows.defer("current__record", "environment__summary")
+    return rows.prefetch_related("current__checks", "current__findings")
 
 
 def _environment(text: str) -> Q:
     text = text.replace("\0", "")
-    named = Q(environment__name__icontains=text) | Q(environment__key__iexact=text)
+    named = Q(environment__in=Environment.objects.filter(Q(name__icontains=text) | Q(key__iexact=text)))
     number = text.isascii() and text.isdecimal() and len(text) < 19
     return Q(environment_id=int(text)) if number else named
 
@@ -171,7 +182,7 @@ def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenar
         .only("name", "task_count", "initial_id", "environment_id", "version__number", "version__environment_id")
         .order_by("-id")[: most + 1]
     )
-    fields = ("title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing")
+    fields = ("title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing", "audit_state")
     by_scenario: dict[int, list[Task]] = {}
     for task in Task.objects.filter(scenario__in=[row.pk for row in rows]).only(*fields).order_by("id")[:1000]:
         by_scenario.setdefault(task.scenario_id, []).append(task)

@@ -16,9 +16,14 @@ from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.checks import verifier_hash
+from synthesis.verifiers.rubric import rubric_hash
+from webapp.content import Saved, content_hash
+from webapp.environments import counting
 from webapp.environments.models import Environment, Version
-from webapp.environments.services import Saved, content_hash, finding_fields
+from webapp.environments.services import finding_fields
+from webapp.scenarios.audit_state import restore_audit
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskFinding, TaskRevision
+from webapp.scenarios.references import reference_of, save_reference
 from webapp.scenarios.states import unpack
 
 
@@ -45,13 +50,25 @@ class SavedTask:
 
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
-    return content_hash([version.content_hash, record.key, record.instruction, record.score_rule, record.raw])
+    rubric = [list(record.criteria)] if record.criteria else []
+    return content_hash([version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric])
 
 
 def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
     """The task whose current revision has exactly this content; its checks need not be run again."""
     rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
-    return rows.filter(current__content_hash=task_hash(record, version)).first()
+    rows = rows.filter(current__content_hash=task_hash(record, version))
+    return rows.select_related("current").defer("current__record").first()
+
+
+def keep_reference(task: Task, record: TaskRecord, source: str) -> None:
+    """Save the reference that came with a record, if any, for the task's current revision."""
+    if record.reference is not None and task.current is not None:
+        save_reference(task.current, record.reference, source)
+
+
+SEARCHED = 4_000
+"""Characters of an instruction that the list's search looks in."""
 
 
 @transaction.atomic
@@ -80,6 +97,7 @@ def save_task(record: TaskRecord, version: Version, initial: StateBody, start: S
     else:
         revision = revision or _new_revision(task, scenario, record, start, digest)
         _make_current(task, scenario, revision, record)
+    keep_reference(task, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
     return SavedTask("created" if new_scenario else "unchanged", saved, task)
 
@@ -91,8 +109,10 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         number=last + 1,
         content_hash=digest,
         instruction=record.instruction,
+        verifier_kind="rubric" if record.criteria else "checks",
+        criteria=list(record.criteria),
         score_rule=record.score_rule,
-        verifier_hash=verifier_hash([check.source for check in record.checks], record.score_rule),
+        verifier_hash=_verifier_hash(record),
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
     )
@@ -113,15 +133,24 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
     return revision
 
 
+def _verifier_hash(record: TaskRecord) -> str:
+    if record.criteria:
+        return rubric_hash(record.criteria)
+    return verifier_hash([check.source for check in record.checks], record.score_rule)
+
+
 def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:
     before = task.scenario_id
     task.current = revision
     task.scenario = scenario
     task.title = (record.title or record.key)[:300]
+    task.words = "\n".join((task.title, task.key, revision.instruction[:SEARCHED]))
     task.do_nothing = revision.do_nothing
     task.check_count = revision.checks.count()
     task.finding_count = revision.findings.count()
     task.save()
+    reference = reference_of(revision)
+    restore_audit(task, revision, reference.content_hash if reference else "")
     if before != scenario.pk:
         Scenario.objects.filter(pk=before).update(task_count=Task.objects.filter(scenario=before).count())
 
@@ -132,8 +161,8 @@ def _count(environment: Environment, task: Task, scenario: Scenario, *, new_scen
     scenario.save(update_fields=["task_count"])
     if new_scenario or new_task:
         environment.scenario_count = Scenario.objects.filter(version=environment.current_id).count()
-        environment.task_count += int(new_task)
-        environment.save(update_fields=["scenario_count", "task_count", "updated_at"])
+        environment.save(update_fields=["scenario_count", "updated_at"])
+        counting.count(environment.pk, tasks=int(new_task))
 
 
 def check_sources(revision: TaskRevision) -> list[str]:

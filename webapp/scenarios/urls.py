@@ -1,6 +1,6 @@
 from django.urls import path
 
-from webapp.scenarios import playground_views, views
+from webapp.scenarios import audit_views, playground_views, views
 
 app_name = "scenarios"
 urlpatterns = [
@@ -18,6 +18,10 @@ urlpatterns = [
     path("playground/<int:pk>/reset/", playground_views.reset, name="playground_reset"),
     path("playground/<int:pk>/state/", playground_views.state, name="playground_state"),
     path("playground/<int:pk>/calls.json", playground_views.calls, name="playground_calls"),
+    path("audit/", audit_views.start_these, name="start_these_audits"),
+    path("environment/<int:pk>/audit/", audit_views.start_environment, name="start_environment_audit"),
     path("<int:pk>/", views.task, name="task"),
+    path("<int:pk>/audit/", audit_views.audit, name="audit"),
+    path("<int:pk>/audit/start/", audit_views.start_audit, name="start_audit"),
     path("<int:pk>/diff/<int:a>/<int:b>/", views.task_diff, name="task_diff"),
 ]

@@ -8,14 +8,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
+from webapp.accounts.services import audit
 from webapp.environments.findings import grouped
 from webapp.environments.models import Environment
 from webapp.htmx import wants_fragment
+from webapp.rest.copying import list_call
 from webapp.scenarios import queries
-from webapp.scenarios.exporting import stream
+from webapp.scenarios.audit_pages import audit_context
+from webapp.scenarios.exporting import attachment
 from webapp.scenarios.forms import TaskFilter
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground import cached_state
+from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
 
 CHECKS_A_PAGE = 100
@@ -45,6 +49,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
         "narrowed": [name for name in wanted if name != "sort"],
         "named": named,
         "any_task": bool(page.rows) or Task.objects.exists(),
+        "copy_as": list_call(request, "api:list_tasks", TaskQuery),
     }
     template = "scenarios/tasks_rows.html" if wants_fragment(request, "tasks") else "scenarios/tasks.html"
     return render(request, template, context)
@@ -82,6 +87,8 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         context["groups"] = grouped(revision.findings.defer("data").order_by("id")[:FINDINGS_SHOWN])
     if wants_fragment(request, "checks"):
         return render(request, "scenarios/checks.html", context)
+    if revision is not None:
+        context |= audit_context(row, revision)
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
 
@@ -175,6 +182,5 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     else:
         rows = queries.tasks(filtered(request).values())
         name = "envarium-tasks.json"
-    response = StreamingHttpResponse(stream(rows), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    audit(request.user, "tasks.export", query=request.GET.urlencode()[:500])
+    return attachment(rows, name)

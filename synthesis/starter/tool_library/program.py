@@ -83,7 +83,8 @@ class ToolLibrary:
             form = FORMS.get(name)
             if form:
                 try:
-                    datetime.datetime.strptime(value, form)
+                    if datetime.datetime.strptime(value, form).strftime(form) != value:
+                        return f"{name} must be {words}"
                 except ValueError:
                     return f"{name} must be {words}"
         return ""

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.envscaler_export import environments_to_envscaler, scenarios_to_envscaler
-from webapp.environments.importing_commands import one_clear_line, source_name, write_file
+from webapp.commands import one_clear_line, source_name, write_file
 from webapp.environments.services import exported_environments
 from webapp.scenarios.services import exported_scenarios
 

@@ -1,0 +1,112 @@
+"""What an audit says: probes of the verifier, faults in words, and the verdict over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from synthesis.contracts import SOLVED_AT, Frozen, Mark
+from synthesis.verifiers.mutants import Mutant
+
+AUDIT_VERSION = 2
+"""Raised when the same task could come to another result: stored audits of an older number are stale."""
+AuditState = Literal["green", "red", "incomplete"]
+FaultKind = Literal[
+    "noop_scores",
+    "no_goal",
+    "no_checks",
+    "no_reference",
+    "start_fails",
+    "reference_fails",
+    "mutant_passes",
+    "mutant_lost",
+    "mutants_cut",
+    "nondeterministic",
+    "depends_on_clock",
+    "depends_on_seed",
+    "check_raises",
+    "check_raises_later",
+    "check_never_passes",
+    "check_never_fails",
+    "checks_contradict",
+    "answer_ignored",
+    "claim_passes",
+    "no_judge",
+]
+NOTES: frozenset[str] = frozenset(
+    {"check_never_fails", "check_raises_later", "answer_ignored", "depends_on_clock", "depends_on_seed", "mutants_cut"}
+)
+"""Worth knowing, but no reason for red."""
+GAPS: frozenset[str] = frozenset({"no_checks", "no_reference", "no_judge", "start_fails", "mutant_lost"})
+"""What was not tried: neither green nor red follows from it."""
+
+
+class Fault(Frozen):
+    kind: FaultKind
+    message: str
+    check: int | None = None
+    """Index of the check (or criterion) that it is about, None for the task."""
+
+
+class Probe(Frozen):
+    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
+
+    `passed` is by check; for a rubric by criterion.
+    """
+
+    reward: float | None
+    passed: tuple[bool, ...] = ()
+    note: str = ""
+
+
+class MutantProbe(Frozen):
+    mutant: Mutant
+    probe: Probe
+    equivalent: bool = False
+    """Its end state and answer are those of the reference: not wrong, so not counted."""
+    noticed_by: tuple[int, ...] = ()
+    """Indices of the checks whose verdict differs from the reference's."""
+
+
+class TaskAudit(Frozen):
+    version: int = AUDIT_VERSION
+    state: AuditState
+    nothing: Probe
+    reference: Probe | None = None
+    deterministic: bool | None = None
+    other_clock: Probe | None = None
+    """The reference at another moment; the initial state stays."""
+    other_seed: Probe | None = None
+    """The reference with another seed, so with other random ids."""
+    claim: Probe | None = None
+    """For a rubric: an answer that claims that all criteria are met."""
+    mutants: tuple[MutantProbe, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def counted(self) -> tuple[MutantProbe, ...]:
+        return tuple(one for one in self.mutants if not one.equivalent)
+
+    @property
+    def below(self) -> int:
+        """How many mutants are known to earn less than the full reward."""
+        return sum(one.probe.reward is not None and not full(one.probe.reward) for one in self.counted)
+
+
+def untried(kind: FaultKind, why: str) -> TaskAudit:
+    """The audit of a task that cannot be tried at all."""
+    fault = Fault(kind=kind, message=why)
+    return TaskAudit(state=state_of([fault]), nothing=Probe(reward=None, note=why), faults=(fault,))
+
+
+def full(reward: float | None) -> bool:
+    return reward is not None and reward >= SOLVED_AT
+
+
+def state_of(faults: Sequence[Fault]) -> AuditState:
+    """Red if anything is wrong, else incomplete if something was not tried, else green."""
+    kinds = {fault.kind for fault in faults}
+    if kinds - NOTES - GAPS:
+        return "red"
+    return "incomplete" if kinds & GAPS else "green"

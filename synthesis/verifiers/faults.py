@@ -1,0 +1,116 @@
+"""The faults that probes show, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthesis.contracts import Mark, Verdict
+from synthesis.verifiers.audited import Fault, MutantProbe, Probe, full
+from synthesis.verifiers.mutants import describe
+
+Labels = Sequence[str]
+Column = Sequence[Verdict]
+
+
+def label(labels: Labels, index: int) -> str:
+    text = labels[index] if index < len(labels) else ""
+    return f"Check {index + 1} ({text[:200]})" if text else f"Check {index + 1}"
+
+
+def start_faults(labels: Labels, nothing: Probe, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
+    """What is wrong before any call."""
+    faults = []
+    if nothing.reward is None:
+        faults.append(Fault(kind="no_goal", message=f"There is no reward to earn: {nothing.note}"))
+    elif nothing.reward > 0:
+        faults.append(Fault(kind="noop_scores", message=f"Doing nothing earns {nothing.reward:.4g}; it must earn 0."))
+    for index, (mark, verdict) in enumerate(zip(marks, verdicts, strict=True)):
+        if mark == "broken":
+            message = f"{label(labels, index)} raises on the initial state: {verdict.error}"
+            faults.append(Fault(kind="check_raises", message=message, check=index))
+    return faults
+
+
+def reference_faults(
+    labels: Labels, reference: Probe, marks: Sequence[Mark], solved: Column, same: bool
+) -> list[Fault]:
+    """What is wrong with the reference's own end."""
+    faults = []
+    if not full(reference.reward):
+        failed = [label(labels, index) for index, passed in enumerate(reference.passed) if not passed]
+        earned = "nothing" if reference.reward is None else f"{reference.reward:.4g}"
+        message = f"The reference earns {earned} instead of 1. Checks that fail: {', '.join(failed) or 'none'}."
+        faults.append(Fault(kind="reference_fails", message=f"{message} {reference.note}".strip()))
+    for index, (mark, verdict) in enumerate(zip(marks, solved, strict=True)):
+        if mark != "broken" and verdict.error and not verdict.non_boolean:
+            message = f"{label(labels, index)} raises on the reference's end state: {verdict.error}"
+            faults.append(Fault(kind="check_raises", message=message, check=index))
+    if not same:
+        message = "The same calls gave another end state or other verdicts the second time."
+        faults.append(Fault(kind="nondeterministic", message=message))
+    return faults
+
+
+def elsewhere_faults(reference: Probe, clock: Probe, seed: Probe) -> list[Fault]:
+    """Rewards that hang on the moment or on the seed. Only noted: episodes fix both."""
+    faults = []
+    if clock.reward != reference.reward:
+        message = f"Started at another moment, the reference earns {_earned(clock)}. {clock.note}".strip()
+        faults.append(Fault(kind="depends_on_clock", message=message))
+    if seed.reward != reference.reward:
+        message = f"With another seed (other random ids), the reference earns {_earned(seed)}. {seed.note}".strip()
+        faults.append(Fault(kind="depends_on_seed", message=message))
+    return faults
+
+
+def mutant_faults(probes: Sequence[MutantProbe], wanted: int) -> list[Fault]:
+    """Mutants that earn everything, and those whose episode was lost. `wanted` is how many there are to try."""
+    faults = []
+    for one in probes:
+        if one.equivalent:
+            continue
+        if full(one.probe.reward):
+            faults.append(Fault(kind="mutant_passes", message=f"Earns the full reward: {describe(one.mutant)}."))
+        elif one.probe.reward is None:
+            message = f"Could not be judged: {describe(one.mutant)}. {one.probe.note}"
+            faults.append(Fault(kind="mutant_lost", message=message))
+    if len(probes) < wanted:
+        message = f"{len(probes):,} of {wanted:,} mutants were tried, evenly spread over the reference."
+        faults.append(Fault(kind="mutants_cut", message=message))
+    return faults
+
+
+def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
+    """Checks that never pass, never fail or raise late, and pairs never seen to pass together.
+
+    All of it is observed over the end states that were tried, not proved. The first two columns are the start and
+    the reference's end, whose raising checks are told elsewhere.
+    """
+    faults: list[Fault] = []
+    rows = list(zip(*columns, strict=True))
+    values = [{verdict.passed for verdict in row} for row in rows]
+    seen = f"{len(columns)} end states tried"
+    for index, row in enumerate(rows):
+        name = label(labels, index)
+        if values[index] == {False}:
+            message = f"{name} passes in none of the {seen}."
+            faults.append(Fault(kind="check_never_passes", message=message, check=index))
+        elif values[index] == {True}:
+            message = f"{name} fails in none of the {seen}."
+            faults.append(Fault(kind="check_never_fails", message=message, check=index))
+        late = [verdict.error for verdict in row[2:] if verdict.error and not verdict.non_boolean]
+        if late and not any(verdict.error for verdict in row[:2]):
+            message = f"{name} raises on {len(late)} of the {seen}, where it counts as failed: {late[0]}"
+            faults.append(Fault(kind="check_raises_later", message=message, check=index))
+    for index in range(len(rows)):
+        for other in range(index + 1, len(rows)):
+            both = any(one.passed and two.passed for one, two in zip(rows[index], rows[other], strict=True))
+            if not both and True in values[index] and True in values[other]:
+                message = f"{label(labels, index)} and {label(labels, other)} each pass somewhere, but in none of the "
+                message += f"{seen} together. This is observed, not proved."
+                faults.append(Fault(kind="checks_contradict", message=message, check=index))
+    return faults
+
+
+def _earned(probe: Probe) -> str:
+    return "no reward that could be told" if probe.reward is None else f"{probe.reward:.4g}"

@@ -1,0 +1,134 @@
+"""Verification by a rubric: a judge says of each criterion whether it is met.
+
+The reward is 1 if and only if every criterion passes; the mean is kept beside it and is never the reward. A judge that
+gives no usable verdict is an infrastructure failure: nothing was judged, so there is no reward, least of all 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, ValidationError
+
+from synthesis.contracts import Frozen, Message, Patch
+from synthesis.errors import InputError, LLMError
+from synthesis.llm import ChatModel
+from synthesis.prompts import hashes, prompt
+
+TRIES = 3
+MOST_CRITERIA = 50
+FACT_CHARS = 20_000
+ANSWER_CHARS = 20_000
+REPLY_CHARS = 100_000
+
+
+class RubricCase(Frozen):
+    """What a judge sees: the task, the criteria, the answer, and how the end state differs from the start."""
+
+    instruction: str
+    criteria: tuple[str, ...]
+    answer: str = ""
+    changes: Patch = Field(default_factory=list)
+
+
+class CriterionVerdict(Frozen):
+    passed: bool
+    reason: str = ""
+
+
+class RubricReward(Frozen):
+    """`reward` is 0 or 1, `mean` the share of criteria met. `prompts` maps the prompt used to its SHA-256."""
+
+    reward: float
+    mean: float
+    verdicts: tuple[CriterionVerdict, ...]
+    judge: str = ""
+    prompts: dict[str, str] = Field(default_factory=dict)
+
+
+class _One(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    criterion: StrictInt
+    passed: StrictBool
+    reason: Annotated[str, StringConstraints(max_length=4_000)] = ""
+
+
+class _Said(BaseModel):
+    verdicts: list[_One]
+
+
+def rubric_hash(criteria: Sequence[str]) -> str:
+    """SHA-256, in hex, of the criteria in their order."""
+    text = json.dumps({"kind": "rubric", "criteria": list(criteria)}, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+async def judge_rubric(judge: ChatModel, case: RubricCase, tries: int = TRIES) -> RubricReward:
+    """The judge's reward for one end. A reply that cannot be used is asked for again, `tries` times in all.
+
+    Raises InputError (no criteria, or more than 50) and LLMError (no usable verdict).
+    """
+    if not 0 < len(case.criteria) <= MOST_CRITERIA:
+        raise InputError(f"A rubric needs 1 to {MOST_CRITERIA} criteria; this one has {len(case.criteria)}.")
+    messages = [Message(role="user", content=spelled(case))]
+    wrong = ""
+    for _ in range(tries):
+        reply = await judge.complete(messages, temperature=0.0)
+        try:
+            verdicts = read_verdicts(reply.message.content, len(case.criteria))
+        except ValueError as error:
+            wrong = str(error)
+            again = prompt("judge", "again").render(reason=wrong, count=str(len(case.criteria)))
+            said = Message(role="assistant", content=reply.message.content[:REPLY_CHARS])
+            messages = [messages[0], said, Message(role="user", content=again)]
+            continue
+        met = sum(verdict.passed for verdict in verdicts)
+        return RubricReward(
+            reward=float(met == len(verdicts)),
+            mean=met / len(verdicts),
+            verdicts=verdicts,
+            judge=judge.name,
+            prompts=hashes(prompt("judge", "rubric")),
+        )
+    raise LLMError("malformed", f"The judge {judge.name} gave no usable verdict in {tries} replies: {wrong}")
+
+
+def spelled(case: RubricCase) -> str:
+    """The judge's prompt. The fence depends on what it encloses, so that nothing enclosed can close it."""
+    facts = _bounded(json.dumps(case.changes, ensure_ascii=True), FACT_CHARS)
+    answer = json.dumps(_bounded(case.answer, ANSWER_CHARS), ensure_ascii=True)
+    digest = hashlib.sha256(f"{facts}\0{answer}".encode()).hexdigest()[:16]
+    return prompt("judge", "rubric").render(
+        instruction=case.instruction,
+        criteria="\n".join(f"{number}. {text}" for number, text in enumerate(case.criteria, 1)),
+        facts=facts,
+        answer=answer,
+        fence=f"=== evidence {digest} ===",
+    )
+
+
+def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
+    """The verdicts in a reply, one for each criterion. Raises ValueError with what is wrong."""
+    text = text.strip()
+    if text.startswith("```"):
+        text = text.partition("\n")[2].rpartition("```")[0].strip()
+    if len(text) > REPLY_CHARS:
+        raise ValueError(f"it is longer than {REPLY_CHARS:,} characters")
+    try:
+        said = _Said.model_validate(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from None
+    except (ValueError, RecursionError):
+        raise ValueError("it is not one JSON object") from None
+    if [one.criterion for one in said.verdicts] != list(range(1, count + 1)):
+        raise ValueError(f"it must judge the criteria 1 to {count}, each once and in their order")
+    return tuple(CriterionVerdict(passed=one.passed, reason=one.reason) for one in said.verdicts)
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters are not shown)"

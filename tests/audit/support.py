@@ -1,0 +1,50 @@
+"""A sound task of a small shop in the database, and changes that spoil it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.contracts import Reference
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime import default_sandbox
+from tests.verifiers.shop import ANSWER, INITIAL, OTHERS, SOURCE, TEA, check, reference
+from webapp.environments.services import program_of, save_environment
+from webapp.scenarios.importing import import_task
+from webapp.scenarios.models import Task
+
+EVIL = "<script>alert(1)</script>\u202e"
+WEAK = check("'tea' in final_state['orders']")
+KINDS = {"order": "change", "look": "query", "stamp": "change", "draw": "change"}
+
+
+def environment_record(key: str = "shop") -> EnvironmentRecord:
+    tools = tuple(ToolRecord(name=name, kind=kind) for name, kind in KINDS.items())  # type: ignore[arg-type]
+    return EnvironmentRecord(key=key, name=f"Shop {EVIL}", class_name="Shop", source=SOURCE, tools=tools)
+
+
+def task_record(*checks: str, **changes: Any) -> TaskRecord:
+    """Three teas; `key` also makes the record another one."""
+    listed = checks or (TEA, OTHERS, ANSWER)
+    fields: dict[str, Any] = {
+        "environment_key": "shop",
+        "key": "three-teas",
+        "title": f"Three teas {EVIL}",
+        "instruction": "Order three teas.",
+        "initial_state": INITIAL,
+        "checks": tuple(CheckRecord(label=f"Number {n} {EVIL}", source=one) for n, one in enumerate(listed, 1)),
+        "score_rule": "goals",
+        "reference": reference(),
+    }
+    fields |= changes
+    fields.setdefault("raw", {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)})
+    return TaskRecord(**fields)
+
+
+def make_task(*checks: str, environment: str = "shop", **changes: Any) -> Task:
+    _, _, version = save_environment(environment_record(environment), [], "test")
+    record = task_record(*checks, **changes)
+    return import_task(default_sandbox(), record, version, program_of(version), "test").row
+
+
+def other_reference() -> Reference:
+    return reference(answer="They are 3 .")

@@ -1,0 +1,73 @@
+"""An audit in a real browser: started by a key, its verdict appears by itself; axe finds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.test_try_tool import ARGS, PASSWORD, signed_in
+from tests.fixtures.processes import celery_worker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
+        yield browser
+        browser.close()
+
+
+def prepared() -> int:
+    """A task whose verifier is too weak and a person; made away from Playwright's event loop."""
+    from django.db import connection
+
+    def make() -> int:
+        from tests.audit.support import WEAK, make_task
+        from tests.verifiers.shop import ANSWER, OTHERS
+        from webapp.accounts.models import User
+
+        try:
+            User.objects.create_user("ann", password=PASSWORD, role="annotator")
+            return make_task(WEAK, OTHERS, ANSWER).pk
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(make).result()
+
+
+def test_a_key_starts_it_and_the_verdict_appears(live_site: str, browser: Browser, tmp_path: Path) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    task = prepared()
+    with celery_worker(tmp_path, "audits"):
+        page = signed_in(browser, live_site)
+        errors: list[str] = []
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        page.goto(f"{live_site}/tasks/{task}/")
+        assert page.locator("#audit").get_by_text("Not audited yet").is_visible()
+        page.keyboard.press("u")
+        page.get_by_text("The verifier does not hold").wait_for(timeout=30_000)
+        assert not errors
+    page.goto(f"{live_site}/tasks/?audit=red")
+    page.get_by_role("link", name="red").click()
+    page.wait_for_url("**#audit")
+    for scheme in ("light", "dark"):
+        for width in (1440, 400):
+            shown = signed_in(browser, live_site, color_scheme=scheme, viewport={"width": width, "height": 900})
+            shown.goto(f"{live_site}/tasks/{task}/audit/")
+            found = Axe().run(shown)
+            assert found.violations_count == 0, f"{scheme} {width}: {found.generate_report()}"
+            wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            assert not shown.evaluate(wide), f"{width} px scrolls sideways"

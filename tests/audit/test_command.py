@@ -1,0 +1,65 @@
+"""`manage.py audit`: numbers and faults as one JSON object, and an exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from synthesis import starter
+from tests.verifiers.shop import ANSWER, OTHERS
+from webapp.scenarios.models import Task
+
+from .support import WEAK, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*given: str) -> dict[str, Any]:
+    out = io.StringIO()
+    call_command("audit", *given, "--json", stdout=out, stderr=io.StringIO())
+    found: dict[str, Any] = json.loads(out.getvalue().strip().splitlines()[-1])
+    return found
+
+
+def test_a_source_and_one_task_in_numbers() -> None:
+    make_task()
+    make_task(WEAK, OTHERS, ANSWER, key="weak")
+    found = run("--source", "test")
+    assert (found["tasks"], found["green"], found["red"], found["noop_max"], found["reference_min"]) == (2, 1, 1, 0, 1)
+    assert 0 < found["mutants_below_reference"] < found["mutants"]
+    assert found["nondeterministic"] == 0
+    assert {fault["kind"] for fault in found["faults"]["weak"]} == {"mutant_passes"}
+    one = run("--task", "three-teas")
+    assert (one["tasks"], one["mutants_below_reference"], one["cached"]) == (1, one["mutants"], 1)
+    assert run("--environment", "shop")["tasks"] == 2
+
+
+def test_all_is_reported_by_source_with_null_where_there_is_no_reference() -> None:
+    make_task(reference=None)
+    found = run("--all")["sources"]["test"]
+    assert (found["tasks"], found["incomplete"], found["noop_max"]) == (1, 1, 0)
+    names = ("reference_min", "mutants", "mutants_below_reference", "nondeterministic")
+    assert [found[name] for name in names] == [None] * 4
+
+
+def test_nothing_chosen_is_said() -> None:
+    with pytest.raises(CommandError, match="No task is chosen"):
+        run("--task", "absent")
+
+
+def test_a_starter_task_that_is_not_green_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bundled environment, its first task weakened to its first check."""
+    environment = next(folder for folder in starter.folders() if folder.name == "rail_booking")
+    tasks = starter.tasks(environment)[:2]
+    spoiled = tasks[0].model_copy(update={"checks": tasks[0].checks[:1], "raw": {"spoiled": True}})
+    every = ([starter.environment(environment)], [spoiled, tasks[1]], [])
+    monkeypatch.setattr("webapp.scenarios.management.commands.audit.load", lambda: every)
+    with pytest.raises(CommandError, match="not green") as caught:
+        run("--source", "starter")
+    assert caught.value.returncode == 1
+    assert sorted(Task.objects.values_list("audit_state", flat=True)) == ["green", "red"]
+    assert all(task.current.references.exists() for task in Task.objects.all())

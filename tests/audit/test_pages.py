@@ -1,0 +1,159 @@
+"""The audit on the task's page, on its own and in the list: verdict first, hostile text stays text."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from synthesis.runtime import default_sandbox
+from synthesis.verifiers.audited import FaultKind
+from tests.fixtures.pages_seed import person
+from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
+from webapp.jobs.models import Job, JobState
+from webapp.scenarios.audit_pages import FAULTS
+from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.models import Task, TaskReference
+from webapp.scenarios.references import save_reference
+
+from .support import EVIL, WEAK, make_task, other_reference
+
+pytestmark = pytest.mark.django_db
+SHOWN = "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def browser(role: str = "annotator") -> Client:
+    client = Client()
+    client.force_login(person(role))
+    return client
+
+
+def shown(client: Client, task: Task, name: str = "scenarios:task", **query: str) -> str:
+    answer = client.get(reverse(name, args=[task.pk]), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def audited(task: Task) -> Task:
+    audit_tasks(default_sandbox(), [task.pk])
+    task.refresh_from_db()
+    return task
+
+
+def test_before_an_audit_the_page_says_why_there_is_none() -> None:
+    task = make_task(reference=None)
+    text = shown(browser(), task)
+    assert "Not audited yet" in text
+    assert "No reference" in text
+    assert "Not audited yet" in shown(browser("viewer"), make_task(), "scenarios:audit")
+
+
+def test_a_green_verdict_comes_first() -> None:
+    text = shown(browser(), audited(make_task()))
+    assert "The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row" in text
+    assert text.index("The verifier holds") < text.index("Probes")
+
+
+def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
+    task = audited(make_task(WEAK, OTHERS, ANSWER, check("True")))
+    text = shown(browser(), task, "scenarios:audit")
+    assert "The verifier does not hold. A mutant earns the full reward." in text
+    assert "became:</span> 4</span>" in text
+    assert "nobody" in text
+    assert "A check never fails" in text
+    assert "Which check notices what" in text
+
+
+def test_hostile_labels_arguments_and_answers_stay_text() -> None:
+    hostile = reference(answer=f"3 {EVIL}")
+    loud = check(f"final_state[{EVIL!r}]")
+    task = audited(make_task(TEA, OTHERS, ANSWER, loud, reference=hostile))
+    client = browser()
+    for name in ("scenarios:task", "scenarios:audit"):
+        text = shown(client, task, name)
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+        assert SHOWN in text
+
+
+def test_a_stale_audit_says_so() -> None:
+    client = browser()
+    task = audited(make_task())
+    save_reference(task.current, other_reference(), "solver")
+    assert "This audit is stale" in shown(client, task)
+    changed = make_task(WEAK, OTHERS, ANSWER)
+    assert "Not audited in this revision" in shown(client, changed)
+    assert "The verifier holds" in shown(client, changed, revision="1")
+
+
+def test_the_list_is_filtered_by_state_and_kind_of_fault() -> None:
+    sound, weak, never = make_task(), make_task(WEAK, OTHERS, ANSWER, key="weak"), make_task(key="never", title="Idle")
+    audited(sound)
+    audited(weak)
+    client = browser()
+
+    def found(**query: str) -> set[int]:
+        answer = client.get(reverse("scenarios:tasks"), query)
+        assert answer.status_code == 200
+        return {row.pk for row in answer.context["page"].rows}
+
+    assert found(audit="green") == {sound.pk}
+    assert found(audit="red") == {weak.pk}
+    assert found(audit="none") == {never.pk}
+    assert found(fault="mutant_passes") == {weak.pk}
+    assert found(fault="claim_passes") == set()
+    assert found(sort="-audit_state") == {sound.pk, weak.pk, never.pk}
+    assert found(audit="nonsense") == {sound.pk, weak.pk, never.pk}
+
+
+def test_starting_needs_the_right_and_is_done_once() -> None:
+    task = make_task()
+    addresses = [
+        reverse("scenarios:start_audit", args=[task.pk]),
+        reverse("scenarios:start_environment_audit", args=[task.environment_id]),
+        reverse("scenarios:start_these_audits"),
+    ]
+    viewer = browser("viewer")
+    assert [viewer.post(address).status_code for address in addresses] == [403] * 3
+    assert not Job.objects.exists()
+    client = browser()
+    for _ in range(2):
+        assert client.post(addresses[0])["Location"].endswith("#audit")
+    job = Job.objects.get()
+    assert (job.kind, job.queue, job.payload) == ("audit", "sandbox", {"tasks": [task.pk]})
+    text = shown(client, task)
+    assert "The audit is on its way" in text
+    assert 'hx-trigger="every 2s"' in text
+    Job.objects.update(state=JobState.SUCCEEDED)
+    assert 'hx-trigger="every 2s"' not in shown(client, task)
+    client.post(addresses[1])
+    client.post(f"{addresses[2]}?audit=red&q=tea&low=x")
+    payloads = list(Job.objects.order_by("id").values_list("payload", flat=True))[1:]
+    assert payloads == [{"environment": task.environment_id}, {"filter": {"q": "tea", "audit": "red"}}]
+
+
+def test_the_fragment_is_the_part_alone() -> None:
+    task = audited(make_task())
+    headers = {"HX-Request": "true", "HX-Target": "audit"}
+    text = browser().get(reverse("scenarios:audit", args=[task.pk]), headers=headers).content.decode()
+    assert text.lstrip().startswith("<section")
+
+
+def test_many_probes_are_paged_and_cost_no_more_queries(django_assert_max_num_queries: Any) -> None:
+    task = audited(make_task())
+    row = task.audit
+    row.probes["mutants"] = row.probes["mutants"] * 100
+    row.save()
+    client = browser()
+    with django_assert_max_num_queries(20):
+        text = shown(client, task, "scenarios:audit")
+    assert "Next probes" in text
+    assert "First probes" in shown(client, task, "scenarios:audit", **{"from": "100"})
+    assert "All " in shown(client, task)
+    assert TaskReference.objects.count() == 1
+
+
+def test_every_kind_of_fault_has_words() -> None:
+    assert set(get_args(FaultKind)) == set(FAULTS)

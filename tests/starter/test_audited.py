@@ -1,0 +1,40 @@
+"""Every bundled task is a yardstick: its audit is green, and an altered answer is among the mutants it notices."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime.encoding import encode_state
+from synthesis.starter import environment, folders, tasks
+from synthesis.starter.record import program_of
+from synthesis.verifiers.audit import Subject, audit_task
+
+TASKS = [(folder, task) for folder in folders() for task in tasks(folder)]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    return default_sandbox()
+
+
+@pytest.mark.parametrize(("folder", "task"), TASKS, ids=lambda item: getattr(item, "key", ""))
+def test_the_audit_is_green(sandbox, folder, task):
+    audit = audit_task(
+        sandbox,
+        Subject(
+            program=program_of(environment(folder)),
+            initial=encode_state(task.initial_state),
+            checks=tuple(check.source for check in task.checks),
+            labels=tuple(check.label for check in task.checks),
+            rule=task.score_rule,
+            reference=task.reference,
+        ),
+    )
+    assert {fault.kind for fault in audit.faults} <= {"check_never_fails"}, [fault.message for fault in audit.faults]
+    assert audit.state == "green"
+    assert audit.reference is not None
+    assert (audit.nothing.reward, audit.reference.reward, audit.deterministic) == (0, 1, True)
+    kinds = {one.mutant.kind for one in audit.counted}
+    assert kinds == {"call_removed", "argument_altered", "answer_altered"}
+    assert audit.below == len(audit.counted)

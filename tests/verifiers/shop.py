@@ -1,0 +1,85 @@
+"""A small shop to audit: it keeps orders, can lose itself in a loop, and tells the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.contracts import Program, Reference, ReferenceCall, Tool
+from synthesis.runtime import encode_state
+from synthesis.verifiers.audit import Subject
+
+SOURCE = '''
+import datetime
+import random
+
+
+class Shop:
+    """Keeps orders."""
+
+    def __init__(self, state):
+        self.orders = dict(state.get("orders", {}))
+        self.log = list(state.get("log", []))
+
+    def order(self, item: str, count: int) -> dict:
+        """Order some of an item."""
+        if count > 100:
+            while True:
+                pass
+        self.orders[item] = count
+        return {"ok": True}
+
+    def look(self) -> dict:
+        """Look at the orders."""
+        return dict(self.orders)
+
+    def stamp(self) -> dict:
+        """Write the hour down."""
+        self.log.append(datetime.datetime.now().hour)
+        return {"ok": True}
+
+    def draw(self) -> dict:
+        """Draw a number."""
+        self.log.append(random.randrange(10**9))
+        return {"ok": True}
+'''
+ORDER_SCHEMA = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["item", "count"],
+}
+TOOLS = (
+    Tool(name="order", kind="change", parameters=ORDER_SCHEMA),
+    Tool(name="look"),
+    Tool(name="stamp", kind="change"),
+    Tool(name="draw", kind="change"),
+)
+INITIAL: dict[str, Any] = {"orders": {"soap": 1, "brush": 2}, "log": []}
+
+
+def check(says: str, parameters: str = "initial_state, final_state, answer") -> str:
+    return f"def check({parameters}):\n    return {says}\n"
+
+
+TEA = check("final_state['orders'].get('tea') == 3")
+OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} == initial_state['orders']")
+ANSWER = check("'3' in answer.split()")
+ORDER = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})
+
+
+def program() -> Program:
+    return Program(source=SOURCE, class_name="Shop", tools=TOOLS)
+
+
+def reference(*calls: ReferenceCall, answer: str = "I ordered 3 .") -> Reference:
+    return Reference(calls=calls or (ReferenceCall(tool="look"), ORDER), answer=answer)
+
+
+def subject(*checks: str, **changes: Any) -> Subject:
+    """Ordering three teas, judged by `checks` (by default a sound verifier)."""
+    fields: dict[str, Any] = {
+        "program": program(),
+        "initial": encode_state(INITIAL),
+        "checks": checks or (TEA, OTHERS, ANSWER),
+        "reference": reference(),
+    }
+    return Subject(**(fields | changes))

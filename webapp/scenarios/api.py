@@ -1,0 +1,98 @@
+"""Scenarios and tasks over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from ninja import File, Query, Router
+from ninja.files import UploadedFile
+
+from webapp.accounts.services import audit
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.paging import PageQuery, cursor_page
+from webapp.rest.types import Id, PageOf, Position, file_of
+from webapp.scenarios import queries
+from webapp.scenarios.exporting import attachment
+from webapp.scenarios.models import Scenario, Task, TaskRevision
+from webapp.scenarios.schemas import (
+    RevisionLine,
+    RevisionOut,
+    ScenarioLine,
+    ScenarioQuery,
+    StateOut,
+    TaskFilterQuery,
+    TaskLine,
+    TaskOut,
+    TaskQuery,
+)
+from webapp.scenarios.starting import start_envscaler_import
+from webapp.scenarios.states import load_state
+
+router = Router(tags=["scenarios and tasks"])
+SCENARIO_LINE = ("environment_id", "version_id", "initial_id", "name", "task_count", "created_at")
+
+
+@router.get("/scenarios", auth=needs("read"), response=PageOf[ScenarioLine])
+def list_scenarios(request: HttpRequest, query: Query[ScenarioQuery]) -> Any:
+    """Scenarios, newest first."""
+    rows = Scenario.objects.only(*SCENARIO_LINE)
+    return cursor_page(rows.filter(environment=query.environment) if query.environment else rows, query)
+
+
+@router.get("/scenarios/{pk}", auth=needs("read"), response=ScenarioLine)
+def get_scenario(request: HttpRequest, pk: Id) -> Scenario:
+    return get_object_or_404(Scenario.objects.only(*SCENARIO_LINE), pk=pk)
+
+
+@router.get("/scenarios/{pk}/state", auth=needs("read"), response=StateOut)
+def get_scenario_state(request: HttpRequest, pk: Id) -> Any:
+    """The initial state."""
+    row = get_object_or_404(Scenario.objects.only("initial_id"), pk=pk)
+    return {"hash": row.initial_id, "state": load_state(row.initial_id)}
+
+
+@router.get("/tasks", auth=needs("read"), response=PageOf[TaskLine])
+def list_tasks(request: HttpRequest, query: Query[TaskQuery]) -> Any:
+    """Tasks, filtered and ordered as on their page."""
+    return cursor_page(queries.tasks(query.values()), query, query.sort)
+
+
+@router.get("/tasks/export", auth=needs("read"), openapi_extra=file_of("application/json", "EnvScaler scenarios"))
+def export_tasks(request: HttpRequest, query: Query[TaskFilterQuery]) -> StreamingHttpResponse:
+    """The tasks that the filters leave, as a list of EnvScaler scenarios."""
+    audit(person(request), "tasks.export", **query.values())
+    return attachment(queries.tasks(query.values()), "envarium-tasks.json")
+
+
+@router.get("/tasks/{pk}", auth=needs("read"), response=TaskOut)
+def get_task(request: HttpRequest, pk: Id) -> Task:
+    """One task with its current revision: instruction, checks and findings."""
+    return get_object_or_404(queries.whole_tasks(), pk=pk)
+
+
+@router.get("/tasks/{pk}/revisions", auth=needs("read"), response=PageOf[RevisionLine])
+def list_task_revisions(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
+    """The revisions of a task, newest first."""
+    task = get_object_or_404(Task.objects.only("id"), pk=pk)
+    return cursor_page(task.revisions.defer("record", "instruction"), query)
+
+
+@router.get("/tasks/{pk}/revisions/{number}", auth=needs("read"), response=RevisionOut)
+def get_task_revision(request: HttpRequest, pk: Id, number: Position) -> TaskRevision:
+    """One revision with its instruction, checks and findings."""
+    rows = TaskRevision.objects.defer("record").prefetch_related("checks", "findings")
+    return get_object_or_404(rows, task_id=pk, number=number)
+
+
+@router.post("/imports/environments", auth=needs("synthesise"), response={202: JobOut})
+@idempotent
+def import_environments(
+    request: HttpRequest, environments: File[UploadedFile], scenarios: File[UploadedFile] | None = None
+) -> Job:
+    """Import EnvScaler environments, with their scenarios if a second file is sent. Follow the job at /jobs/{id}."""
+    return start_envscaler_import(person(request), environments, scenarios)

@@ -1,0 +1,75 @@
+"""Audits as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import Field, model_validator
+
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, Json, ShortText
+from webapp.scenarios.schemas import TaskFilterQuery
+
+
+class AuditQuery(PageQuery):
+    """Of each task the audit that counts for it now."""
+
+    task: Id | None = None
+    environment: Id | None = None
+    source: ShortText = ""
+    state: Annotated[
+        Literal["green", "red", "incomplete", "stale"] | None, Field(description="As it stands on the task.")
+    ] = None
+    fault: Annotated[ShortText, Field(description="A kind of fault that was found, such as mutant_passes.")] = ""
+
+
+class AuditLine(Schema):
+    """`mutants` and what follows is null where no reference was known. `below` earn less than the full reward."""
+
+    id: int
+    task_id: Annotated[int, Field(validation_alias="revision.task_id")]
+    revision: Annotated[int, Field(validation_alias="revision.number")]
+    state: str
+    why: Annotated[str, Field(description="Why it is incomplete.")]
+    verifier_hash: str
+    reference_hash: str
+    audit_version: int
+    judge: str
+    do_nothing: float | None
+    reference_reward: float | None
+    mutants: int | None
+    below: int | None
+    equivalent: int | None
+    nondeterministic: bool | None
+    created_at: datetime
+
+
+class AuditFaultOut(Schema):
+    """`check` counts checks from 0; null for what is about the whole task."""
+
+    kind: str
+    check: Annotated[int | None, Field(validation_alias="check_index")]
+    message: str
+
+
+class AuditOut(AuditLine):
+    """`probes`: nothing, reference, other_clock, other_seed and each of the mutants, with reward and checks passed."""
+
+    faults: list[AuditFaultOut]
+    probes: Json
+
+
+class AuditWish(BodyIn):
+    """Exactly one of the three."""
+
+    task: Id | None = None
+    environment: Id | None = None
+    filter: TaskFilterQuery | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> AuditWish:
+        if sum(value is not None for value in (self.task, self.environment, self.filter)) != 1:
+            raise ValueError("name exactly one of task, environment and filter")
+        return self

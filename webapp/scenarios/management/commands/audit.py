@@ -1,0 +1,95 @@
+"""`manage.py audit --source starter --json`: audit tasks here and now, and say what their verifiers are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
+
+from synthesis.errors import InputError
+from synthesis.runtime import default_sandbox
+from synthesis.starter import SOURCE, load
+from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
+from webapp.scenarios.audit_report import by_source, faults, numbers
+from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.judging import registered_judge
+from webapp.scenarios.models import Task
+from webapp.scenarios.starter import load_starter
+
+
+class Command(BaseCommand):
+    help = "Audit tasks: what doing nothing, the reference and mutants of it earn. Known audits are not repeated."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("--source", type=source_name, help="all tasks of a source; `starter` is loaded first")
+        which.add_argument("--all", action="store_true", help="every task, reported by source")
+        which.add_argument("--task", metavar="KEY", help="the tasks with this key or number")
+        which.add_argument("--environment", metavar="KEY", help="the tasks of the environment with this key")
+        parser.add_argument("--fresh", action="store_true", help="compute again what is known")
+        parser.add_argument("--notes", action="store_true", help="list notes too, not only faults")
+        parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            sandbox = default_sandbox()
+            if options["source"] == SOURCE:
+                environments, records, _runs = load()
+                load_starter(sandbox, environments, records)
+            tasks = chosen(options)
+            ids = list(tasks.filter(current__isnull=False).order_by("id").values_list("id", flat=True))
+            if not ids:
+                raise InputError("No task is chosen: look at `manage.py audit --help`, or import tasks first.")
+            tell = teller(self.stderr.write)
+            done = audit_tasks(sandbox, ids, tell, judge=registered_judge(), fresh=options["fresh"])
+        result = self.report(tasks, options, done)
+        if options["json"]:
+            self.stdout.write(as_json(result))
+        if done["failed"]:
+            raise CommandError(f"{len(done['failed'])} tasks could not be audited.", returncode=BAD_HOUSE)
+        if tasks.filter(source=SOURCE).exclude(audit_state="green").exists():
+            raise CommandError("A task of the starter set is not green.", returncode=1)
+
+    def report(self, tasks: QuerySet[Task], options: dict[str, Any], done: dict[str, Any]) -> dict[str, Any]:
+        found = faults(tasks, notes=options["notes"])
+        result: dict[str, Any] = {"audited": done["audited"], "cached": done["cached"], "failed": done["failed"]}
+        if options["all"]:
+            names = Task.objects.order_by("source").values_list("source", flat=True).distinct()
+            parts = by_source(names)
+            result["sources"] = parts
+        else:
+            parts = {options["source"] or options["environment"] or options["task"]: numbers(tasks)}
+            result |= next(iter(parts.values()))
+        result["faults"] = found
+        for name, part in parts.items():
+            self.stderr.write(line_of(name, part))
+        for key, lines in found.items():
+            for line in lines:
+                self.stderr.write(f"  {key}: {line['kind']}: {line['message'][:300]}")
+        for line in done["failed"]:
+            self.stderr.write(f"  {line['place']}: {line['reason']}")
+        return result
+
+
+def chosen(options: dict[str, Any]) -> QuerySet[Task]:
+    rows = Task.objects.all()
+    if options["source"]:
+        return rows.filter(source=options["source"])
+    if options["environment"]:
+        return rows.filter(environment__key=options["environment"])
+    if options["task"]:
+        key = options["task"]
+        by_key = rows.filter(key=key)
+        number = key.isascii() and key.isdecimal() and len(key) < 19
+        return rows.filter(pk=int(key)) if number and not by_key.exists() else by_key
+    return rows
+
+
+def line_of(name: str, part: dict[str, Any]) -> str:
+    states = ", ".join(f"{part[state]} {state}" for state in ("green", "red", "incomplete"))
+    line = f"{name}: {part['tasks']} tasks, {states}; doing nothing earns at most {part['noop_max']}"
+    if part["references"]:
+        line += f"; references at least {part['reference_min']}; {part['mutants_below_reference']} of "
+        line += f"{part['mutants']} mutants below it; {part['nondeterministic']} not deterministic"
+    return line

@@ -1,0 +1,45 @@
+"""References of task revisions: who knows a call sequence that solves the task saves it here."""
+
+from __future__ import annotations
+
+from synthesis.contracts import Reference, ReferenceCall
+from synthesis.formats.values import clean
+from webapp.content import content_hash
+from webapp.scenarios.audit_state import outdate
+from webapp.scenarios.models import TaskReference, TaskRevision
+
+
+def reference_hash(reference: Reference) -> str:
+    """The content of a reference: its calls in order and its answer."""
+    return content_hash([[[call.tool, call.arguments] for call in reference.calls], reference.answer])
+
+
+def save_reference(revision: TaskRevision, reference: Reference, source: str) -> TaskReference:
+    """Store a reference, which counts from now on. One that is there already stays as it is.
+
+    An audit made with another reference is stale from now on.
+    """
+    digest = reference_hash(reference)
+    row, new = TaskReference.objects.get_or_create(
+        revision=revision,
+        content_hash=digest,
+        defaults={
+            "source": source[:32],
+            "calls": [call.model_dump() for call in reference.calls],
+            "answer": clean(reference.answer),
+        },
+    )
+    if new:
+        outdate(revision, digest)
+    return row
+
+
+def reference_of(revision: TaskRevision) -> TaskReference | None:
+    """The reference that counts: the newest."""
+    return revision.references.order_by("-id").first()
+
+
+def as_reference(row: TaskReference) -> Reference:
+    """The stored calls as the runtime takes them."""
+    calls = tuple(ReferenceCall(tool=call["tool"], arguments=call["arguments"]) for call in row.calls)
+    return Reference(calls=calls, answer=row.answer)

@@ -1,0 +1,126 @@
+"""Scenarios, tasks and checks as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, Json, ShortText
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
+class ScenarioQuery(PageQuery):
+    environment: Id | None = None
+
+
+class ScenarioLine(Schema):
+    id: int
+    environment_id: int
+    version_id: int
+    name: str
+    task_count: int
+    state_hash: Annotated[str, Field(validation_alias="initial_id", description="SHA-256 of the initial state.")]
+    created_at: datetime
+
+
+class StateOut(Schema):
+    """A state in its lossless encoding: sets, tuples and keys that are no text are tagged objects."""
+
+    hash: str
+    state: Json
+
+
+class TaskFilterQuery(BodyIn):
+    """As query parameters, and as a part of bodies: there an unknown filter is refused, for it would choose more."""
+
+    q: Annotated[ShortText, Field(description="Text in the title, the key or the instruction.")] = ""
+    environment: Annotated[ShortText, Field(description="An id, part of the name, or the whole key.")] = ""
+    category: ShortText = ""
+    finding: Annotated[ShortText, Field(description="A kind of finding, `any` or `none`.")] = ""
+    audit: Annotated[
+        Literal["", "green", "red", "incomplete", "stale", "none"], Field(description="`none`: not audited.")
+    ] = ""
+    fault: Annotated[ShortText, Field(description="A kind of fault that the audit found.")] = ""
+    low: Annotated[Share | None, Field(description="What doing nothing scores at least.")] = None
+    high: Annotated[Share | None, Field(description="What doing nothing scores at most.")] = None
+    fewest: Annotated[Count | None, Field(description="Checks at least.")] = None
+    most: Annotated[Count | None, Field(description="Checks at most.")] = None
+    source: ShortText = ""
+
+    def values(self) -> dict[str, Any]:
+        """What `queries.tasks` takes: the filters that are set."""
+        found = self.model_dump(exclude={"limit", "cursor", "sort"})
+        return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+class TaskQuery(TaskFilterQuery, PageQuery):
+    sort: Literal[
+        "-id", "id", "-do_nothing", "do_nothing", "-check_count", "check_count", "-finding_count", "-trajectory_count"
+    ] = "-id"
+
+
+class TaskLine(Schema):
+    """`do_nothing` is the reward of an agent that does nothing; null where nothing could be scored."""
+
+    id: int
+    environment_id: int
+    environment: Annotated[str, Field(validation_alias="environment.name")]
+    source: str
+    key: str
+    title: str
+    check_count: int
+    finding_count: int
+    trajectory_count: int
+    do_nothing: float | None
+    audit_state: Annotated[str, Field(description="green, red, incomplete, stale; empty where it was never audited.")]
+    created_at: datetime
+
+
+class CheckOut(Schema):
+    """`mark` is what the check gives on the initial state: a `goal` is false there, a `guard` true."""
+
+    id: int
+    position: int
+    label: str
+    source: str
+    mark: str
+    start_error: str
+
+
+class TaskFindingOut(Schema):
+    id: int
+    kind: str
+    severity: str
+    place: str
+    message: str
+    data: Json
+
+
+class RevisionLine(Schema):
+    id: int
+    task_id: int
+    scenario_id: int
+    number: int
+    content_hash: str
+    score_rule: str
+    verifier_hash: str
+    do_nothing: float | None
+    created_at: datetime
+
+
+class RevisionOut(RevisionLine):
+    instruction: str
+    checks: list[CheckOut]
+    findings: list[TaskFindingOut]
+
+
+class TaskOut(TaskLine):
+    scenario_id: int
+    version_id: Annotated[int, Field(validation_alias="scenario.version_id")]
+    current: RevisionOut | None
