@@ -53,6 +53,15 @@
         flash(`The browser did not allow copying. The link is ${text}`, "bad");
       }
     }
+    const copier = event.target.closest("[data-copy-text]");
+    if (copier) {
+      try {
+        await navigator.clipboard.writeText(copier.dataset.copyText);
+        flash("Copied.", "good");
+      } catch {
+        flash("The browser did not allow copying. Mark the text and copy it by hand.", "bad");
+      }
+    }
     for (const menu of document.querySelectorAll("details[data-menu][open]")) {
       if (!menu.contains(event.target)) menu.open = false;
     }
@@ -111,6 +120,15 @@
       if (box) box.scrollTop = Math.min(top, box.scrollHeight);
     }
     scrolled.clear();
+  });
+
+  /* A part that is asked for every second is not exchanged under a pressed pointer: the click would be lost. */
+  let pressed = null;
+  document.addEventListener("pointerdown", (event) => { pressed = event.target; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { pressed = null; });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const part = event.detail.target;
+    if (pressed && "keepOpen" in part.dataset && part.contains(pressed)) event.detail.shouldSwap = false;
   });
 
   /* htmx: a fragment that answers with the login page sends the whole page there; failures are said once. */

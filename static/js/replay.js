@@ -9,20 +9,29 @@
   const desk = document.getElementById("desk");
   if (!desk) return;
   const base = desk.dataset.url;
-  const version = desk.dataset.version;
-  const last = Number(desk.dataset.last ?? 0);
+  let version = desk.dataset.version;
+  let last = Number(desk.dataset.last || 0);
   const panels = document.getElementById("panels");
   const checks = document.getElementById("checks");
+  const list = document.getElementById("steps");
   const said = document.getElementById("said");
   const KEPT = 80;
   const PANEL = ["path", "view", "find", "full"];
   const kept = new Map();
-  const rows = [...document.querySelectorAll("#steps a")].map((link) => ({
-    link, line: link.parentElement, step: Number(link.dataset.step), marks: link.dataset.marks, kind: link.dataset.kind,
-  }));
-  const rowOf = new Map(rows.map((row) => [row.step, row]));
+  const rows = [];
+  const rowOf = new Map();
   const state = { step: Number(desk.dataset.step), direction: 1, moved: 0 };
   let asked = 0;
+
+  function read() {
+    rows.length = 0;
+    rowOf.clear();
+    for (const link of list.querySelectorAll("a")) {
+      const row = { link, line: link.parentElement, step: Number(link.dataset.step), marks: link.dataset.marks, kind: link.dataset.kind };
+      rows.push(row);
+      rowOf.set(row.step, row);
+    }
+  }
 
   function parameters() {
     return new URLSearchParams(window.location.search);
@@ -195,6 +204,29 @@
     window.history.replaceState({ step: state.step }, "", `${base}?${query}`);
   }
 
+  /* A run that is being made: lines for new steps, and in the end all lines again with what the checks say. */
+  function renew(nextVersion) {
+    version = nextVersion;
+    read();
+    mark(state.step);
+    filter();
+  }
+
+  function append(html, newest, nextVersion) {
+    list.insertAdjacentHTML("beforeend", html);
+    const wasLast = state.step === last;
+    last = newest;
+    renew(nextVersion);
+    for (const link of panels.querySelectorAll(".which .muted")) if (link.textContent.startsWith("of ")) link.textContent = `of ${last}`;
+    if (wasLast && !panels.querySelector("[rel=next]")) get(fragment(state.step, parameters())).then((text) => { if (state.step < last) show(text); }).catch(() => {});
+  }
+
+  function refresh(html, nextVersion) {
+    list.innerHTML = html;
+    renew(nextVersion);
+    go(state.step, {}, "");
+  }
+
   async function search(text) {
     const query = parameters();
     if (text) query.set("q", text); else query.delete("q");
@@ -303,7 +335,8 @@
     go(Math.min(Number(query.get("step") ?? 0) || 0, last), changes, "");
   });
 
-  window.envarium.replay = { state, rows, rowOf, go, walk, search, parameters, last };
+  window.envarium.replay = { state, rows, rowOf, go, walk, search, parameters, append, refresh, get last() { return last; } };
+  read();
   remember(document);
   mark(state.step);
   window.setTimeout(ahead, 100);

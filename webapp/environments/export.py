@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
 
 from synthesis.formats.envscaler_export import environments_to_envscaler
 from webapp.environments.models import Environment
@@ -31,3 +32,10 @@ async def stream(rows: QuerySet[Environment]) -> AsyncIterator[str]:
             yield text if first else f",{text}"
             first = False
     yield CLOSE
+
+
+def attachment(rows: QuerySet[Environment], name: str) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(stream(rows), content_type="application/json")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response

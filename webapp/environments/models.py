@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F
+from django.db.models.functions import Upper
 
 from webapp.fields import OrderedJSONField
+from webapp.taxonomy.models import Node
 
 
 class Environment(models.Model):
     """Program, documentation, tools, state schema and rules under one name; its content is in its versions.
 
-    The counts are roll-ups kept by services, so that lists never count.
+    The counts are roll-ups kept by services (`counting.py`), so that lists never count; the tree's counts roll up
+    from them. `green_count` and `red_count` are tasks by their audit; `scored_count` are trajectories with a reward,
+    `solved_count` those of them that solved their task. `node` is the place of `category` in the tree.
     """
 
     source = models.CharField(max_length=32)
@@ -17,24 +22,39 @@ class Environment(models.Model):
     name = models.CharField(max_length=300)
     summary = models.TextField(blank=True)
     category = models.CharField(max_length=200, blank=True)
+    node = models.ForeignKey(
+        Node, null=True, blank=True, on_delete=models.PROTECT, related_name="environments", db_index=False
+    )
     current = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     tool_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     scenario_count = models.PositiveIntegerField(default=0)
     task_count = models.PositiveIntegerField(default=0)
+    green_count = models.IntegerField(default=0)
+    red_count = models.IntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)
+    scored_count = models.IntegerField(default=0)
+    solved_count = models.IntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Solved trajectories among those with a reward; None where there is none."""
+        return self.solved_count / self.scored_count if self.scored_count > 0 else None
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "key"], name="environment_unique")]
         indexes = [
             models.Index(F("id").desc(), name="environment_newest"),
             models.Index(fields=["category", "-id"], name="environment_category"),
+            models.Index(fields=["node", "-id"], name="environment_node"),
             models.Index(fields=["tool_count", "id"], name="environment_by_tools"),
             models.Index(fields=["finding_count", "id"], name="environment_by_findings"),
             models.Index(fields=["task_count", "id"], name="environment_by_tasks"),
             models.Index(fields=["name", "id"], name="environment_name"),
+            models.Index(Upper("key"), name="environment_key"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="environment_search"),
         ]
 
     def __str__(self) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
 from synthesis.assessment.kinds import kind_of
 from webapp.environments.models import Environment, Finding
+from webapp.taxonomy.models import Node
+from webapp.taxonomy.queries import subtree
 
 SORTS = {
     "new": ("-id", "newest first"),
@@ -19,6 +21,7 @@ SORTS = {
     "tasks": ("-task_count", "most tasks"),
 }
 CHOICES_UP_TO = 300
+OF_NODE = 50
 LISTED = (
     "source",
     "key",
@@ -31,6 +34,7 @@ LISTED = (
     "trajectory_count",
     "created_at",
 )
+FINDING_LISTED = ("kind", "severity", "place", "message", "data", "version__environment_id")
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,13 @@ class Filters:
     high: int | None = None
     sort: str = "new"
     errors: tuple[str, ...] = ()
+    node: Node | None = None
+    """The label of the taxonomy that they hang on, or below."""
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.text or self.category or self.kind or self.low is not None or self.high is not None)
+        bounded = self.low is not None or self.high is not None
+        return bool(self.text or self.category or self.kind or bounded or self.node)
 
     @property
     def order(self) -> str:
@@ -74,7 +81,15 @@ def read_filters(parameters: QueryDict) -> Filters:
         errors.append("This order is not known; the newest are shown first.")
         sort = "new"
     low, high = whole("tools_min", "The least number of tools"), whole("tools_max", "The most number of tools")
-    return Filters(text("q"), text("category"), text("finding"), low, high, sort, tuple(errors))
+    node = node_of(parameters.get("node", "").strip(), errors)
+    return Filters(text("q"), text("category"), text("finding"), low, high, sort, tuple(errors), node)
+
+
+def node_of(raw: str, errors: list[str]) -> Node | None:
+    found = Node.objects.filter(pk=int(raw)).first() if raw.isascii() and raw.isdigit() and len(raw) < 19 else None
+    if raw and found is None:
+        errors.append("This label of the taxonomy is not known; it was left out.")
+    return found
 
 
 def environments(filters: Filters) -> QuerySet[Environment]:
@@ -84,6 +99,8 @@ def environments(filters: Filters) -> QuerySet[Environment]:
         rows = rows.filter(found)
     if filters.category:
         rows = rows.filter(category=filters.category)
+    if filters.node is not None:
+        rows = rows.filter(node__in=subtree(filters.node))
     if filters.low is not None:
         rows = rows.filter(tool_count__gte=filters.low)
     if filters.high is not None:
@@ -91,6 +108,17 @@ def environments(filters: Filters) -> QuerySet[Environment]:
     if filters.kind:
         rows = rows.filter(Exists(Finding.objects.filter(version=OuterRef("current"), kind=filters.kind)))
     return rows
+
+
+def findings(environment: int | None, kind: str, severity: str | None) -> QuerySet[Finding]:
+    """What is wrong with the environments' current versions."""
+    rows = Finding.objects.select_related("version").only(*FINDING_LISTED)
+    rows = rows.filter(version__environment__current=F("version"))
+    if environment is not None:
+        rows = rows.filter(version__environment=environment)
+    if kind:
+        rows = rows.filter(kind=kind)
+    return rows.filter(severity=severity) if severity else rows
 
 
 def distinct(table: str, column: str) -> list[str]:
@@ -117,3 +145,12 @@ def finding_kinds() -> list[tuple[str, str]]:
     """The kinds that some finding has, with their titles."""
     names = distinct(Finding._meta.db_table, "kind")
     return sorted(((name, kind_of(name).title) for name in names), key=lambda pair: pair[1])
+
+
+def of_node(node: Node) -> tuple[list[Environment], bool, list[str]]:
+    """The newest environments on a node or below it, whether there are more, and the categories among these."""
+    columns = ("name", "category", "tool_count", "task_count", "green_count", "red_count", "trajectory_count")
+    rows = Environment.objects.filter(node__in=subtree(node)).only(*columns, "scored_count", "solved_count")
+    found = list(rows.order_by("-id")[: OF_NODE + 1])
+    names = dict.fromkeys(row.category for row in found[:OF_NODE] if row.category)
+    return found[:OF_NODE], len(found) > OF_NODE, list(names)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, F
@@ -16,14 +14,11 @@ from synthesis.contracts import Program
 from synthesis.contracts import Tool as ToolContract
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.formats.values import clean
+from webapp.content import Saved, content_hash
+from webapp.environments import counting
 from webapp.environments.models import Environment, Finding, Tool, Version
-
-Saved = Literal["created", "unchanged", "updated"]
-
-
-def content_hash(content: Any) -> str:
-    """SHA-256 of a value's JSON with key order kept: two spellings of one record are two contents."""
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+from webapp.taxonomy.labels import path_of_category
+from webapp.taxonomy.services import place
 
 
 def record_hash(record: EnvironmentRecord) -> str:
@@ -51,6 +46,7 @@ def save_environment(
     """
     Environment.objects.get_or_create(source=source, key=record.key, defaults={"name": record.name})
     environment = Environment.objects.select_for_update(of=("self",)).get(source=source, key=record.key)
+    before = counting.standing(environment)
     digest = record_hash(record)
     version = environment.versions.filter(content_hash=digest).first()
     if version is not None and version.pk == environment.current_id:
@@ -61,6 +57,7 @@ def save_environment(
         _add_tools(version, record)
         _add_findings(version, findings)
     _make_current(environment, version, record)
+    counting.settle(before, environment)
     return saved, environment, version
 
 
@@ -127,8 +124,11 @@ def _make_current(environment: Environment, version: Version, record: Environmen
     environment.name = record.name[:300]
     environment.summary = record.summary
     environment.category = record.category
+    path = path_of_category(record.category)
+    environment.node_id = place([path])[path]
     environment.tool_count = version.tools.count()
     environment.finding_count = version.findings.count()
+    environment.scenario_count = version.scenarios.count()
     environment.save()
 
 

@@ -6,6 +6,7 @@ app_name = "environments"
 urlpatterns: list[URLPattern] = [
     path("", views.listing, name="list"),
     path("export", views.export_list, name="export_list"),
+    path("of-node/<int:pk>/", views.of_node, name="of_node"),
     path("<int:pk>/", views.detail, name="detail"),
     path("<int:pk>/export", views.export_one, name="export"),
     path("<int:pk>/diff", views.choose_diff, name="choose_diff"),

@@ -8,10 +8,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
+from webapp.accounts.services import audit
 from webapp.environments import describe, diffing, export, queries
 from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
+from webapp.environments.schemas import EnvironmentQuery
 from webapp.paging import keyset
+from webapp.rest.copying import list_call
+from webapp.taxonomy.models import Node
 
 TABS = (
     ("rules", "Overview"),
@@ -35,6 +39,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "sorts": [(key, label) for key, (_, label) in queries.SORTS.items()],
         "categories": queries.categories(),
         "kinds": queries.finding_kinds(),
+        "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
     }
     return render(request, "environments/list.html", context)
 
@@ -136,6 +141,16 @@ TAB_CONTEXT = {
 
 @access("read")
 @require_safe
+def of_node(request: HttpRequest, pk: int) -> HttpResponse:
+    """The environments of a label of the taxonomy, as a part of its page."""
+    node = get_object_or_404(Node, pk=pk)
+    rows, more, categories = queries.of_node(node)
+    context = {"node": node, "rows": rows, "more": more, "categories": categories}
+    return render(request, "environments/of_node.html", context)
+
+
+@access("read")
+@require_safe
 def choose_diff(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of the versions tab: two numbers become the address of their difference."""
     numbers = [request.GET.get(name, "") for name in ("a", "b")]
@@ -163,23 +178,18 @@ def diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
     return render(request, "environments/diff.html", context)
 
 
-def attachment(rows: QuerySet[Environment], name: str) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(export.stream(rows), content_type="application/json")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
 @access("read")
 @require_safe
 def export_one(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     environment = get_object_or_404(Environment.objects.only("id", "key"), pk=pk)
+    audit(request.user, "environment.export", environment)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", environment.key)[:80] or str(pk)
-    return attachment(Environment.objects.filter(pk=pk), f"{name}.envscaler.json")
+    return export.attachment(Environment.objects.filter(pk=pk), f"{name}.envscaler.json")
 
 
 @access("read")
 @require_safe
 def export_list(request: HttpRequest) -> StreamingHttpResponse:
     """Every environment that the list's filters leave, as one EnvScaler file."""
-    return attachment(queries.environments(queries.read_filters(request.GET)), "environments.envscaler.json")
+    audit(request.user, "environments.export", query=request.GET.urlencode()[:500])
+    return export.attachment(queries.environments(queries.read_filters(request.GET)), "environments.envscaler.json")

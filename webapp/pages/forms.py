@@ -29,3 +29,7 @@ class EnvironmentsForm(forms.Form):
 
 class TrajectoriesForm(forms.Form):
     trajectories = UploadField()
+
+
+class ServersForm(forms.Form):
+    servers = UploadField()

@@ -1,19 +1,38 @@
-"""What the first page says is here, at the price of a glance: no table is counted to its end."""
+"""What the home page says: what waits for a person, what runs, what changed. At the price of a glance: no table is
+counted to its end, every list is short and comes from an index."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import F, IntegerField, Model, QuerySet
+from django.db.models.expressions import RawSQL
+from django.utils import timezone
 
+from webapp.accounts.access import may
 from webapp.environments.models import Environment
-from webapp.jobs.models import Job
-from webapp.scenarios.models import Task
+from webapp.jobs.models import OPEN_STATES, Job, JobState
+from webapp.scenarios.models import Audit, Task
+from webapp.taxonomy.models import Theme
 from webapp.trajectories.models import Trajectory
 
 COUNTED_TO = 1_000
-NEWEST = 8
+NEWEST = 6
+WAITING = 5
+WAITS_FOR = timedelta(days=14)
+RECENT_JOBS = 100
+PAYS = 0.5
+"""A task that gives this much for doing nothing needs a look."""
+LEFT_OUT = " + ".join(
+    f"CASE WHEN json_typeof(result #> '{{{path}}}') = 'array' THEN json_array_length(result #> '{{{path}}}') ELSE 0 END"
+    for path in ("failed", "environments,failed", "tasks,failed")
+)
+"""How many records a finished import left out, from its result."""
+HEAVY = ("payload", "result", "error")
 
 
 @dataclass(frozen=True)
@@ -38,14 +57,76 @@ def amount(model: type[Model], label: str, url: str) -> Amount:
 
 def amounts() -> list[Amount]:
     return [
+        amount(Theme, "themes", "taxonomy:themes"),
         amount(Environment, "environments", "environments:list"),
         amount(Task, "tasks", "scenarios:tasks"),
         amount(Trajectory, "trajectories", "trajectories:list"),
     ]
 
 
-def newest_jobs() -> QuerySet[Job]:
-    return Job.objects.select_related("created_by").defer("payload", "result", "error").order_by("-id")[:NEWEST]
+@dataclass(frozen=True)
+class Waiting:
+    """What only a person can move on. Lists of rows that the home page links, each empty where nothing waits."""
+
+    failed: list[Job]
+    left_out: Sequence[Job]
+    """Imports that ended well and left records out; `left_out` on the row says how many."""
+    others_failed: list[Job]
+    red: list[Task]
+    paying: list[Task]
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.failed or self.left_out or self.others_failed or self.red or self.paying)
+
+
+def waiting(user: Any) -> Waiting:
+    """By role: a person's own jobs; faulty tasks for who may review; everybody's failed jobs for who runs workers."""
+    mine = Job.objects.filter(created_by=user, created_at__gte=timezone.now() - WAITS_FOR).defer(*HEAVY).order_by("-id")
+    imports = mine.filter(state=JobState.SUCCEEDED, kind__startswith="import_")
+    left_out = imports.annotate(left_out=RawSQL(LEFT_OUT, (), output_field=IntegerField()))[: WAITING * 2]
+    reviews = may(user, "review")
+    return Waiting(
+        failed=list(mine.filter(state=JobState.FAILED)[:WAITING]),
+        left_out=[job for job in left_out if job.left_out][:WAITING],
+        others_failed=others_failed(user) if may(user, "worker") else [],
+        red=red_tasks() if reviews else [],
+        paying=paying_tasks() if reviews else [],
+    )
+
+
+def others_failed(user: Any) -> list[Job]:
+    """Failed jobs of other people among the newest of all."""
+    newest = Job.objects.select_related("created_by").defer(*HEAVY).order_by("-id")[:RECENT_JOBS]
+    return [job for job in newest if job.state == JobState.FAILED and job.created_by_id != user.pk][:WAITING]
+
+
+def red_tasks() -> list[Task]:
+    """The newest tasks whose audit found a fault."""
+    rows = Task.objects.filter(audit_state="red").select_related("environment")
+    return list(rows.only("title", "environment__name").order_by("-id")[:WAITING])
+
+
+def paying_tasks() -> list[Task]:
+    """The tasks that give most for doing nothing, and that no audit has looked at."""
+    rows = Task.objects.filter(do_nothing__gte=PAYS, audit_state="").select_related("environment")
+    most = F("do_nothing").desc(nulls_last=True)
+    return list(rows.only("title", "do_nothing", "environment__name").order_by(most, "-id")[:WAITING])
+
+
+def running() -> list[Job]:
+    rows = Job.objects.filter(state__in=OPEN_STATES).select_related("created_by").defer(*HEAVY)
+    return list(rows.order_by("id")[: NEWEST * 2])
+
+
+def newest_themes() -> QuerySet[Theme]:
+    columns = ("name", "tool_count", "created_at", "node__name")
+    return Theme.objects.select_related("node").only(*columns).order_by("-id")[:NEWEST]
+
+
+def newest_audits() -> QuerySet[Audit]:
+    rows = Audit.objects.select_related("revision__task").only("state", "created_at", "revision__task__title")
+    return rows.order_by("-id")[:NEWEST]
 
 
 def newest_trajectories() -> QuerySet[Trajectory]:

@@ -7,31 +7,58 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.jobs.models import Job
 from webapp.pages import queries
-from webapp.pages.forms import EnvironmentsForm, TrajectoriesForm
+from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
+from webapp.pages.services import visit
+from webapp.rest.copying import api_call
 from webapp.scenarios.starting import start_envscaler_import
+from webapp.taxonomy.starting import start_mcp_import
 from webapp.trajectories.starting import start_trajectory_import
+
+FORMS: dict[str, type[forms.Form]] = {
+    "environments": EnvironmentsForm,
+    "trajectories": TrajectoriesForm,
+    "servers": ServersForm,
+}
+
+ENVIRONMENT_FILES = {"environments": "env_metadata.json", "scenarios": "scenarios.json"}
+TRAJECTORY_FILES = {"trajectories": "trajectories.json"}
 
 
 @access("read")
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
     context = {
+        "since": visit(request.user),
+        "waiting": queries.waiting(request.user),
+        "running": queries.running(),
         "amounts": queries.amounts(),
-        "jobs": queries.newest_jobs(),
-        "trajectories": queries.newest_trajectories(),
-        "environments": queries.newest_environments(),
+        "environments": list(queries.newest_environments()),
+        "themes": list(queries.newest_themes()),
+        "audits": list(queries.newest_audits()),
+        "trajectories": list(queries.newest_trajectories()),
     }
     return render(request, "pages/home.html", context)
 
 
+@access("read")
+@require_safe
+@never_cache
+def running(request: HttpRequest) -> HttpResponse:
+    """The part of the home page that says what runs; asked for every two seconds while something does."""
+    return render(request, "pages/running.html", {"running": queries.running()})
+
+
 def start(request: HttpRequest, form: forms.Form) -> Job:
     files = form.cleaned_data
+    if isinstance(form, ServersForm):
+        return start_mcp_import(request.user, files["servers"])
     if isinstance(form, TrajectoriesForm):
         return start_trajectory_import(request.user, files["trajectories"])
     return start_envscaler_import(request.user, files["environments"], files["scenarios"])
@@ -40,9 +67,9 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_files(request: HttpRequest) -> HttpResponse:
-    """Two forms: environments with their scenarios, and trajectories. Each becomes a job."""
+    """Three forms: environments with their scenarios, trajectories, and MCP servers. Each becomes a job."""
     what = request.POST.get("what", "")
-    chosen: type[forms.Form] | None = {"environments": EnvironmentsForm, "trajectories": TrajectoriesForm}.get(what)
+    chosen = FORMS.get(what)
     form = chosen(request.POST, request.FILES) if chosen else None
     if form is not None and form.is_valid():
         try:
@@ -55,7 +82,10 @@ def import_files(request: HttpRequest) -> HttpResponse:
     context = {
         "environments_form": form if what == "environments" else EnvironmentsForm(),
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
+        "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
+        "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
+        "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
     }
     refused = request.method == "POST"
     return render(request, "pages/import.html", context, status=422 if refused else 200)

@@ -10,9 +10,12 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
-from synthesis.formats.files import Entry, parse_entries
+from synthesis.formats.files import Entry, decode, parse_entries
 
 FOLDER = "imports"
+MOST_VALUES = 16_000_000
+"""Real files of 256 MiB hold fewer. Read into memory, a value takes a hundred bytes: a small compressed file of
+empty lists could otherwise fill the worker's."""
 
 
 def limit_bytes() -> int:
@@ -38,7 +41,20 @@ def read_upload(stored: dict[str, Any] | None) -> list[Entry]:
             content = stream.read(limit_bytes() + 1)
     except FileNotFoundError as error:
         raise InputError(f"{stored['original']}: the uploaded file is no longer here; upload it again.") from error
-    return parse_entries(content, stored["original"], limit=limit_bytes())
+    text = decode(content, stored["original"], limit_bytes())
+    values = text.count(",") + text.count("[") + text.count("{")
+    if values > MOST_VALUES:
+        raise InputError(
+            f"{stored['original']}: about {values:,} values; split it into files of {MOST_VALUES:,} at most."
+        )
+    return parse_entries(text.encode(), stored["original"], limit=limit_bytes())
+
+
+def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:
+    """Raise `InputError` where no file of an upload holds a record: an import of nothing is a mistake."""
+    if not any(entries for _, entries in parts):
+        names = " and ".join(stored["original"] for stored, _ in parts if stored)
+        raise InputError(f"{names}: no records: the list or object in it is empty. Nothing was imported.")
 
 
 def drop_uploads(*stored: dict[str, Any] | None) -> None:

@@ -1,0 +1,258 @@
+"""The pages of the taxonomy: what they show, at a fixed number of queries, with any text as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.fixtures import pages_seed
+from tests.taxonomy.samples import entries, environment, server
+from webapp.jobs.models import Job, JobState
+from webapp.pages.models import Visit
+from webapp.scenarios.models import Task
+from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.treemap import drawn_label
+
+EVIL = pages_seed.EVIL
+
+
+def body(page: Client, url: str, status: int = 200) -> str:
+    answer = page.get(url)
+    assert answer.status_code == status, url
+    return answer.content.decode()
+
+
+def queries(page: Client, url: str) -> int:
+    with CaptureQueriesContext(connection) as seen:
+        body(page, url)
+    return len(seen)
+
+
+def items(html: str) -> list[tuple[str, dict[str, str]]]:
+    """Each tree item's name with its ARIA attributes."""
+    found = []
+    for attributes in re.findall(r'<li role="treeitem"([^>]*)>', html):
+        pairs = dict(re.findall(r'([\w-]+)="([^"]*)"', attributes))
+        found.append((pairs["aria-label"].partition(":")[0], pairs))
+    return found
+
+
+def test_an_empty_tree_says_why_and_what_to_do(page: Client) -> None:
+    html = body(page, "/taxonomy/")
+    assert "The tree is empty" in html
+    assert 'href="/import/"' in html
+    assert "Nothing to draw" in body(page, "/taxonomy/map/")
+    assert "No themes here" in body(page, "/taxonomy/themes/")
+
+
+def test_items_say_their_place_and_open_without_a_script(page: Client) -> None:
+    import_servers(entries(server(1), server(2, primary_label="Gaming"), server(3, custom_label="Another")))
+    weather = Node.objects.get(path="weather")
+    closed = items(body(page, "/taxonomy/"))
+    assert [name for name, _ in closed] == ["Gaming", "Weather"]
+    assert closed[1][1]["aria-level"] == "1"
+    assert (closed[1][1]["aria-posinset"], closed[1][1]["aria-setsize"]) == ("2", "2")
+    assert closed[1][1]["aria-expanded"] == "false"
+    assert [one["tabindex"] for _, one in closed] == ["0", "-1"]
+    html = body(page, "/taxonomy/")
+    link = re.search(rf'href="(\?open={weather.pk})#n{weather.pk}"', html)
+    assert link is not None
+    opened = items(body(page, f"/taxonomy/{link[1]}"))
+    assert [name for name, _ in opened] == ["Gaming", "Weather", "API Integration"]
+    deep = Node.objects.get(path="weather \u203a api integration \u203a storm warnings")
+    at = items(body(page, f"/taxonomy/?at={deep.pk}"))
+    assert [one["aria-selected"] for name, one in at if name == "Storm Warnings"] == ["true"]
+    assert [name for name, one in at if one["aria-level"] == "3"] == ["Another", "Storm Warnings"]
+
+
+def test_the_search_shows_matches_below_what_they_belong_to(page: Client) -> None:
+    import_servers(entries(server(1), server(2, name="Storm radar", primary_label="Gaming", custom_label=None)))
+    html = body(page, "/taxonomy/?q=storm")
+    assert [name for name, _ in items(html)] == ["Weather", "API Integration", "Storm Warnings"]
+    assert html.count("name hit") == 1
+    assert "Storm radar" in html
+    assert "Nothing found" in body(page, "/taxonomy/?q=no such label")
+    body(page, "/taxonomy/?q=%00%25_'")
+
+
+def test_a_node_shows_its_themes_its_environments_and_its_labels(page: Client) -> None:
+    import_servers(entries(server(1), server(2, primary_label="Gaming")))
+    row = environment("one")
+    weather = Node.objects.get(path="weather")
+    assert "Forecast 1" in body(page, f"/taxonomy/{weather.pk}/")
+    assert "Forecast 2" not in body(page, f"/taxonomy/{weather.pk}/?tab=themes")
+    assert f"/environments/of-node/{weather.pk}/" in body(page, f"/taxonomy/{weather.pk}/?tab=environments")
+    assert row.name in body(page, f"/environments/of-node/{weather.pk}/")
+    assert row.name in body(page, f"/environments/?node={weather.pk}")
+    gaming = Node.objects.get(path="gaming")
+    assert row.name not in body(page, f"/environments/?node={gaming.pk}")
+    assert "API Integration" in body(page, f"/taxonomy/{weather.pk}/?tab=labels")
+    theme = Theme.objects.get(key="1")
+    html = body(page, f"/taxonomy/themes/{theme.pk}/")
+    assert "get_forecast" in html
+    assert "(city)" in html
+    for url in ("/taxonomy/0/", "/taxonomy/999999/", f"/taxonomy/{weather.pk}/?tab=no", "/taxonomy/themes/0/"):
+        body(page, url, 404)
+
+
+def test_any_parameters_that_came_in_can_be_shown(page: Client) -> None:
+    odd: list[Any] = [
+        {"properties": {"a": {"type": ["string", "null"]}, "b": 5, "c": {"anyOf": [{"type": "integer"}, 7]}}},
+        {"properties": [], "required": "a"},
+        [{"name": "x", "type": "array", "required": True}, 5, {"name": 7}],
+        [],
+        None,
+    ]
+    import_servers(entries(server(1, tools=[{"name": f"t{n}", "input_schema": one} for n, one in enumerate(odd)])))
+    html = body(page, f"/taxonomy/themes/{Theme.objects.get().pk}/")
+    for text in ("string | null", "integer", "(x, ?)", "It takes no parameters", "says nothing about its parameters"):
+        assert text in html, text
+
+
+def test_hostile_text_stays_text(page: Client) -> None:
+    import_servers(
+        entries(
+            server(1, name=EVIL, overview=EVIL, primary_label=EVIL[:90], custom_label=EVIL[-90:], secondary_labels=[]),
+            server(2, tools=[{"name": EVIL[:190], "description": EVIL, "input_schema": {"properties": {EVIL: EVIL}}}]),
+        )
+    )
+    pks = [*Node.objects.values_list("pk", flat=True)]
+    urls = [f"/taxonomy/themes/{pk}/" for pk in Theme.objects.values_list("pk", flat=True)]
+    urls += ["/taxonomy/?q=%3Cscript", f"/taxonomy/?open={','.join(map(str, pks))}", "/taxonomy/map/", "/"]
+    urls += [f"/taxonomy/{pk}/?tab={tab}" for pk in pks for tab in ("themes", "labels")]
+    for url in [*urls, *(f"/taxonomy/{pk}/children" for pk in pks), "/taxonomy/themes/"]:
+        html = body(page, url)
+        assert "<script>window" not in html, url
+        assert "<img src=x" not in html, url
+        assert "\u202e" not in html, f"{url}: {html[html.index(chr(0x202E)) - 200 :][:220]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Health & Fitness", "Health &amp; Fitness"),
+        ("<b>bold</b> <a href='javascript:x'>y</a>", "bold y"),
+        ("&lt;b&gt;x&lt;/b&gt;", "&amp;lt;b&amp;gt;x&amp;lt;/b&amp;gt;"),
+        ("a < b > c", "a \u2039 b \u203a c"),
+        ("\u202eevil\u0007", "evil"),
+        ("<<img src=x>", "\u2039"),
+        ("<unclosed", "(no name)"),
+    ],
+)
+def test_labels_of_the_treemap_hold_no_markup(name: str, label: str) -> None:
+    assert drawn_label(name) == label
+
+
+def test_the_treemap_and_its_table_say_the_same(page: Client) -> None:
+    import_servers(entries(server(1), server(2), server(3, primary_label="Gaming", secondary_labels=[])))
+    html = body(page, "/taxonomy/map/")
+    data = json.loads(re.search(r'<script id="treemap-data" type="application/json">(.*?)</script>', html)[1])  # type: ignore[index]
+    shown = dict(zip(data["ids"], data["values"], strict=True))
+    rows = re.findall(r'<tr data-row><th[^>]*><a href="/taxonomy/(\d+)/".*?</th>.*?<td class="num">(\d+)</td>', html)
+    assert shown == {pk: int(value) for pk, value in rows}
+    assert sorted(shown.values()) == [1, 1, 2, 2]
+    for sort, first in (("name", "API Integration"), ("-name", "Weather"), ("themes", "Gaming")):
+        html = body(page, f"/taxonomy/map/?sort={sort}")
+        assert re.search(r"data-row-link>([^<]*)<", html)[1] == first, sort  # type: ignore[index]
+    assert 'aria-sort="ascending"' in html
+    weather = Node.objects.get(path="weather")
+    assert "Storm Warnings" in body(page, f"/taxonomy/map/?node={weather.pk}&size=tools")
+
+
+def test_queries_do_not_grow_with_the_rows(page: Client) -> None:
+    body(page, "/")
+    import_servers(entries(server(0)))
+    environment("first")
+    weather = Node.objects.get(path="weather").pk
+    api = Node.objects.get(path="weather \u203a api integration").pk
+    urls = [
+        f"/taxonomy/?open={weather},{api}",
+        "/taxonomy/?q=a",
+        f"/taxonomy/{weather}/?tab=themes",
+        f"/taxonomy/{weather}/?tab=labels",
+        f"/taxonomy/{weather}/children",
+        f"/environments/of-node/{weather}/",
+        "/taxonomy/map/",
+        "/taxonomy/themes/",
+        "/",
+    ]
+    few = [queries(page, url) for url in urls]
+    topics = ["API Integration", "Gaming", "Education"]
+    import_servers(entries(*(server(n, secondary_labels=[topics[n % 3]], custom_label=f"T{n}") for n in range(1, 60))))
+    for number in range(12):
+        environment(f"e{number}")
+    assert [queries(page, url) for url in urls] == few
+    assert max(few) <= 16, dict(zip(urls, few, strict=True))
+
+
+def test_a_large_tree_sends_its_open_levels_only(page: Client, forest: dict[str, int]) -> None:
+    html = body(page, "/taxonomy/")
+    assert len(items(html)) == 40
+    first = forest["domain 00"]
+    assert len(items(body(page, f"/taxonomy/{first}/children"))) == 12
+    assert len(body(page, "/taxonomy/map/")) < 600_000
+    answer = page.get("/taxonomy/0/children?start=30")
+    assert [one["aria-posinset"] for _, one in items(answer.content.decode())] == [str(n) for n in range(31, 41)]
+
+
+def test_the_home_page_says_what_waits_runs_and_changed(page: Client, annotator: Any) -> None:
+    failed = pages_seed.job(JobState.FAILED, "broken.json", created_by=annotator)
+    theirs = pages_seed.job(JobState.FAILED, "theirs.json")
+    result = {"environments": {"failed": [{}, {}]}, "tasks": {"failed": [{}]}}
+    pages_seed.job(JobState.SUCCEEDED, "partly.json", created_by=annotator, result=result)
+    pages_seed.job(JobState.SUCCEEDED, "whole.json", created_by=annotator, result={"failed": []})
+    running = pages_seed.job(JobState.RUNNING, "now.json", done=2, total=8)
+    html = body(page, "/")
+    waits, _, rest = html.partition('id="runs"')
+    assert failed.title in waits
+    assert theirs.title not in waits
+    assert "3 records left out" in waits
+    assert "whole.json" not in html
+    assert running.title in rest
+    assert 'max="8" value="2"' in rest
+    assert running.title in body(page, "/running")
+    running.state = JobState.SUCCEEDED
+    running.save()
+    assert "hx-get" not in body(page, "/running")
+
+
+def test_what_came_since_the_last_visit_is_marked(page: Client, annotator: Any) -> None:
+    import_servers(entries(server(1)))
+    assert "new</span>" not in body(page, "/")
+    Visit.objects.filter(user=annotator).update(at=timezone.now() - timezone.timedelta(hours=2))
+    Theme.objects.update(created_at=timezone.now() - timezone.timedelta(hours=3))
+    import_servers(entries(server(2)))
+    for _ in range(2):
+        html = body(page, "/")
+        assert html.count("new</span>") == 1, "the mark stays while the visit lasts"
+
+
+def test_faulty_tasks_wait_for_those_who_may_review(page: Client) -> None:
+    from tests.fixtures import replay_seed
+
+    run = replay_seed.make(replay_seed.ordinary())
+    Task.objects.filter(pk=run.task_id).update(audit_state="red")
+    assert "red audit" in body(page, "/")
+    Task.objects.filter(pk=run.task_id).update(audit_state="", do_nothing=0.9)
+    assert "doing nothing gives 0.9" in body(page, "/")
+    viewer = Client()
+    viewer.force_login(pages_seed.person("viewer"))
+    assert "doing nothing gives" not in body(viewer, "/")
+
+
+def test_an_upload_becomes_a_job(page: Client) -> None:
+    content = json.dumps(server(1)).encode()
+    answer = page.post("/import/", {"what": "servers", "servers": SimpleUploadedFile("servers.jsonl", content)})
+    job = Job.objects.get()
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{job.pk}/")
+    assert (job.kind, job.title) == ("import_mcp_servers", "Import servers.jsonl")
+    assert page.post("/import/", {"what": "servers"}).status_code == 422

@@ -1,0 +1,101 @@
+"""Environments, versions, tools and findings as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from webapp.environments.queries import Filters
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import Id, Json, ShortText
+
+Severity = Literal["fatal", "warning", "info"]
+Count = Annotated[int, Field(ge=0, lt=10_000_000)]
+
+
+class EnvironmentFilter(Schema):
+    q: Annotated[ShortText, Field(description="Part of the name, or the whole key.")] = ""
+    category: ShortText = ""
+    finding: Annotated[ShortText, Field(description="A kind of finding that the current version has.")] = ""
+    tools_min: Count | None = None
+    tools_max: Count | None = None
+    sort: Literal["new", "name", "tools", "findings", "tasks"] = "new"
+
+    def filters(self) -> Filters:
+        return Filters(self.q, self.category, self.finding, self.tools_min, self.tools_max, self.sort)
+
+
+class EnvironmentQuery(EnvironmentFilter, PageQuery):
+    pass
+
+
+class EnvironmentLine(Schema):
+    id: int
+    source: str
+    key: str
+    name: str
+    category: str
+    tool_count: int
+    finding_count: int
+    scenario_count: int
+    task_count: int
+    trajectory_count: int
+    created_at: datetime
+
+
+class VersionLine(Schema):
+    id: int
+    environment_id: int
+    number: int
+    content_hash: str
+    class_name: str
+    created_at: datetime
+
+
+class EnvironmentOut(EnvironmentLine):
+    summary: str
+    current: VersionLine | None
+    updated_at: datetime
+
+
+class VersionOut(VersionLine):
+    """`source` is the program; `introduction`, `rules` and `state_schema` are its documentation."""
+
+    source: str
+    introduction: str
+    rules: Json
+    state_schema: Json
+
+
+class ToolOut(Schema):
+    """`parameters` is the JSON schema derived from the signature; `raw_schema` the one that was imported."""
+
+    id: int
+    version_id: int
+    position: int
+    name: str
+    kind: str
+    description: str
+    parameters: Json
+    raw_schema: Json
+    source: str
+
+
+class FindingQuery(PageQuery):
+    environment: Id | None = None
+    kind: ShortText = ""
+    severity: Severity | None = None
+
+
+class FindingOut(Schema):
+    id: int
+    version_id: int
+    environment_id: Annotated[int, Field(validation_alias="version.environment_id")]
+    kind: str
+    severity: str
+    place: str
+    message: str
+    data: Json

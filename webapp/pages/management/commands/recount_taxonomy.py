@@ -1,0 +1,31 @@
+"""`manage.py recount_taxonomy`: counts of environments, themes and the tree, from the rows themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from webapp.commands import as_json, one_clear_line
+from webapp.pages.recount import recount
+from webapp.templatetags.show import plain
+
+SAID = 50
+
+
+class Command(BaseCommand):
+    help = "Count anew what environments, themes and the taxonomy's nodes show, and say what differed."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print every difference as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            found = recount()
+        for one in found[:SAID]:
+            self.stderr.write(f"{one['kind']} {plain(one['name'])}: {one['count']} was {one['was']}, is {one['now']}")
+        if len(found) > SAID:
+            self.stderr.write(f"and {len(found) - SAID} more")
+        self.stderr.write(f"{len(found)} counts differed and were set right." if found else "Every count was right.")
+        if options["json"]:
+            self.stdout.write(as_json({"differences": found}))

@@ -1,0 +1,146 @@
+"""The API's reference as a page: its OpenAPI schema, rendered on the server, so that nothing runs in the browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.api import whole_schema
+from webapp.rest.problems import CODES, SAID
+
+BOUNDS = {
+    "minimum": "≥",
+    "maximum": "≤",
+    "exclusiveMinimum": ">",
+    "exclusiveMaximum": "<",
+    "minLength": "length ≥",
+    "maxLength": "length ≤",
+    "maxItems": "items ≤",
+}
+UNBOUNDED = 2**31 - 1
+PAGE = re.compile("PageOf_(.+)_")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parameter or a property. `type` is a list of (text, schema it links to)."""
+
+    name: str
+    type: list[tuple[str, str]]
+    required: bool
+    note: str
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    id: str
+    method: str
+    path: str
+    scope: str
+    summary: str
+    text: str
+    parameters: list[Row]
+    body: list[tuple[str, str]]
+    answers: list[tuple[str, list[tuple[str, str]]]]
+
+
+@dataclass
+class Reference:
+    groups: dict[str, list[Entry]] = field(default_factory=dict)
+    schemas: list[tuple[str, str, list[Row]]] = field(default_factory=list)
+
+
+def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
+    """The words of a type, those that name a schema with its name as the link."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        item = PAGE.fullmatch(name)
+        return [("page of ", ""), (item[1], item[1])] if item else [(name, name)]
+    for joined in ("anyOf", "oneOf", "allOf"):
+        if joined in schema:
+            words: list[tuple[str, str]] = []
+            for one in schema[joined]:
+                words += [*([(" or ", "")] if words else []), *type_of(one)]
+            return words
+    if "enum" in schema or "const" in schema:
+        return [(", ".join(f"“{value}”" for value in schema.get("enum", [schema.get("const")])), "")]
+    if schema.get("type") == "array":
+        return [("list of ", ""), *type_of(schema.get("items", {}))]
+    if schema.get("type") == "object" and "properties" in schema:
+        words = [("{", "")]
+        for name, one in schema["properties"].items():
+            words += [*([(", ", "")] if len(words) > 1 else []), (f"{name}: ", ""), *type_of(one)]
+        return [*words, ("}", "")]
+    spelled = {"binary": "file", "date-time": "date and time"}
+    return [(spelled.get(schema.get("format", ""), str(schema.get("type", "any JSON"))), "")]
+
+
+def row(name: str, schema: dict[str, Any], required: bool, place: str = "") -> Row:
+    known = {bound: schema[bound] for bound in BOUNDS if bound in schema and schema[bound] < UNBOUNDED}
+    said = [f"{BOUNDS[bound]} {value}" for bound, value in known.items()]
+    if schema.get("default") not in (None, ""):
+        said.append(f"default {schema['default']}")
+    note = ". ".join(part for part in (schema.get("description", "").rstrip("."), ", ".join(said)) if part)
+    return Row(name, type_of(schema), required, note, place)
+
+
+def content_type(content: dict[str, Any]) -> list[tuple[str, str]]:
+    media, body = next(iter(content.items()))
+    inner = body.get("schema", {}).get("properties", {}).get("response", body.get("schema", {}))
+    return type_of(inner) if inner else [(media, "")]
+
+
+def entry(method: str, path: str, details: dict[str, Any]) -> Entry:
+    parameters = [row(one["name"], one["schema"], one["required"], one["in"]) for one in details["parameters"]]
+    answers = [
+        (str(status), content_type(answer["content"]) if answer.get("content") else [("nothing", "")])
+        for status, answer in details["responses"].items()
+        if status != "default"
+    ]
+    body = details.get("requestBody", {}).get("content", {})
+    return Entry(
+        details["operationId"],
+        method.upper(),
+        path,
+        details["x-scope"] or "",
+        details["summary"],
+        details.get("description", ""),
+        parameters,
+        content_type(body) if body else [],
+        answers,
+    )
+
+
+@lru_cache(maxsize=1)
+def reference() -> Reference:
+    """Read once a process: operations do not change while it runs."""
+    schema = whole_schema()
+    found = Reference()
+    for path, methods in schema["paths"].items():
+        for method, details in methods.items():
+            found.groups.setdefault(details.get("tags", ["other"])[0], []).append(entry(method, path, details))
+    text = json.dumps(schema)
+    for name in sorted(schema["components"]["schemas"]):
+        if PAGE.fullmatch(name) or f'/{name}"' not in text:
+            continue
+        one = schema["components"]["schemas"][name]
+        required = one.get("required", [])
+        rows = [row(key, value, key in required) for key, value in one.get("properties", {}).items()]
+        found.schemas.append((name, one.get("description", ""), rows))
+    return found
+
+
+@access("read")
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    problems = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
+    return render(request, "api/reference.html", {"reference": reference(), "problems": problems})

@@ -1,0 +1,43 @@
+"""The tree of labels and its themes over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router
+
+from webapp.rest.auth import needs
+from webapp.rest.paging import cursor_page
+from webapp.rest.types import Id, PageOf
+from webapp.taxonomy import queries
+from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
+
+router = Router()
+
+
+@router.get("/taxonomy", auth=needs("read"), response=PageOf[NodeOut], tags=["taxonomy"])
+def list_nodes(request: HttpRequest, query: Query[NodeQuery]) -> Any:
+    """Labels in the order of their paths, each with what hangs on it and below it."""
+    return cursor_page(queries.nodes(query.q, query.parent, query.level), query, "path")
+
+
+@router.get("/taxonomy/{pk}", auth=needs("read"), response=NodeOut, tags=["taxonomy"])
+def get_node(request: HttpRequest, pk: Id) -> Node:
+    return get_object_or_404(queries.with_counts(), pk=pk)
+
+
+@router.get("/themes", auth=needs("read"), response=PageOf[ThemeLine], tags=["themes"])
+def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
+    """Themes, filtered and ordered as on their page."""
+    filters = query.filters()
+    node = get_object_or_404(Node, pk=query.node) if query.node else None
+    return cursor_page(queries.themes(filters, node), query, filters.order)
+
+
+@router.get("/themes/{pk}", auth=needs("read"), response=ThemeOut, tags=["themes"])
+def get_theme(request: HttpRequest, pk: Id) -> Theme:
+    """One theme with its tools as they were described."""
+    return get_object_or_404(Theme.objects.prefetch_related("tools"), pk=pk)

@@ -1,0 +1,124 @@
+"""MCP servers into the database as themes: in bulk, idempotent by content, a chunk a transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from synthesis.formats.files import Entry
+from synthesis.formats.mcp import themes
+from synthesis.formats.records import Failure, ThemeRecord
+from synthesis.formats.values import clean
+from webapp.content import content_hash
+from webapp.taxonomy.labels import path_of_theme
+from webapp.taxonomy.models import Theme, ThemeTool
+from webapp.taxonomy.services import count, lock, place
+
+SOURCE = "mcp"
+CHUNK = 250
+"""Servers in one transaction; between two, progress is told and a cancelled job stops."""
+IMPORT_LOCK = 7_305_102
+FILLED = ("node", "name", "description", "labels", "usage", "tool_count", "content_hash", "updated_at")
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class ThemeTally:
+    """What became of the servers of a file. `tools` are those of all themes that it holds, new or known."""
+
+    created: int = 0
+    unchanged: int = 0
+    updated: int = 0
+    tools: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        counts = {"created": self.created, "unchanged": self.unchanged, "updated": self.updated}
+        return {"themes": counts, "tools": self.tools, "failed": self.failed}
+
+
+def import_servers(
+    entries: Sequence[Entry], source: str = SOURCE, progress: Progress = lambda done, total, note: None
+) -> dict[str, Any]:
+    """Import servers; a bad one is reported and the rest goes in. `progress` may raise to stop between chunks.
+
+    Chunks that went in before a stop or a crash are `unchanged` the next time.
+    """
+    tally = ThemeTally()
+    chunk: list[ThemeRecord] = []
+    for done, (place_, record) in enumerate(themes(list(entries))):
+        if isinstance(record, Failure):
+            tally.failed.append({"place": clean(record.place), "reason": clean(record.reason)})
+        else:
+            chunk.append(record)
+        if len(chunk) == CHUNK:
+            progress(done, len(entries), f"Server {place_}")
+            save_themes(chunk, source, tally)
+            chunk = []
+    progress(max(0, len(entries) - 1), len(entries), "The last servers")
+    save_themes(chunk, source, tally)
+    progress(len(entries), len(entries), "")
+    return tally.report()
+
+
+def theme_hash(record: ThemeRecord) -> str:
+    return content_hash(record.model_dump(mode="json"))
+
+
+@transaction.atomic
+def save_themes(records: Sequence[ThemeRecord], source: str, tally: ThemeTally) -> None:
+    """Store themes of different keys with their tools, hang them into the tree and count them there."""
+    if not records:
+        return
+    lock(IMPORT_LOCK)
+    known = {row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])}
+    digests = {record.key: theme_hash(record) for record in records}
+    fresh = [one for one in records if one.key not in known or known[one.key].content_hash != digests[one.key]]
+    paths = {one.key: path_of_theme(one.primary, one.secondary, one.custom) for one in fresh}
+    nodes = place(set(paths.values()))
+    changes: dict[int, Counter[str]] = {}
+    rows = [_row(one, known.get(one.key), source, digests[one.key], nodes[paths[one.key]], changes) for one in fresh]
+    new = [row for row in rows if row.pk is None]
+    old = [row for row in rows if row.pk is not None]
+    Theme.objects.bulk_create(new)
+    Theme.objects.bulk_update(old, FILLED)
+    ThemeTool.objects.filter(theme__in=old).delete()
+    ThemeTool.objects.bulk_create(_tools(zip(rows, fresh, strict=True)), batch_size=2000)
+    count(changes)
+    tally.created += len(new)
+    tally.updated += len(old)
+    tally.unchanged += len(records) - len(fresh)
+    tally.tools += sum(len(record.tools) for record in records)
+
+
+def _row(
+    record: ThemeRecord, row: Theme | None, source: str, digest: str, node: int, changes: dict[int, Counter[str]]
+) -> Theme:
+    """The row that holds `record`, not saved yet; what it changes in the tree goes into `changes`."""
+    if row is None:
+        row = Theme(source=source, key=record.key)
+    else:
+        changes.setdefault(row.node_id, Counter()).update({"themes": -1, "tools": -row.tool_count})
+        row.updated_at = timezone.now()
+    changes.setdefault(node, Counter()).update({"themes": 1, "tools": len(record.tools)})
+    row.node_id = node
+    row.name, row.description, row.usage = record.name, record.description, record.usage
+    row.labels, row.tool_count, row.content_hash = list(record.labels), len(record.tools), digest
+    return row
+
+
+def _tools(pairs: Iterable[tuple[Theme, ThemeRecord]]) -> Iterable[ThemeTool]:
+    for row, record in pairs:
+        for index, tool in enumerate(record.tools):
+            yield ThemeTool(
+                theme=row,
+                position=index,
+                name=tool.name,
+                description=tool.description,
+                parameters=tool.parameters,
+            )

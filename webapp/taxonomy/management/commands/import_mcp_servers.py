@@ -1,0 +1,34 @@
+"""`manage.py import_mcp_servers FILE`: MCP servers with their tools and labels as themes in the tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from synthesis.formats.mcp import read_servers
+from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
+from webapp.taxonomy.importing import SOURCE, import_servers
+
+
+class Command(BaseCommand):
+    help = "Import MCP servers as themes from JSON Lines or JSON, plain or gzipped. Importing again changes nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("servers", type=Path, metavar="FILE", help="one server a line: name, labels, tools")
+        parser.add_argument("--source", type=source_name, default=SOURCE, help="the name they are kept under")
+        parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            entries = read_servers(options["servers"])
+            result = import_servers(entries, options["source"], teller(self.stderr.write))
+        counts, failed = result["themes"], result["failed"]
+        tell_failures(self.stderr.write, "themes", failed)
+        self.stderr.write(
+            f"themes: {counts['created']} created, {counts['updated']} updated, {counts['unchanged']} unchanged, "
+            f"{len(failed)} failed; {result['tools']} tools"
+        )
+        if options["json"]:
+            self.stdout.write(as_json(result))

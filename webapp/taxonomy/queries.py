@@ -1,0 +1,205 @@
+"""Reads of the tree: the open levels only, with their counts, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
+from django.http import QueryDict
+
+from webapp.taxonomy.labels import SEPARATOR
+from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
+from webapp.templatetags.show import percent, plain
+
+SHOWN = 200
+"""Nodes of one parent that are shown at once; the rest is a link away."""
+OPEN_UP_TO = 60
+FOUND_UP_TO = 200
+ORDER = ("position", "path")
+
+
+@dataclass
+class Branch:
+    """A node of the tree as it is shown: its place among its siblings, and its children where it is open."""
+
+    node: Node
+    place: int
+    size: int
+    is_open: bool = False
+    hit: bool = False
+    nodes: list[Branch] = field(default_factory=list)
+    toggle: str = ""
+    """Where a click leads that opens or closes it without a script."""
+    rest: int = 0
+    """Children that are not among `nodes`."""
+
+    @property
+    def counts(self) -> NodeCounts:
+        return self.node.counts
+
+    @property
+    def said(self) -> str:
+        """What a screen reader says of the row."""
+        counts = self.counts
+        numbers = {"environment": counts.environments, "theme": counts.themes, "task": counts.tasks}
+        parts = [f"{number:,} {word}{'' if number == 1 else 's'}" for word, number in numbers.items()]
+        if counts.tasks:
+            parts += [f"{counts.green:,} green", f"{counts.red:,} red"]
+        rate = percent(counts.pass_rate) if counts.scored > 0 else "not known"
+        return f"{plain(self.node.name)}: {', '.join(parts)}, pass rate {rate}"
+
+
+def with_counts() -> QuerySet[Node]:
+    return Node.objects.select_related("counts")
+
+
+def siblings(parent: int | None) -> QuerySet[Node]:
+    return with_counts().filter(parent=parent).order_by(*ORDER)
+
+
+def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
+    """Nodes by part of their name, their parent or their level."""
+    rows = with_counts()
+    if text:
+        rows = rows.filter(name__icontains=text)
+    if parent is not None:
+        rows = rows.filter(parent=parent)
+    return rows.filter(level=level) if level is not None else rows
+
+
+def ids(text: str) -> list[int]:
+    """The numbers of a comma list, each once, at most `OPEN_UP_TO`."""
+    found = [int(part) for part in text.split(",")[: OPEN_UP_TO * 2] if part.isascii() and part.isdigit()]
+    return list(dict.fromkeys(number for number in found if number < 2**63))[:OPEN_UP_TO]
+
+
+def below(parents: Iterable[int], shown: int = SHOWN) -> dict[int, list[Node]]:
+    """The first children of several nodes, by parent, in one query."""
+    ranked = Window(RowNumber(), partition_by=F("parent"), order_by=ORDER)
+    rows = with_counts().filter(parent__in=list(parents)).annotate(rank=ranked).filter(rank__lte=shown)
+    found: dict[int, list[Node]] = {}
+    for node in rows.order_by("parent_id", *ORDER):
+        found.setdefault(node.parent_id or 0, []).append(node)
+    return found
+
+
+def tree(opened: Sequence[int]) -> tuple[list[Branch], bool]:
+    """The first level and what is open below it; the second value says whether the first level goes on."""
+    top = list(siblings(None)[: SHOWN + 1])
+    children = below(opened) if opened else {}
+    return branches(top[:SHOWN], set(opened), children), len(top) > SHOWN
+
+
+def branches(
+    nodes: Sequence[Node], opened: set[int], children: dict[int, list[Node]], size: int = 0, start: int = 0
+) -> list[Branch]:
+    """Nodes of one parent as branches. `size` is how many siblings there are, where more than these."""
+    found = []
+    for place, node in enumerate(nodes, start + 1):
+        is_open = node.pk in opened and node.counts.children > 0
+        branch = Branch(node, place, max(size, len(nodes)), is_open)
+        if is_open:
+            inner = children.get(node.pk, [])
+            branch.nodes = branches(inner, opened, children, node.counts.children)
+            branch.rest = max(0, node.counts.children - len(inner))
+        found.append(branch)
+    return found
+
+
+def search(text: str) -> tuple[list[Branch], int]:
+    """Nodes whose name holds `text`, each below its ancestors, and how many matched (`FOUND_UP_TO` at most)."""
+    hits = list(nodes(text, None, None).order_by("level", *ORDER)[:FOUND_UP_TO])
+    known = {node.pk: node for node in hits}
+    for _ in range(2):
+        missing = {node.parent_id for node in known.values() if node.parent_id} - known.keys()
+        if missing:
+            known.update({node.pk: node for node in with_counts().filter(pk__in=missing)})
+    children: dict[int, list[Node]] = {}
+    for node in sorted(known.values(), key=lambda node: (node.position, node.path)):
+        children.setdefault(node.parent_id or 0, []).append(node)
+    found = _found(children.get(0, []), children, {node.pk for node in hits})
+    return found, len(hits)
+
+
+def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -> list[Branch]:
+    result = []
+    for place, node in enumerate(nodes, 1):
+        inner = _found(children.get(node.pk, []), children, hits)
+        result.append(Branch(node, place, len(nodes), bool(inner), node.pk in hits, inner))
+    return result
+
+
+def ancestors(node: Node) -> list[Node]:
+    """From the first level down to the parent, in one query."""
+    parts = node.path.split(SEPARATOR)
+    paths = [SEPARATOR.join(parts[:depth]) for depth in range(1, len(parts))]
+    return list(Node.objects.filter(path__in=paths).order_by("level")) if paths else []
+
+
+THEME_SORTS = {
+    "new": ("-id", "newest first"),
+    "name": ("name", "name"),
+    "tools": ("-tool_count", "most tools"),
+    "usage": ("-usage", "most used"),
+}
+THEME_FIELDS = (
+    "key", "name", "description", "labels", "usage", "tool_count", "source", "created_at", "node__name", "node__path",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ThemeFilters:
+    text: str = ""
+    label: str = ""
+    sort: str = "new"
+    errors: tuple[str, ...] = ()
+
+    @property
+    def narrowed(self) -> bool:
+        return bool(self.text or self.label)
+
+    @property
+    def order(self) -> str:
+        return THEME_SORTS[self.sort][0]
+
+
+def theme_filters(parameters: QueryDict) -> ThemeFilters:
+    def text(name: str) -> str:
+        return parameters.get(name, "").replace("\x00", "").strip()[:200]
+
+    sort, errors = parameters.get("sort") or "new", []
+    if sort not in THEME_SORTS:
+        errors.append("This order is not known; the newest are shown first.")
+        sort = "new"
+    return ThemeFilters(text("q"), text("label"), sort, tuple(errors))
+
+
+def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
+    """Themes that fit, of one node and below it or of the whole tree."""
+    rows = Theme.objects.select_related("node").only(*THEME_FIELDS)
+    if node is not None:
+        rows = rows.filter(node__in=subtree(node))
+    if filters.text:
+        rows = rows.filter(name__icontains=filters.text)
+    if filters.label:
+        rows = rows.filter(labels__contains=[filters.label])
+    return rows
+
+
+def subtree(node: Node) -> QuerySet[Node, Any]:
+    """The ids of a node and of all below it, from the index on `path`."""
+    return Node.objects.filter(Q(pk=node.pk) | Q(path__startswith=node.path + SEPARATOR)).order_by().values("pk")
+
+
+def theme_tools(theme: Theme) -> list[ThemeTool]:
+    return list(theme.tools.all())
+
+
+def totals() -> dict[str, int]:
+    """The first level added up: the whole installation."""
+    names = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
+    rows = NodeCounts.objects.filter(node__parent=None).values_list(*names)
+    return {name: sum(values) for name, values in zip(names, zip(*rows, strict=True), strict=False)}

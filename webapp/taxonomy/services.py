@@ -1,0 +1,94 @@
+"""Writes on the tree: nodes by path, and the counts that roll up. Every app that counts something feeds them here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from django.db import connection, transaction
+
+from webapp.taxonomy.labels import Path, path_text, position
+from webapp.taxonomy.models import Node, NodeCounts
+
+COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
+"""What `count` takes. `children` belongs to the tree itself."""
+NODES_LOCK = 7_305_101
+"""Advisory lock of whoever adds nodes, to the end of the transaction."""
+
+Change = Mapping[str, int]
+
+
+@transaction.atomic
+def place(paths: Iterable[Path]) -> dict[Path, int]:
+    """The node of every path, made with its ancestors where there is none. Safe beside other imports."""
+    wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
+    known = _known(wanted)
+    if len(known) < len(wanted):
+        lock(NODES_LOCK)
+        known = _known(wanted)
+        for level in range(1, 4):
+            _add([path for path in wanted if len(path) == level and path not in known], known)
+    return known
+
+
+def lock(key: int) -> None:
+    """Wait for an advisory lock, held to the end of the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+
+
+def _known(paths: Iterable[Path]) -> dict[Path, int]:
+    texts = {path: path_text(path) for path in paths}
+    found = dict(Node.objects.filter(path__in=set(texts.values())).values_list("path", "pk"))
+    return {path: found[text] for path, text in texts.items() if text in found}
+
+
+def _add(paths: list[Path], known: dict[Path, int]) -> None:
+    """Add nodes of one level, whose parents are known, with counts of nothing; `known` learns them."""
+    new: dict[str, Node] = {}
+    for path in sorted(paths):
+        parent = known[path[:-1]] if len(path) > 1 else None
+        rank = position(path[0]) if len(path) == 1 else 0
+        node = Node(parent_id=parent, level=len(path), position=rank, name=path[-1], path=path_text(path))
+        new.setdefault(node.path, node)
+    rows = Node.objects.bulk_create(new.values(), batch_size=1000)
+    NodeCounts.objects.bulk_create((NodeCounts(node=row) for row in rows), batch_size=1000)
+    known.update({path: new[path_text(path)].pk for path in paths})
+    _apply({pk: {"children": number} for pk, number in Counter(row.parent_id for row in rows if row.parent_id).items()})
+
+
+@transaction.atomic
+def count(changes: Mapping[int, Change] | Mapping[int | None, Change]) -> None:
+    """Add to the counts of nodes and of all their ancestors; `changes` is by node, names are those of `COUNTED`.
+
+    Call it last in a transaction, and once: the rows are locked in one order, so that two writers never wait for
+    each other. None stands for what hangs on no node and is left out.
+    """
+    own = {node: change for node, change in changes.items() if node is not None and any(change.values())}
+    chains = Node.objects.filter(pk__in=own).values_list("pk", "parent_id", "parent__parent_id")
+    rolled: dict[int, Counter[str]] = {}
+    for pk, parent, above in chains:
+        for node in (pk, parent, above):
+            if node is not None:
+                rolled.setdefault(node, Counter()).update(own[pk])
+    _apply(rolled)
+
+
+def _apply(changes: Mapping[int, Change]) -> None:
+    if not changes:
+        return
+    names = sorted({name for change in changes.values() for name in change})
+    unknown = set(names) - {"children", *COUNTED}
+    if unknown:
+        raise ValueError(f"nothing counts {unknown}")
+    nodes = sorted(changes)
+    rows = NodeCounts.objects.select_for_update().filter(pk__in=nodes).order_by("pk")
+    list(rows.values_list("pk", flat=True))
+    sets = ", ".join(f"{name} = counts.{name} + more.{name}" for name in names)
+    arrays = ", ".join(["%s::bigint[]", *["%s::int[]"] * len(names)])
+    sql = (
+        f"UPDATE {NodeCounts._meta.db_table} AS counts SET {sets} "
+        f"FROM unnest({arrays}) AS more(node_id, {', '.join(names)}) WHERE counts.node_id = more.node_id"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [nodes, *([changes[node].get(name, 0) for node in nodes] for name in names)])

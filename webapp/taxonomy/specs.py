@@ -1,0 +1,79 @@
+"""A theme's tools as pages show them: schemas and plain lists of parameters in one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.taxonomy.models import ThemeTool
+
+PARAMETERS_UP_TO = 100
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: str = ""
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class ToolView:
+    """`parameters` are read leniently from what came; `said` is False where the file said nothing of them."""
+
+    tool: ThemeTool
+    parameters: list[Parameter]
+    said: bool
+
+    @property
+    def signature(self) -> str:
+        names = [one.name if one.required else f"{one.name}?" for one in self.parameters]
+        return f"({', '.join(names)})" if self.said else "(…)"
+
+
+def tool_view(tool: ThemeTool) -> ToolView:
+    raw = tool.parameters
+    found = _of_schema(raw) if isinstance(raw, dict) else _of_list(raw) if isinstance(raw, list) else []
+    return ToolView(tool, found[:PARAMETERS_UP_TO], raw is not None)
+
+
+def _of_schema(schema: dict[str, Any]) -> list[Parameter]:
+    properties, required = schema.get("properties"), schema.get("required")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    if not isinstance(properties, dict):
+        return []
+    return [
+        Parameter(name, _type(one), name in needed, _text(one, "description"))
+        for name, one in properties.items()
+        if isinstance(name, str)
+    ]
+
+
+def _of_list(items: list[Any]) -> list[Parameter]:
+    return [
+        Parameter(_text(item, "name"), _type(item), item.get("required") is True, _text(item, "description"))
+        for item in items
+        if isinstance(item, dict)
+    ]
+
+
+def _text(value: Any, name: str) -> str:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _type(value: Any) -> str:
+    """The type's name; alternatives joined by `|`, an enum by its values."""
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(value.get("enum"), list):
+        return " | ".join(str(one) for one in value["enum"][:8])
+    found = value.get("type")
+    if isinstance(found, list):
+        return " | ".join(str(one) for one in found[:8])
+    if isinstance(found, str):
+        inner = _type(value.get("items")) if found == "array" else ""
+        return f"{found} of {inner}" if inner else found
+    several = value.get("anyOf") or value.get("oneOf")
+    return " | ".join(filter(None, map(_type, several[:8]))) if isinstance(several, list) else ""

@@ -1,0 +1,119 @@
+"""The treemap's tiles: two levels of the tree by one measure, and the table that says the same in rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+from django.urls import reverse
+
+from webapp.taxonomy.models import Node, NodeCounts
+from webapp.taxonomy.queries import with_counts
+from webapp.templatetags.show import HIDDEN
+
+MEASURES = {
+    "themes": "themes",
+    "environments": "environments",
+    "tools": "tools",
+    "tasks": "tasks",
+    "trajectories": "trajectories",
+}
+SORTS = ("name", *MEASURES, "pass_rate")
+OUTER_UP_TO = 100
+INNER_UP_TO = 30
+LABEL = 60
+LINE = 12
+"""Characters of a line in an inner tile."""
+TAG = re.compile(r"</?[A-Za-z!][^<>]*>?")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A node as a tile and as a row. `parent` is the tile around it, None for the outer ones."""
+
+    node: Node
+    parent: Node | None
+    value: int
+
+    @property
+    def counts(self) -> NodeCounts:
+        return self.node.counts
+
+    @property
+    def values(self) -> list[str]:
+        """The columns of its row, in the order of `MEASURES`."""
+        return [f"{getattr(self.counts, name):,}" for name in MEASURES]
+
+
+@dataclass(frozen=True)
+class Map:
+    """`left_out`: inner labels that are too many to be drawn, and so stand in neither map nor table."""
+
+    tiles: list[Tile]
+    measure: str
+    left_out: int = 0
+
+
+def tiles(root: Node | None, measure: str) -> Map:
+    """The largest labels below `root` and the largest below those, in two queries. Labels of nothing are left out."""
+    column = f"counts__{measure}"
+    outer = with_counts().filter(parent=root, **{f"{column}__gt": 0}).order_by(f"-{column}", "path")
+    found = [Tile(node, None, getattr(node.counts, measure)) for node in outer[:OUTER_UP_TO]]
+    around = {tile.node.pk: tile.node for tile in found}
+    ranked = Window(RowNumber(), partition_by=F("parent"), order_by=[F(column).desc(), F("path").asc()])
+    inner = with_counts().filter(parent__in=around, **{f"{column}__gt": 0}).annotate(rank=ranked)
+    rows = list(inner.filter(rank__lte=INNER_UP_TO).order_by("parent_id", "rank"))
+    found += [Tile(node, around[node.parent_id or 0], getattr(node.counts, measure)) for node in rows]
+    all_inner = sum(node.counts.children for node in around.values())
+    return Map(found, measure, max(0, all_inner - len(rows)))
+
+
+def default_measure(totals: dict[str, int]) -> str:
+    """Themes where there are some: they are many long before environments are."""
+    return next((name for name in MEASURES if totals.get(name)), "themes")
+
+
+def ordered(found: list[Tile], sort: str) -> list[Tile]:
+    """The rows by one column, `-` for downwards; what has no pass rate stands last both ways."""
+    name, downwards = sort.lstrip("-"), sort.startswith("-")
+    if name == "name":
+        return sorted(found, key=lambda tile: tile.node.path.rpartition("\u203a")[2].strip(), reverse=downwards)
+
+    def key(tile: Tile) -> tuple[bool, float]:
+        value = getattr(tile.counts, name)
+        return value is None, -(value or 0) if downwards else (value or 0)
+
+    return sorted(found, key=key)
+
+
+def drawn_label(name: str, width: int = LABEL) -> str:
+    """A label as plotly draws it, in lines of `width`: it reads a subset of HTML and entities, so none of the name's
+    own is left, and line breaks are the only markup."""
+    text = HIDDEN.sub(" ", TAG.sub(" ", name)).replace("<", "\u2039").replace(">", "\u203a")
+    text = " ".join(text.split()) or "(no name)"
+    lines = wrap(text if len(text) <= LABEL else text[: LABEL - 1] + "…", width, break_long_words=False)
+    return "<br>".join(line.replace("&", "&amp;") for line in lines)
+
+
+def drawing(found: Map, root: Node | None) -> dict[str, Any]:
+    """What the script needs, column by column: ids, labels, parents, values and where a click leads."""
+    map_page = reverse("taxonomy:map")
+    return {
+        "ids": [str(tile.node.pk) for tile in found.tiles],
+        "labels": [drawn_label(tile.node.name) for tile in found.tiles],
+        "texts": [drawn_label(tile.node.name, LINE if tile.parent else LABEL) for tile in found.tiles],
+        "parents": [str(tile.parent.pk) if tile.parent else "" for tile in found.tiles],
+        "values": [tile.value for tile in found.tiles],
+        "urls": [
+            f"{map_page}?node={tile.node.pk}&size={found.measure}"
+            if tile.counts.children
+            else tile.node.get_absolute_url()
+            for tile in found.tiles
+        ],
+        "measure": MEASURES[found.measure],
+        "root": drawn_label(root.name) if root else "All",
+    }
