@@ -10,14 +10,23 @@ from webapp.accounts.access import SCOPES, Scope
 
 THEMES = ("auto", "light", "dark")
 RAIL: tuple[tuple[str, str, str, Scope], ...] = (
+    ("labels", "Taxonomy", "taxonomy:index", "read"),
     ("environments", "Environments", "environments:list", "read"),
     ("tasks", "Tasks", "scenarios:tasks", "read"),
     ("recorded", "Trajectories", "trajectories:list", "read"),
     ("jobs", "Jobs", "jobs:list", "read"),
     ("import", "Import", "pages:import", "synthesise"),
+    ("models", "Models", "endpoints:list", "admin"),
 )
 """Key (its first letter follows `g`), label, URL name and the scope that shows it."""
-RAIL_OF_APP = {"environments": "environments", "scenarios": "tasks", "trajectories": "recorded", "jobs": "jobs"}
+RAIL_OF_APP = {
+    "taxonomy": "labels",
+    "environments": "environments",
+    "scenarios": "tasks",
+    "trajectories": "recorded",
+    "jobs": "jobs",
+    "endpoints": "models",
+}
 
 
 def house(request: HttpRequest) -> dict[str, Any]:

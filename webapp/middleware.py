@@ -1,10 +1,12 @@
-"""Headers that every response carries."""
+"""Headers that every response carries, and where an act comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+
+from webapp.accounts.origin import CURRENT, Origin
 
 POLICY = "; ".join(
     [
@@ -29,5 +31,20 @@ def content_security_policy(
         response = get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
         return response
+
+    return middleware
+
+
+def request_origin(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """What the audit log writes down of a request: a page and the address; a token says so itself."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        before = CURRENT.set(Origin("page", str(request.META.get("REMOTE_ADDR", ""))))
+        try:
+            return get_response(request)
+        finally:
+            CURRENT.reset(before)
 
     return middleware

@@ -28,13 +28,19 @@ def encode(value: Any, pk: int) -> str:
     return base64.urlsafe_b64encode(json.dumps([value, pk]).encode()).decode().rstrip("=")
 
 
+def cursor_of(row: Any, order: str) -> str:
+    """The cursor that stands at this row of a list in this order."""
+    field = order.lstrip("-")
+    return encode(None if field in ("id", "pk") else getattr(row, field), row.pk)
+
+
 def decode(cursor: str) -> tuple[Any, int] | None:
     """The (value, id) of a cursor; None for anything that is not one."""
     try:
         value, pk = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, binascii.Error, RecursionError):
         return None
-    sound = isinstance(pk, int) and 0 < pk < 2**63 and isinstance(value, str | int | float | None)
+    sound = type(pk) is int and 0 < pk < 2**63 and isinstance(value, str | int | float | None)
     return (value, pk) if sound and not (isinstance(value, str) and "\x00" in value) else None
 
 
@@ -92,7 +98,6 @@ def link(request: HttpRequest, **changes: str) -> str:
 
 def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: int = PAGE_SIZE) -> Page:
     """The page that `?after=` or `?before=` names. A cursor that cannot be read gives the first page."""
-    field = order.lstrip("-")
     backward = "before" in request.GET and "after" not in request.GET
     cursor = decode(request.GET.get("before" if backward else "after", ""))
     backward = backward and cursor is not None
@@ -105,15 +110,11 @@ def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: 
     found = found[:size]
     if backward:
         found.reverse()
-
-    def at(row: Any) -> str:
-        return encode(None if field in ("id", "pk") else getattr(row, field), row.pk)
-
     has_after = bool(found) and (more or backward)
     has_before = bool(found) and (more if backward else cursor is not None)
     return Page(
         rows=found,
-        before=link(request, before=at(found[0])) if has_before else "",
-        after=link(request, after=at(found[-1])) if has_after else "",
+        before=link(request, before=cursor_of(found[0], order)) if has_before else "",
+        after=link(request, after=cursor_of(found[-1], order)) if has_after else "",
         first=link(request),
     )

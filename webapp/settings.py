@@ -24,6 +24,8 @@ PRODUCTION = ENVARIUM_ENV == "production"
 
 DEFAULT_SECRET = "development-only-not-a-secret"
 SECRET_KEY = env.text("ENVARIUM_SECRET_KEY", DEFAULT_SECRET)
+SECRET_KEY_FALLBACKS = env.words("ENVARIUM_OLD_SECRET_KEYS", [])
+"""Secrets of before: what they sealed or signed is still read."""
 DEBUG = env.boolean("ENVARIUM_DEBUG", False)
 ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
@@ -31,6 +33,8 @@ DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
 DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
 BROKER_URL = env.text("BROKER_URL", "redis://127.0.0.1:6379/0")
+EVENTS_DATABASE_URL = env.text("ENVARIUM_EVENTS_DATABASE_URL")
+"""Where DATABASE_URL is a transaction pooler: the database itself, for LISTEN."""
 
 
 def database(url: str) -> dict[str, Any]:
@@ -84,7 +88,10 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "django_htmx",
     "webapp.accounts",
+    "webapp.events",
     "webapp.jobs",
+    "webapp.endpoints",
+    "webapp.taxonomy",
     "webapp.environments",
     "webapp.scenarios",
     "webapp.trajectories",
@@ -94,6 +101,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "webapp.middleware.content_security_policy",
+    "webapp.rest.problems.api_problems",
+    "webapp.middleware.request_origin",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -141,6 +150,11 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env.text("ENVARIUM_STATIC_ROOT", str(ENVARIUM_HOME / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "webapp.taxonomy.static_files.PlotlyFinder",
+]
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not PRODUCTION  # a checkout that is updated shows it
 STORAGES = {
     "default": {
@@ -154,6 +168,15 @@ STORAGES = {
     },
 }
 UPLOAD_LIMIT_MIB = env.integer("ENVARIUM_UPLOAD_LIMIT_MIB", 256, low=1, high=4096)
+OPENAI_BASE_URL = env.text("OPENAI_BASE_URL")
+OPENAI_API_KEY = env.text("OPENAI_API_KEY")
+ENDPOINT_HOSTS = env.words("ENVARIUM_ENDPOINT_HOSTS", [])
+"""Hosts, or host:port, that requests may go to although they are inside a private network or without TLS."""
+ROLLOUT_ATTEMPTS = env.integer("ENVARIUM_ROLLOUT_ATTEMPTS", 64, low=1, high=1000)
+"""How many attempts one job may make at most."""
+ROLLOUTS_AT_ONCE = env.integer("ENVARIUM_ROLLOUTS_AT_ONCE", 8, low=1, high=256)
+API_REQUESTS_A_MINUTE = env.integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=0, high=1_000_000)
+"""What one token may send before it is told to wait; 0 is no limit."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
@@ -191,4 +214,6 @@ LOGGING = {
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": env.text("ENVARIUM_LOG_LEVEL", "INFO")},
+    # It writes a line for each request to an LLM: a rollout has thousands.
+    "loggers": {"httpx": {"level": "WARNING"}},
 }

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from webapp.api import api
+from webapp.pages import reference
+
 urlpatterns = [
     path("", include("webapp.pages.urls")),
     path("account/", include("webapp.accounts.urls")),
+    path("api/", reference.page, name="api-reference"),
+    path("api/v1/", api.urls),
+    path("events/", include("webapp.events.urls")),
     path("jobs/", include("webapp.jobs.urls")),
+    path("endpoints/", include("webapp.endpoints.urls")),
+    path("taxonomy/", include("webapp.taxonomy.urls")),
     path("environments/", include("webapp.environments.urls")),
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),

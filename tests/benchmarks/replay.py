@@ -15,13 +15,10 @@ import os
 import secrets
 import statistics
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.benchmarks.databases import own_database
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OPEN_MS = """() => {
@@ -38,18 +35,6 @@ MOVE_MS = """async (key) => {
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
   return performance.now() - start;
 }"""
-
-
-@contextmanager
-def own_database() -> Iterator[str]:
-    server = os.environ.get("DATABASE_URL", "postgresql://envarium@127.0.0.1:5432/envarium")
-    name = f"bench_replay_{secrets.token_hex(4)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-        try:
-            yield make_conninfo(**{**conninfo_to_dict(server), "dbname": name})
-        finally:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 def seeded(password: str) -> tuple[int, int, int]:
@@ -115,7 +100,7 @@ def main() -> dict[str, Any]:
     parser.add_argument("--moves", type=int, default=60)
     options = parser.parse_args()
     password = secrets.token_urlsafe(12)
-    with own_database() as url, tempfile.TemporaryDirectory() as folder:
+    with own_database("bench_replay") as url, tempfile.TemporaryDirectory() as folder:
         os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="webapp.settings", DJANGO_ALLOW_ASYNC_UNSAFE="1")
         import django
 

@@ -259,6 +259,16 @@ def test_two_imports_at_once_make_one_of_everything() -> None:
     assert (row.scenario_count, row.task_count) == (1, 2)
 
 
+@pytest.mark.django_db
+def test_the_number_of_scenarios_follows_the_current_version() -> None:
+    found = []
+    load([samples.environment()], [samples.scenario()])
+    for summary in ("Ticket desk two", samples.environment()["environment_summary"]):
+        load([samples.environment(environment_summary=summary)])
+        found.append(Environment.objects.get().scenario_count)
+    assert found == [0, 1]
+
+
 def upload(value: Any, name: str = "x.json") -> ContentFile[bytes]:
     return ContentFile(json.dumps(value).encode(), name=name)
 

@@ -95,3 +95,10 @@ def test_errors_have_pages_that_need_nothing(page: Client, monkeypatch: pytest.M
     broken = page.get("/jobs/")
     assert broken.status_code == 500
     assert b"Something failed on the server" in broken.content
+
+
+def test_a_form_that_is_too_large_is_refused_on_a_page_of_the_house(client: Client, settings) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+    answer = client.post("/account/login/", {"username": "x" * 200, "password": "y"})
+    assert answer.status_code == 400
+    assert "larger than a form may be" in answer.content.decode()

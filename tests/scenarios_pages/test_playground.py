@@ -242,3 +242,31 @@ def test_the_cache_is_bounded_and_closes_what_is_idle(client: Client, task: Task
     assert held is not None
     CACHE.sweep(idle=-1)
     assert not held.episode.alive
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"amount": 1e999}', "too large for a number"),
+        ('{"amount": 1, "tags": [-1e400]}', "too large for a number"),
+        ('{"amount": ' + "9" * 5000 + "}", "5,000 digits is too long"),
+        ('{"name": "Ada', "Unterminated string starting at line 1"),
+    ],
+)
+def test_json_that_nothing_can_hold_is_refused(client: Client, play: Playground, text: str, words: str):
+    answer = run(client, play, "add", raw="1", arguments=text)
+    assert answer.status_code == 422
+    assert words in text_of(answer)
+    assert not PlaygroundCall.objects.exists()
+
+
+@pytest.mark.parametrize("name", ['"\\ud800"', '"two\\nlines"', '""', "null"])
+def test_arguments_that_a_field_cannot_hold_come_back_as_json(client: Client, play: Playground, name: str):
+    arguments = f'{{"amount": 1, "name": {name}}}'
+    answer = run(client, play, "add", raw="1", arguments=arguments, validation="source")
+    assert answer.status_code == 200
+    page = client.get(reverse("scenarios:playground", args=[play.pk]))
+    assert page.context["form"].raw
+    assert json.loads(page.context["form"].text) == json.loads(arguments)
+    fields = client.get(reverse("scenarios:playground", args=[play.pk]), {"tool": "add", "raw": "0"})
+    assert not fields.context["form"].raw

@@ -69,7 +69,7 @@ def test_a_long_run_over_a_large_state_stays_small() -> None:
 
 
 def test_a_patch_too_long_to_keep_becomes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.trajectories.replay.MAX_PATCH", 10)
+    monkeypatch.setattr("webapp.trajectories.steps.MAX_PATCH", 10)
     prepare()
     load(samples.run([samples.CLOSE], 0.6667))
     row = Trajectory.objects.get()

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tests.fixtures import pages_seed, replay_seed
-from webapp.accounts.access import SCOPES
-from webapp.accounts.models import Role
-from webapp.scenarios.models import Playground
+from webapp.accounts.access import SCOPE_WORDS, SCOPES
+from webapp.accounts.models import Role, User
+from webapp.accounts.tokens import create_token
+from webapp.api import api, scope_of
+from webapp.endpoints.models import Endpoint
+from webapp.jobs.models import JobState
+from webapp.scenarios.models import Audit, Playground
+from webapp.taxonomy.models import Node, NodeCounts, Theme
+from webapp.trajectories.models import Rollout, Trajectory
+from webapp.trajectories.rollouts.spec import Spec
 
+API = "api"
 OPEN = {200, 302, 400, 404, 405, 409, 422, 503}
 """What a person with the right may meet on a bare request. Never 403, never the login, never 500."""
 
 
 def routes(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern, set[str]]]:
     for one in patterns:
-        if isinstance(one, URLResolver):
+        if isinstance(one, URLResolver) and one.namespace == API:
+            continue  # its operations are walked below
+        elif isinstance(one, URLResolver):
             space = f"{prefix}{one.namespace}:" if one.namespace else prefix
             yield from routes(one.url_patterns, space)
         else:
@@ -30,31 +43,89 @@ def routes(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPatt
 ROUTES = {name: (pattern, needs) for name, pattern, needs in routes(get_resolver().url_patterns)}
 
 
+def a_rollout(run: Trajectory) -> Rollout:
+    """A queued one, with one attempt."""
+    job = pages_seed.job(JobState.QUEUED)
+    row = Rollout.objects.create(
+        job=job, task=run.task, revision=run.revision, policy="reference", spec=Spec().model_dump(), total=1
+    )
+    row.attempts.create(ordinal=0)
+    return row
+
+
+def objects() -> dict[str, Any]:
+    """One of everything that an address may name."""
+    run = replay_seed.make(replay_seed.ordinary())
+    version = run.task.scenario.version
+    node = Node.objects.create(level=1, name="Health", path="health")
+    NodeCounts.objects.create(node=node)
+    owner = pages_seed.person(Role.ANNOTATOR)
+    audit = Audit.objects.create(
+        revision=run.revision, key="0" * 64, verifier_hash="0" * 64, audit_version=1, state="green"
+    )
+    return {
+        "run": run,
+        "version": version,
+        "tool": version.tools.first() or version.tools.create(position=0, name="look", kind="query"),
+        "check": run.revision.checks.get(position=0),
+        "play": Playground.objects.create(user=owner, version=version, now="2025-01-01T09:00:00+00:00"),
+        "job": pages_seed.job(JobState.QUEUED),
+        "rollout": a_rollout(run),
+        "node": node,
+        "theme": Theme.objects.create(node=node, source="made", key="t", name="A theme", content_hash="0" * 64),
+        "endpoint": Endpoint.objects.create(name="an endpoint", base_url="http://127.0.0.1:9/v1"),
+        "token": create_token(None, owner, "a test", ["read"])[0],
+        "owner": owner,
+        "audit": audit,
+    }
+
+
 @pytest.fixture
 def arguments(db: None) -> dict[str, dict[str, Any]]:
     """What each route's arguments are: by route name, else by its namespace."""
-    run = replay_seed.make(replay_seed.ordinary())
-    environment = run.environment
-    version = run.task.scenario.version
-    sandbox_of = pages_seed.person("annotator")
-    check = run.revision.checks.get(position=0)
-    play = Playground.objects.create(user=sandbox_of, version=version, now="2025-01-01T09:00:00+00:00")
+    made = objects()
+    run = made["run"]
     return {
-        "environments": {"pk": environment.pk, "a": 1, "b": 1},
-        "jobs": {"pk": pages_seed.job().pk},
+        "accounts": {"pk": made["owner"].pk},
+        "accounts:revoke_token": {"pk": made["token"].pk},
+        "endpoints": {"pk": made["endpoint"].pk},
+        "environments": {"pk": run.environment_id, "a": 1, "b": 1},
+        "environments:of_node": {"pk": made["node"].pk},
+        "jobs": {"pk": made["job"].pk},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
-        "scenarios:of_environment": {"pk": environment.pk},
+        "scenarios:of_environment": {"pk": run.environment_id},
         "scenarios:state": {"pk": run.task.scenario_id},
-        "scenarios:check": {"pk": check.pk},
-        "scenarios:try": {"pk": version.pk},
-        "scenarios:playground": {"pk": play.pk},
+        "scenarios:check": {"pk": made["check"].pk},
+        "scenarios:try": {"pk": made["version"].pk},
+        "scenarios:playground": {"pk": made["play"].pk},
+        "taxonomy": {"pk": made["node"].pk},
+        "taxonomy:theme": {"pk": made["theme"].pk},
         "trajectories": {"pk": run.pk, "index": 1, "position": 0, "task_pk": run.task_id},
+        "trajectories:rollout": {"pk": made["rollout"].pk},
+    }
+
+
+def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What stands in the paths of the API's operations, by their first part."""
+    run = made["run"]
+    return {
+        "audits": {"pk": made["audit"].pk},
+        "endpoints": {"pk": made["endpoint"].pk},
+        "environments": {"pk": run.environment_id, "number": 1},
+        "jobs": {"pk": made["job"].pk},
+        "rollouts": {"job": made["rollout"].job_id},
+        "scenarios": {"pk": run.task.scenario_id},
+        "tasks": {"pk": run.task_id, "number": 1},
+        "taxonomy": {"pk": made["node"].pk},
+        "themes": {"pk": made["theme"].pk},
+        "tools": {"pk": made["tool"].pk},
+        "trajectories": {"pk": run.pk, "index": 1},
     }
 
 
 def address(name: str, needs: set[str], known: dict[str, dict[str, Any]]) -> str:
     space = name.partition(":")[0]
-    start = next((key for key in known if ":" in key and name.startswith(key)), space)
+    start = max((key for key in known if ":" in key and name.startswith(key)), key=len, default=space)
     exact = known.get(name) or known.get(start, {})
     missing = needs - set(exact)
     assert not missing, f"{name} needs {missing}: give this test an object for it in `arguments`."
@@ -72,27 +143,126 @@ def test_every_route_has_a_name_and_a_rule() -> None:
     assert len(ROUTES) > 20
 
 
+def everyone() -> dict[str, User]:
+    return {role: User.objects.filter(role=role).first() or pages_seed.person(role) for role in Role.values}
+
+
+def content() -> dict[str, str]:
+    """Every row there is, as a hash a table: what a refused request must leave alone."""
+    with connection.cursor() as cursor:
+        found = {}
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '') FROM \"{table}\" t")
+            found[table] = cursor.fetchone()[0]
+    return found
+
+
+def changed(before: dict[str, str]) -> list[str]:
+    after = content()
+    return [f"{table} was changed by refused requests" for table in after if before.get(table) != after[table]]
+
+
 def test_every_route_keeps_its_rule_for_every_role(arguments: dict[str, dict[str, Any]]) -> None:
-    people: dict[str, Client] = {"anonymous": Client()}
-    for role in Role.values:
-        user = pages_seed.User.objects.filter(role=role).first() or pages_seed.person(role)
-        people[role] = Client()
+    people = {"anonymous": Client(raise_request_exception=False)}
+    for role, user in everyone().items():
+        people[role] = Client(raise_request_exception=False)
         people[role].force_login(user)
     login = reverse("accounts:login")
     faults: list[str] = []
+    before = content()
+    open_ones = []
     for name, (pattern, needs) in ROUTES.items():
         url = address(name, needs, arguments)
         scope = pattern.callback.access_scope  # type: ignore[attr-defined]
         for role, client in people.items():
-            client.raise_request_exception = False
-            allowed = scope == "public" or scope in SCOPES.get(role, ())
-            for method in ("get",) if allowed else ("get", "post"):
+            if scope == "public" or scope in SCOPES.get(role, ()):
+                open_ones.append((name, url, role, client))
+                continue
+            for method in ("get", "post"):
                 answer = getattr(client, method)(url)
                 to_login = answer.status_code == 302 and answer.headers["Location"].startswith(f"{login}?next=")
-                if allowed:
-                    kept = answer.status_code in OPEN and not to_login
-                else:
-                    kept = answer.status_code == 405 or (to_login if role == "anonymous" else answer.status_code == 403)
-                if not kept:
+                kept = to_login if role == "anonymous" else answer.status_code == 403
+                if not kept and answer.status_code != 405:
                     faults.append(f"{method} {name} ({scope}) as {role}: {answer.status_code}")
+    faults += changed(before)
+    for name, url, role, client in open_ones:
+        answer = client.get(url)
+        to_login = answer.status_code == 302 and answer.headers["Location"].startswith(f"{login}?next=")
+        if answer.status_code not in OPEN or to_login:
+            faults.append(f"get {name} as {role}: {answer.status_code}")
+    assert not faults, "\n".join(faults)
+
+
+def api_routes() -> Iterator[tuple[str, str, str, str]]:
+    """(operation, method, path with {names}, scope) of every operation."""
+    for bound in api._get_bound_routers():
+        for path, view in bound.path_operations.items():
+            for one in view.operations:
+                for method in one.methods:
+                    yield one.view_func.__name__, method, f"{bound.prefix}{path}", scope_of(one) or ""
+
+
+def api_address(name: str, path: str, known: dict[str, dict[str, Any]]) -> str:
+    objects = known.get(path.strip("/").split("/")[0], {})
+    missing = set(re.findall("{([^}]+)}", path)) - set(objects)
+    assert not missing, f"{name} needs {missing}: give this test an object for {path} in `api_objects`."
+    return "/api/v1" + path.format(**objects)
+
+
+def test_every_operation_of_the_api_has_a_rule_and_a_name_of_its_own() -> None:
+    known = {"public", *SCOPES[Role.ADMIN]}
+    rows = list(api_routes())
+    faults = [f"{name} ({path})" for name, _, path, scope in rows if scope not in known]
+    assert not faults, f"without auth=needs(...), or with more than one rule: {faults}"
+    names = Counter(name for name, *_ in rows)
+    assert max(names.values()) == 1, names.most_common(3)
+    assert len(rows) > 20
+
+
+def callers() -> dict[str, tuple[Client, dict[str, str], frozenset[str]]]:
+    """Who calls: nobody, every role by session, an administrator's tokens of one scope each, a demoted one's."""
+    people = everyone()
+    found: dict[str, tuple[Client, dict[str, str], frozenset[str]]] = {}
+    found["anonymous"] = (Client(raise_request_exception=False), {}, frozenset())
+    for role, user in people.items():
+        found[role] = (Client(raise_request_exception=False), {}, SCOPES[role])
+        found[role][0].force_login(user)
+    for scope in SCOPE_WORDS:
+        _, text = create_token(None, people[Role.ADMIN], "a test", [scope])
+        headers = {"Authorization": f"Bearer {text}"}
+        found[f"token {scope}"] = (Client(raise_request_exception=False), headers, frozenset({scope}))
+    demoted = people[Role.OPERATOR]
+    _, text = create_token(None, demoted, "a test", ["read", "worker"])
+    User.objects.filter(pk=demoted.pk).update(role=Role.VIEWER)
+    headers = {"Authorization": f"Bearer {text}"}
+    found["token of a demoted person"] = (Client(raise_request_exception=False), headers, frozenset({"read"}))
+    del found[Role.OPERATOR]
+    return found
+
+
+def test_every_operation_of_the_api_keeps_its_rule_for_every_caller(db: None) -> None:
+    known = api_objects(objects())
+    team = callers()
+    for client, headers, _ in team.values():
+        client.get("/api/v1/jobs", headers=headers)  # writes when each token was last used
+    faults: list[str] = []
+    open_ones = []
+    before = content()
+    for name, method, path, scope in api_routes():
+        url = api_address(name, path, known)
+        for who, (client, headers, scopes) in team.items():
+            if scope == "public" or scope in scopes:
+                open_ones.append((name, method, url, who))
+                continue
+            answer = client.generic(method, url, "{}", content_type="application/json", headers=headers)
+            if answer.status_code != (401 if who == "anonymous" else 403):
+                faults.append(f"{method} {name} ({scope}) as {who}: {answer.status_code}")
+            elif not answer.headers["Content-Type"].startswith("application/problem+json"):
+                faults.append(f"{method} {name} as {who}: no problem")
+    faults += changed(before)
+    for name, method, url, who in open_ones:
+        client, headers, _ = team[who]
+        answer = client.generic(method, url, "{}", content_type="application/json", headers=headers)
+        if answer.status_code in (401, 403) or answer.status_code >= 500:
+            faults.append(f"{method} {name} as {who}: {answer.status_code}")
     assert not faults, "\n".join(faults)

@@ -27,6 +27,16 @@ SCOPES: dict[str, frozenset[str]] = {
     Role.ADMIN: frozenset({"read", "review", "synthesise", "train", "worker", "admin"}),
 }
 
+SCOPE_WORDS = {
+    "read": "look at everything",
+    "review": "judge and decide",
+    "synthesise": "import, run agents, start and stop jobs",
+    "train": "datasets and training jobs",
+    "worker": "take and report training work",
+    "admin": "people, endpoints, settings",
+}
+"""Every scope that a token may carry, in the order of the roles."""
+
 View = Callable[..., Any]
 
 

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
 
 from webapp.accounts import services
+from webapp.accounts.access import SCOPE_WORDS
+from webapp.accounts.models import Role, User
+from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
 
 
 class LoginForm(AuthenticationForm):
@@ -29,3 +33,22 @@ class LoginForm(AuthenticationForm):
         if self.user_cache is not None:
             services.forget_failures(username, address)
         return cleaned
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=100, label="What uses it")
+    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple)
+    days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, initial=DAYS, label="Days until it expires")
+
+    def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["scopes"].choices = [(name, SCOPE_WORDS[name]) for name in scopes_of(user)]  # type: ignore[attr-defined]
+        self.fields["scopes"].initial = ["read"]
+
+    def values(self) -> dict[str, Any]:
+        return {name: self.cleaned_data[name] for name in ("name", "scopes", "days")}
+
+
+class NewUserForm(forms.Form):
+    username = forms.CharField(max_length=150)
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.ANNOTATOR)

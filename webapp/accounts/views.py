@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -12,12 +13,21 @@ from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import LoginForm
+from webapp.accounts.services import audit
 from webapp.context import THEMES
 
 YEAR_SECONDS = 365 * 86_400
 
+
+class Login(LoginView):
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        with transaction.atomic():
+            audit(form.get_user(), "login")
+            return super().form_valid(form)
+
+
 login = access("public")(
-    LoginView.as_view(
+    Login.as_view(
         template_name="accounts/login.html",
         authentication_form=LoginForm,
         redirect_authenticated_user=True,
@@ -31,7 +41,9 @@ logout = access("public")(LogoutView.as_view())
 def profile(request: HttpRequest) -> HttpResponse:
     form = PasswordChangeForm(request.user, request.POST or None)  # type: ignore[arg-type]
     if request.method == "POST" and form.is_valid():
-        update_session_auth_hash(request, form.save())
+        with transaction.atomic():
+            audit(request.user, "password.change", request.user)  # type: ignore[arg-type]
+            update_session_auth_hash(request, form.save())
         messages.success(request, "Your password is changed. Other browsers are signed out.")
         return redirect("accounts:profile")
     rights = sorted(SCOPES.get(getattr(request.user, "role", ""), frozenset()))

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.endpoints.services import MAX_MODELS, Wish
-from webapp.rest.types import ShortText, Text
+from webapp.rest.types import BodyIn, ShortText, Text
 
 
 class EndpointLine(Schema):
@@ -30,7 +30,7 @@ class EndpointOut(EndpointLine):
     updated_at: datetime
 
 
-class EndpointIn(Schema):
+class EndpointIn(BodyIn):
     """`key`: left out keeps the one there is, an empty text takes it away."""
 
     name: Annotated[str, Field(min_length=1, max_length=60)]
@@ -51,7 +51,7 @@ class EndpointIn(Schema):
         )
 
 
-class TrialIn(Schema):
+class TrialIn(BodyIn):
     model: Annotated[ShortText, Field(min_length=1)]
 
 

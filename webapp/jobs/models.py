@@ -52,6 +52,7 @@ class Job(models.Model):
     class Meta:
         indexes = [
             models.Index(F("id").desc(), name="job_newest"),
+            models.Index(fields=["kind", "title", "-id"], name="job_of_subject"),
             models.Index(
                 fields=["state", "lease_until"], condition=Q(state__in=["queued", "running"]), name="job_open"
             ),

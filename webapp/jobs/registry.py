@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from webapp.jobs.context import JobContext
 
 Handler = Callable[["JobContext"], dict[str, Any]]
+Closing = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -17,19 +18,22 @@ class Kind:
     name: str
     queue: str
     handler: Handler
+    closing: Closing | None = None
+    """Called with the row's number when it ends without its handler: given up by the reaper, or cancelled while it
+    waited. What an earlier attempt left half done is tidied there."""
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def job(name: str, *, queue: str) -> Callable[[Handler], Handler]:
+def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
     """Register `handler(context) -> result` for jobs of kind `name`; the result is JSON and is kept on the row.
 
     A handler may run again after a crash: whatever it writes must be the same when written twice.
     """
 
     def register(handler: Handler) -> Handler:
-        KINDS[name] = Kind(name, queue, handler)
+        KINDS[name] = Kind(name, queue, handler, closing)
         return handler
 
     return register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,8 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from synthesis.errors import EnvariumError
+from webapp.accounts.services import audit
+from webapp.events.services import publish
 from webapp.jobs.models import Job, JobLog, JobState
 from webapp.jobs.registry import KINDS
 
@@ -41,12 +44,15 @@ def wake(job_id: int, queue: str) -> None:
         logger.warning("job %s waits for the broker: %s", job_id, error)
 
 
+@transaction.atomic
 def create(kind: str, title: str, payload: dict[str, Any], user: Any = None) -> Job:
-    """Write a job row and wake a worker once the transaction is committed."""
+    """Write a job row and wake a worker once the transaction is committed. A person's start is in the audit log."""
     queue = KINDS[kind].queue
     job = Job.objects.create(
         kind=kind, queue=queue, title=title[:200], payload=payload, created_by=user, woken_at=timezone.now()
     )
+    if user is not None:
+        audit(user, "job.start", job, kind=kind)
     transaction.on_commit(lambda: wake(job.pk, queue))
     return job
 
@@ -98,25 +104,39 @@ def log(job_id: int, attempt: int, message: str, level: str = "info") -> None:
 
 
 def finish(job_id: int, attempt: int, state: JobState, *, result: Any = None, error: str = "") -> bool:
-    """Close the row under its attempt. False, and nothing written, when the attempt is stale."""
-    return bool(
-        held(job_id, attempt).update(
-            state=state, result=result, error=error[:10_000], finished_at=timezone.now(), lease_until=None
-        )
+    """Close the row under its attempt, and tell who follows. False, and nothing written, when the attempt is stale."""
+    done = held(job_id, attempt).update(
+        state=state, result=result, error=error[:10_000], finished_at=timezone.now(), lease_until=None
     )
+    if done:
+        publish([f"job:{job_id}"])
+    return bool(done)
 
 
-def cancel(job_id: int) -> bool:
+@transaction.atomic
+def cancel(job_id: int, user: Any = None) -> bool:
     """Ask a job to stop: a queued one ends at once, a running one at its next look at the flag."""
-    now = timezone.now()
-    if Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(
-        state=JobState.CANCELLED, cancel_requested=True, finished_at=now
-    ):
-        return True
-    return bool(Job.objects.filter(pk=job_id, state=JobState.RUNNING).update(cancel_requested=True))
+    queued = Job.objects.filter(pk=job_id, state=JobState.QUEUED)
+    done = queued.update(state=JobState.CANCELLED, cancel_requested=True, finished_at=timezone.now())
+    if done:
+        close([job_id])
+    done = done or Job.objects.filter(pk=job_id, state=JobState.RUNNING).update(cancel_requested=True)
+    if done and user is not None:
+        audit(user, "job.cancel", Job.objects.get(pk=job_id))
+    return bool(done)
 
 
-def retry(job_id: int) -> bool:
+def close(job_ids: Iterable[int]) -> None:
+    """Tidy up after jobs that have ended without their handler, and tell who follows them."""
+    ended = list(Job.objects.filter(pk__in=list(job_ids)).values_list("pk", "kind"))
+    for pk, kind in ended:
+        closing = KINDS[kind].closing if kind in KINDS else None
+        if closing is not None:
+            closing(pk)
+    publish([f"job:{pk}" for pk, _kind in ended])
+
+
+def retry(job_id: int, user: Any = None) -> bool:
     """Queue a failed or cancelled job again, from its payload."""
     with transaction.atomic():
         again = Job.objects.filter(pk=job_id, state__in=[JobState.FAILED, JobState.CANCELLED]).update(
@@ -131,6 +151,8 @@ def retry(job_id: int) -> bool:
         )
         if again:
             job = Job.objects.get(pk=job_id)
+            if user is not None:
+                audit(user, "job.retry", job)
             transaction.on_commit(lambda: wake(job.pk, job.queue))
     return bool(again)
 
@@ -143,6 +165,8 @@ def reap() -> int:
     """
     now = timezone.now()
     over = Job.objects.filter(state=JobState.RUNNING, lease_until__lt=now)
+    given_up = Q(cancel_requested=True) | Q(lost__gte=settings.JOB_MAX_ATTEMPTS - 1)
+    ended = list(over.filter(given_up).values_list("pk", flat=True))
     over.filter(cancel_requested=True).update(state=JobState.CANCELLED, finished_at=now, lease_until=None)
     over.filter(lost__gte=settings.JOB_MAX_ATTEMPTS - 1).update(
         state=JobState.FAILED,
@@ -153,6 +177,7 @@ def reap() -> int:
         "Look at the worker's log for why, then press Retry.",
     )
     over.update(state=JobState.QUEUED, lost=F("lost") + 1, lease_until=None, woken_at=None)
+    close(ended)
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - REQUEUE_AFTER)
     waiting = list(
         Job.objects.filter(silent, state=JobState.QUEUED).order_by("pk").values_list("pk", "queue")[:REAP_AT_ONCE]

@@ -11,7 +11,9 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.accounts.access import access
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job, JobState
+from webapp.jobs.schemas import JobQuery
 from webapp.paging import keyset
+from webapp.rest.copying import list_call
 
 
 @access("read")
@@ -20,7 +22,13 @@ def listing(request: HttpRequest) -> HttpResponse:
     state = request.GET.get("state", "")
     state = state if state in JobState.values else ""
     page = keyset(request, queries.jobs(state))
-    return render(request, "jobs/list.html", {"page": page, "state": state, "states": JobState.values})
+    context = {
+        "page": page,
+        "state": state,
+        "states": JobState.values,
+        "copy_as": list_call(request, "api:list_jobs", JobQuery),
+    }
+    return render(request, "jobs/list.html", context)
 
 
 def job_context(pk: int) -> dict[str, Any]:
@@ -53,7 +61,7 @@ def live(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Job.objects.only("pk"), pk=pk)
-    if services.cancel(pk):
+    if services.cancel(pk, request.user):
         messages.success(request, "The job was asked to stop. It stops at its next step.")
     else:
         messages.error(request, "The job had ended before it could be stopped.")
@@ -64,7 +72,7 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Job.objects.only("pk"), pk=pk)
-    if services.retry(pk):
+    if services.retry(pk, request.user):
         messages.success(request, "The job is queued again.")
     else:
         messages.error(request, "Only a failed or cancelled job can be tried again; this one is neither.")

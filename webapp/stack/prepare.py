@@ -27,6 +27,7 @@ def main() -> int:
     try:
         step("code", django.setup)
         step("tables", lambda: call_command("migrate", verbosity=0, interactive=False))
+        step("LLM endpoint", lambda: call_command("register_endpoint"))
         if settings.PRODUCTION:
             step("static files", lambda: call_command("collectstatic", verbosity=0, interactive=False))
         else:

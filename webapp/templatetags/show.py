@@ -61,6 +61,25 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "reproduced": ("≈", "reward reproduced", "warn"),
         "diverged": ("≠", "diverged", "bad"),
         "failed": ("✕", "could not be replayed", "bad"),
+        "made_here": ("●", "made here", ""),
+    },
+    "attempt": {
+        "waiting": ("…", "waiting", ""),
+        "running": ("▶", "running", "accent"),
+        "cancelled": ("⊘", "cancelled", ""),
+        "interrupted": ("⚠", "interrupted", "warn"),
+    },
+    "token": {
+        "active": ("✓", "active", "good"),
+        "expired": ("…", "expired", "warn"),
+        "revoked": ("⊘", "revoked", ""),
+    },
+    "audit": {
+        "green": ("✓", "green", "good"),
+        "red": ("✕", "red", "bad"),
+        "incomplete": ("◌", "incomplete", "warn"),
+        "stale": ("…", "stale", "warn"),
+        "": ("○", "not audited", ""),
     },
     "mark": {
         "goal": ("◎", "goal", "accent"),
@@ -127,6 +146,13 @@ def pretty_json(value: Any, limit: int = 20_000) -> SafeString:
         f"{len(text):,}",
         code(text, "json"),
     )
+
+
+@register.filter
+def inline_json(value: Any, limit: int = 300) -> str:
+    """A value on one line: text as it is, the rest as JSON; cut at `limit` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 @register.filter

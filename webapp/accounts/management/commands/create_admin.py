@@ -9,8 +9,10 @@ from typing import Any
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from webapp.accounts.models import Role, User
+from webapp.accounts.services import audit
 
 
 class Command(BaseCommand):
@@ -29,5 +31,7 @@ class Command(BaseCommand):
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
         user.set_password(password)
-        user.save()
+        with transaction.atomic():
+            user.save()
+            audit(None, "user.create", user, role=user.role)
         self.stdout.write(f"The user {user.username} may now log in.")

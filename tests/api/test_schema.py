@@ -1,0 +1,63 @@
+"""Schemathesis sends what the schema allows and what it forbids: no 5xx, and every answer is as the schema says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+from schemathesis.core.failures import FailureGroup
+
+from tests.fixtures import pages_seed
+from tests.fixtures.api import token_of
+from webapp.accounts.access import SCOPE_WORDS
+
+load_all_checks()
+ACCEPTED = CHECKS.get_by_names(["positive_data_acceptance"])
+"""Not asked: a cursor or a state may be well-formed and still not fit what is there."""
+LIMITS = settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def with_real_objects(case: Any, objects: dict[str, dict[str, Any]]) -> Any:
+    """The case on an object that exists; what the schema forbids stays as it is."""
+    group = case.operation.path.removeprefix("/api/v1/").split("/")[0]
+    if case.path_parameters:
+        known = objects.get(group, {})
+        case.path_parameters = {name: known.get(name, value) for name, value in case.path_parameters.items()}
+    return case
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
+def test_every_operation_answers_as_its_schema_says(live_site: str, mode: GenerationMode) -> None:
+    from tests.web.test_access import api_objects, objects
+
+    known = api_objects(objects())
+    pages_seed.hostile_environment()
+    headers = {"Authorization": f"Bearer {token_of(pages_seed.person('admin'), *SCOPE_WORDS)}"}
+    schema = schemathesis.openapi.from_url(f"{live_site}/api/v1/openapi.json")
+    faults: list[str] = []
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @LIMITS
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def send(case: Any) -> None:
+            if mode == GenerationMode.POSITIVE:
+                case = with_real_objects(case, known)
+            case.call_and_validate(headers=headers, excluded_checks=ACCEPTED)
+
+        try:
+            send()
+        except FailureGroup as error:  # of every operation the first, all of them at once
+            faults += [f"{operation.label}: {one}" for one in error.exceptions]
+    assert not faults, "\n\n".join(faults)

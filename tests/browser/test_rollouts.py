@@ -1,0 +1,235 @@
+"""An agent is run and followed in a real browser: by keyboard, without a reload, without axe violations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from tests.fixtures.llm import Request, Scripted, call, llm_server, say
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGS += ["--disable-component-update", "--disable-sync"]
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
+        yield browser
+        browser.close()
+
+
+def apart(work: Callable[[], T]) -> T:
+    """In a thread of its own, away from Playwright's event loop."""
+    from django.db import connection
+
+    def done() -> T:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(done).result()
+
+
+class Gate:
+    """A model that makes one more move whenever the test lets it."""
+
+    def __init__(self) -> None:
+        self.moves = 0
+
+    def __call__(self, request: Request) -> Scripted:
+        done = sum(message["role"] == "tool" for message in request["messages"])
+        until = time.monotonic() + 60
+        while self.moves <= done and time.monotonic() < until:
+            time.sleep(0.02)
+        if done < 3:
+            return call("find_box", owner="Ada")
+        return call("open_box", box_id="B-1") if done == 3 else say("It is open.")
+
+
+def prepared(url: str, role: str = "annotator") -> int:
+    from tests.rollouts_web.support import endpoint_at, make_task, person
+
+    person(role)
+    endpoint_at(url)
+    return make_task().pk
+
+
+def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+    from tests.rollouts_web.support import PASSWORD
+
+    page = browser.new_context(**options).new_page()
+    page.goto(f"{site}/account/login/")
+    page.fill("input[name=username]", "ann")
+    page.fill("input[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/login" not in url)
+    return page
+
+
+def steps(page: Page) -> int:
+    return page.locator("#steps a").count()
+
+
+def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, browser: Browser, tmp_path: Path) -> None:
+    from tests.fixtures.processes import celery_worker
+
+    gate = Gate()
+    with llm_server(gate) as server, celery_worker(tmp_path, "browser"):
+        task = apart(lambda: prepared(server.url))
+        page = signed_in(browser, live_site)
+        errors: list[str] = []
+        page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+        page.goto(f"{live_site}/tasks/{task}/")
+        page.wait_for_selector("#run-agent")
+        page.fill("[name=attempts]", "1")
+        page.keyboard.press("Escape")
+        page.keyboard.press("x")
+        page.wait_for_selector(".rollout a[data-row-link]")
+        assert "1 running, 1 in all" in page.locator(".rollout [role=status]").inner_text()
+        page.locator(".rollout a[data-row-link]").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#pause")
+        page.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
+        page.evaluate("window.unbroken = true")
+        gate.moves = 1
+        page.wait_for_function("() => document.querySelectorAll('#steps a').length === 2")
+        page.wait_for_url("**step=1*")
+        page.keyboard.press("p")
+        page.wait_for_function("() => document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
+        gate.moves = 3
+        page.wait_for_function("() => document.querySelectorAll('#steps a').length === 4")
+        assert "step=1" in page.url
+        assert "2 new steps" in page.locator("#news").inner_text()
+        assert "2 new" in page.locator("#pause").inner_text()
+        page.keyboard.press("p")
+        page.wait_for_url("**step=3*")
+        page.keyboard.press("k")
+        page.wait_for_url("**step=2*")
+        page.wait_for_function("() => document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
+        gate.moves = 99
+        page.wait_for_selector("header.head :text('solved')", timeout=20_000)
+        page.wait_for_selector("#checks table")
+        assert "step=2" in page.url
+        assert "agent's LLM" in page.locator("#follow").inner_text()
+        assert page.locator("#steps a[data-marks*=f]").count() == 1
+        assert page.evaluate("window.unbroken")
+        page.go_back()
+        page.wait_for_selector("text=1 of 1 solved")
+        assert errors == []
+
+
+def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, browser: Browser) -> None:
+    from webapp.events.services import publish
+
+    task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
+    apart(lambda: _started(task))
+    first = signed_in(browser, live_site)
+    streams: list[str] = []
+    first.context.on("request", lambda request: streams.append(request.url) if "/events/" in request.url else None)
+    first.goto(f"{live_site}/tasks/{task}/")
+    first.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
+    second = first.context.new_page()
+    second.goto(f"{live_site}/tasks/{task}/")
+    second.wait_for_selector(".rollout")
+    second.wait_for_timeout(500)
+    assert len(streams) == 1
+    job = apart(_newest_job)
+    for page in (first, second):
+        page.evaluate("document.querySelector('.rollout').dataset.old = '1'")
+    apart(lambda: publish([f"job:{job}"]))
+    for page in (first, second):
+        page.wait_for_function("() => !document.querySelector('.rollout').dataset.old")
+    first.close()
+    second.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
+    second.evaluate("document.querySelector('.rollout').dataset.old = '1'")
+    second.wait_for_timeout(500)
+    apart(lambda: publish([f"job:{job}"]))
+    second.wait_for_function("() => !document.querySelector('.rollout').dataset.old")
+
+
+def test_without_a_stream_the_page_asks_by_itself(live_site: str, browser: Browser) -> None:
+    task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
+    apart(lambda: _started(task))
+    page = signed_in(browser, live_site)
+    page.route("**/events/**", lambda route: route.abort())
+    page.goto(f"{live_site}/tasks/{task}/")
+    page.wait_for_selector(".rollout")
+    page.evaluate("document.querySelector('.rollout').dataset.old = '1'")
+    page.wait_for_function("() => !document.querySelector('.rollout').dataset.old", timeout=10_000)
+
+
+def _started(task: int) -> None:
+    from webapp.scenarios.models import Task
+    from webapp.trajectories.rollouts.spec import Spec
+    from webapp.trajectories.rollouts.starting import start_rollout
+
+    start_rollout(None, Task.objects.get(pk=task), Spec(policy="reference", attempts=2))
+
+
+def _newest_job() -> int:
+    from webapp.jobs.models import Job
+
+    return Job.objects.latest("id").pk
+
+
+def _played(task: int) -> tuple[int, int]:
+    """A rollout that ended, and one of its trajectories."""
+    from tests.rollouts_web.test_jobs import run
+    from webapp.trajectories.models import Rollout, Trajectory
+
+    _started(task)
+    rollout = Rollout.objects.latest("id")
+    run(rollout)
+    return rollout.pk, Trajectory.objects.latest("id").pk
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 400])
+def test_pages_pass_axe_and_reflow(live_site: str, browser: Browser, scheme: str, width: int) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
+    rollout, trajectory = apart(lambda: _played(task))
+    page = signed_in(browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    found = {}
+    for name in (f"tasks/{task}/", f"trajectories/rollouts/{rollout}/", f"trajectories/{trajectory}/"):
+        page.goto(f"{live_site}/{name}")
+        page.wait_for_load_state("networkidle")
+        for summary in page.locator(".run-form summary, .copy-as summary").all():
+            summary.click()
+        found[name] = Axe().run(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+    apart(lambda: _started(task))
+    page.goto(f"{live_site}/trajectories/run/{task}/")
+    page.wait_for_selector(".rollout")
+    found["running"] = Axe().run(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    apart(lambda: _relive(trajectory))
+    page.goto(f"{live_site}/trajectories/{trajectory}/")
+    page.wait_for_selector("#pause")
+    found["followed"] = Axe().run(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert {name: result.generate_report() for name, result in found.items() if result.violations_count} == {}
+
+
+def _relive(trajectory: int) -> None:
+    from webapp.jobs.models import Job, JobState
+    from webapp.trajectories.models import Trajectory
+
+    Trajectory.objects.filter(pk=trajectory).update(live=True, outcome="", matrix=None, final_hash="")
+    Job.objects.update(state=JobState.RUNNING)

@@ -1,0 +1,215 @@
+"""The taxonomy in Chromium: the tree by keyboard, the treemap under the content security policy, planted labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.test_environments import ARGUMENTS, THEMES, WIDTHS, faults, signed_in
+from tests.fixtures import pages_seed
+from tests.taxonomy.samples import entries, environment, server
+from webapp.jobs.models import JobState
+from webapp.taxonomy import queries
+from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.services import place
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+EVIL = pages_seed.EVIL
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    import os
+
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
+        yield browser
+        browser.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def planted(transactional_db: None) -> None:
+    """Four labels of the first level; Weather has two levels below it."""
+    pages_seed.person("annotator")
+    import_servers(
+        entries(
+            server(1),
+            server(2, custom_label="Sea Level"),
+            server(3, secondary_labels=["Gaming"], custom_label=None),
+            server(4, primary_label="Gaming", secondary_labels=[], custom_label=None),
+            server(5, primary_label="Web Search & Research", secondary_labels=[], custom_label=None),
+            server(6, primary_label="Education", secondary_labels=["Gaming"], custom_label=None),
+        )
+    )
+    environment("one", "Education")
+
+
+def at(page: Page) -> str:
+    """The name of the tree item that has the focus."""
+    return page.evaluate("document.activeElement.querySelector(':scope > .node > .name')?.textContent || ''")
+
+
+def press(page: Page, *keys: str) -> str:
+    for key in keys:
+        page.keyboard.press(key)
+    return at(page)
+
+
+def stops(page: Page) -> list[str]:
+    return page.evaluate("[...document.querySelectorAll('#tree [tabindex=\"0\"]')].map((one) => one.id)")
+
+
+@pytest.mark.usefixtures("planted")
+def test_the_tree_by_keyboard(live_site: str, chromium: Browser) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/taxonomy/")
+    page.focus("#tree [tabindex='0']")
+    assert at(page) == "Education"
+    assert press(page, "ArrowDown") == "Gaming"
+    assert press(page, "End") == "Web Search & Research"
+    assert press(page, "Home") == "Education"
+    assert press(page, "w", "e", "b") == "Web Search & Research", "letters together are one name"
+    page.wait_for_timeout(800)
+    assert press(page, "w") == "Weather", "the same letter goes on to the next"
+    weather = page.locator(f"#n{Node.objects.get(path='weather').pk}")
+    press(page, "ArrowRight")
+    page.wait_for_selector("text=API Integration")
+    assert weather.get_attribute("aria-expanded") == "true"
+    assert at(page) == "Weather", "opening keeps the focus"
+    assert f"open={weather.get_attribute('data-node')}" in page.url
+    assert press(page, "ArrowRight") == "API Integration"
+    group = page.locator("#tree ul[role=group] > [role=treeitem]")
+    assert [one.get_attribute("aria-posinset") for one in group.all()] == ["1", "2"]
+    assert {one.get_attribute("aria-level") for one in group.all()} == {"2"}
+    press(page, "*")
+    page.wait_for_selector("text=Sea Level")
+    assert press(page, "ArrowDown") == "Sea Level"
+    assert press(page, "ArrowLeft") == "API Integration"
+    press(page, "ArrowLeft")
+    assert not page.locator("text=Sea Level").is_visible()
+    assert press(page, "ArrowLeft") == "Weather"
+    assert len(stops(page)) == 1, "one stop for Tab"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#tree')") is None
+    page.keyboard.press("Shift+Tab")
+    assert at(page) == "Weather"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/taxonomy/*/")
+    assert page.inner_text("h1") == "Weather"
+    page.go_back()
+    page.wait_for_selector("text=API Integration")
+    page.goto(f"/taxonomy/?at={Node.objects.get(name='Sea Level').pk}")
+    assert at(page) == "Sea Level", "a link to a label opens its ancestors and stands on it"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.usefixtures("planted")
+def test_more_labels_than_are_shown_at_once(live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    place([("Weather", f"Field {number:03d}") for number in range(queries.SHOWN + 30)])
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/taxonomy/?open={Node.objects.get(path='weather').pk}")
+    page.focus("#tree [tabindex='0']")
+    for _ in range(3):
+        press(page, "End")
+    page.locator("#tree .rest a").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"text=Field {queries.SHOWN + 29:03d}")
+    assert page.locator("#tree .rest").count() == 0
+    assert at(page).startswith("Field ") or at(page) == "Gaming"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.usefixtures("planted")
+def test_the_tree_works_without_scripts(live_site: str, chromium: Browser) -> None:
+    context, page, _ = signed_in(chromium, live_site, java_script_enabled=False)
+    page.goto("/taxonomy/")
+    page.click("[aria-label='Open Weather']")
+    page.click("[aria-label='Open API Integration']")
+    assert page.locator("text=Sea Level").is_visible()
+    page.click("[aria-label='Close Weather']")
+    assert page.locator("text=Sea Level").count() == 0
+    page.fill("[name=q]", "sea")
+    page.click("text=Search")
+    page.click(".name.hit")
+    assert page.inner_text("h1") == "Sea Level"
+    page.goto("/taxonomy/map/")
+    assert page.locator("noscript").count() == 1
+    page.click("th a:has-text('Tools')")
+    assert page.locator("[aria-sort]").inner_text().startswith("Tools")
+    context.close()
+
+
+@pytest.mark.usefixtures("planted")
+def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_site: str, chromium: Browser) -> None:
+    import_servers(
+        entries(
+            server(7, primary_label=EVIL[:100], secondary_labels=["&lt;b&gt;<b>x</b>"], custom_label=None),
+            server(8, primary_label="<a href='javascript:window.hit=1'>go</a>", secondary_labels=[], custom_label=None),
+        )
+    )
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    hosts: set[str] = set()
+    page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    page.goto("/taxonomy/map/?size=themes")
+    page.wait_for_selector("#treemap .slice")
+    drawn = page.evaluate("[...document.querySelectorAll('#treemap text')].map((one) => one.textContent)")
+    assert any("Weather" in one for one in drawn)
+    assert page.locator("#treemap a, #treemap img, #treemap b, #treemap [style*=bold]").count() == 0
+    assert "\u202e" not in "".join(drawn)
+    assert not page.evaluate("window.hit")
+    assert not said, "no violation of the policy, and no warning"
+    assert len(hosts) == 1
+    page.locator("#treemap .slice:has(text:has-text('Weather'))").first.click(position={"x": 10, "y": 10})
+    page.wait_for_url("**/taxonomy/map/?node=*")
+    assert page.inner_text("h1") == "Weather"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_are_accessible_in_both_themes(live_site: str, chromium: Browser, theme: str, width: int) -> None:
+    pages_seed.person("annotator")
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
+    context, page, complaints = signed_in(chromium, live_site, **options)
+    found: list[str] = []
+    for url in ("/taxonomy/", "/taxonomy/map/", "/taxonomy/themes/", "/taxonomy/?q=x"):
+        page.goto(url)
+        found += faults(page, f"empty {url}")
+    import_servers(
+        entries(
+            server(1),
+            server(2, name=EVIL, overview=EVIL, primary_label=EVIL[:100], secondary_labels=[], custom_label=EVIL[:40]),
+            server(3, tools=[{"name": "t", "description": EVIL, "input_schema": [{"name": EVIL, "type": "x"}]}]),
+        )
+    )
+    environment("one")
+    pages_seed.job(JobState.RUNNING, EVIL, done=1, total=3)
+    nodes = list(Node.objects.filter(level=1).values_list("pk", flat=True))
+    opened = ",".join(map(str, Node.objects.values_list("pk", flat=True)))
+    urls = ["/", "/import/", f"/taxonomy/?open={opened}", f"/taxonomy/?at={nodes[0]}", "/taxonomy/?q=a"]
+    urls += ["/taxonomy/map/", "/taxonomy/themes/"]
+    urls += [f"/taxonomy/{pk}/?tab={tab}" for pk in nodes for tab in ("themes", "environments", "labels")]
+    urls += [f"/taxonomy/themes/{pk}/" for pk in Theme.objects.values_list("pk", flat=True)]
+    for url in urls:
+        page.goto(url)
+        if "map" in url:
+            page.wait_for_selector("#treemap .slice")
+        if "environments" in url:
+            page.wait_for_selector("[hx-get*=of-node]", state="detached")
+        for summary in page.locator("details.tool > summary:visible").all()[:3]:
+            summary.click()
+        found += faults(page, url)
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()

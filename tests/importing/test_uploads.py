@@ -1,0 +1,42 @@
+"""Uploads that hold nothing, or far more than their size says, end with a reason and before memory runs out."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+
+from synthesis.errors import InputError
+from tests.importing import samples
+from tests.importing.test_importing import context_of, counts, upload
+from webapp import uploads
+from webapp.jobs.registry import KINDS
+from webapp.scenarios.starting import start_envscaler_import
+from webapp.trajectories.starting import start_trajectory_import
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("nothing", [[], {}, {"records": []}])
+def test_an_import_of_nothing_fails_and_says_so(nothing: Any) -> None:
+    job = start_envscaler_import(None, upload(nothing, "e.json"), upload([], "s.json"))
+    with pytest.raises(InputError, match=r"e\.json and s\.json: no records"):
+        KINDS["import_envscaler"].handler(context_of(job))
+    job = start_trajectory_import(None, upload(nothing, "t.json"))
+    with pytest.raises(InputError, match=r"t\.json: no records"):
+        KINDS["import_trajectories"].handler(context_of(job))
+
+
+def test_one_file_with_records_is_enough() -> None:
+    job = start_envscaler_import(None, upload([samples.environment()]), upload([], "s.json"))
+    assert counts(KINDS["import_envscaler"].handler(context_of(job)))[0] == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("content", [b"[" + b"[]," * 1000 + b"[]]", b"[" * 1500, b'{"a":1}\n' * 1100])
+def test_a_small_file_of_countless_values_is_not_read(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MOST_VALUES", 1000)
+    stored = uploads.store_upload(ContentFile(gzip.compress(content), name="bomb.json.gz"))
+    with pytest.raises(InputError, match=r"bomb\.json\.gz: about [0-9,]+ values; split it"):
+        uploads.read_upload(stored)

@@ -1,0 +1,84 @@
+"""Lists on a large database: an index serves every query, and more rows never mean more queries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from tests.fixtures import addresses, pages_seed, scale
+
+pytestmark = pytest.mark.django_db
+TINY = scale.Size(environments=3, trajectories=12, stepped=2, jobs=3)
+LARGE = scale.Size(environments=1_500, tools_each=4, trajectories=20_000, stepped=5, jobs=5_000)
+BIG_TABLE = 4_000
+"""Reading a table of more rows from end to end is what an index is for."""
+
+
+def ask(client: Client, url: str) -> list[tuple[str, Any]]:
+    """The SELECTs that one address costs."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        if sql.lstrip().upper().startswith(("SELECT", "WITH")):
+            seen.append((sql, parameters))
+        return execute(sql, parameters, many, context)
+
+    with connection.execute_wrapper(note):
+        answer = client.get(url)
+    assert answer.status_code == 200, f"{url}: {answer.status_code}"
+    return seen
+
+
+def scans(plan: dict[str, Any], limited: bool = False) -> list[str]:
+    """Tables that a plan reads from end to end; any first rows of one, up to a limit, are not that."""
+    whole = plan["Node Type"] == "Seq Scan" and not (limited and "Filter" not in plan)
+    found = [plan["Relation Name"]] if whole else []
+    below = plan["Node Type"] == "Limit"
+    return found + [name for inner in plan.get("Plans", ()) for name in scans(inner, below)]
+
+
+def rows_of_tables() -> dict[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, reltuples FROM pg_class WHERE relkind = 'r'")
+        return {name: int(rows) for name, rows in cursor.fetchall()}
+
+
+def admin() -> Client:
+    client = Client()
+    client.force_login(pages_seed.person("admin"))
+    return client
+
+
+def test_an_index_serves_every_list() -> None:
+    client = admin()
+    scale.seed(LARGE)
+    sizes = rows_of_tables()
+    assert sizes["trajectories_trajectory"] == LARGE.trajectories
+    faults = []
+    for name, url in addresses.lists().items():
+        for sql, parameters in ask(client, url):
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+                told = cursor.fetchone()[0]
+            plan = (json.loads(told) if isinstance(told, str) else told)[0]["Plan"]
+            big = [table for table in scans(plan) if sizes.get(table, 0) > BIG_TABLE]
+            if big:
+                faults.append(f"{name} ({url}) reads all of {', '.join(big)}: {sql[:400]}")
+    assert not faults, "\n".join(faults)
+
+
+def test_more_rows_cost_no_more_queries() -> None:
+    client = admin()
+    scale.seed(TINY)
+    few = {name: len(ask(client, url)) for name, url in addresses.lists().items()}
+    for model in (scale.Trajectory, scale.Task, scale.Environment, scale.Job):
+        model.objects.all().delete()
+    scale.seed(scale.SMALL)
+    many = {name: len(ask(client, url)) for name, url in addresses.lists().items()}
+    # A full page may ask for what follows, a list past a thousand rows for an estimate: two at most, whatever the rows.
+    grown = {name: (few[name], many[name]) for name in many if many[name] > few[name] + 2}
+    assert not grown

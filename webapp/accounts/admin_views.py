@@ -1,0 +1,107 @@
+"""What administrators see and change: people and the audit log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts import people, queries
+from webapp.accounts.access import SCOPES, access
+from webapp.accounts.forms import NewUserForm
+from webapp.accounts.models import Role, User
+from webapp.accounts.token_views import person
+from webapp.accounts.tokens import scopes_of
+from webapp.paging import keyset
+
+
+@access("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def users(request: HttpRequest) -> HttpResponse:
+    """The team, and the form for a new member, whose password is in the answer to the POST and nowhere else."""
+    form = NewUserForm(request.POST or None)
+    context: dict[str, Any] = {"form": form}
+    status = 422 if form.is_bound else 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            context["made"], context["password"] = people.create_user(person(request), **form.cleaned_data)
+        except InputError as error:
+            form.add_error("username", str(error))
+        else:
+            context["form"], status = NewUserForm(), 201
+    text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
+    role = request.GET.get("role", "")
+    context |= {
+        "page": keyset(request, queries.users(text, role), "username"),
+        "text": text,
+        "role": role if role in Role.values else "",
+        "roles": Role.choices,
+    }
+    return render(request, "accounts/users.html", context, status=status)
+
+
+def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
+    row = get_object_or_404(User, pk=pk)
+    context = {
+        "person": row,
+        "rights": scopes_of(row),
+        "roles": [(role, label, ", ".join(sorted(SCOPES[role]))) for role, label in Role.choices],
+        "page": keyset(request, queries.tokens(row), size=20),
+        **more,
+    }
+    return render(request, "accounts/user.html", context, status=status)
+
+
+@access("admin")
+@require_safe
+def user(request: HttpRequest, pk: int) -> HttpResponse:
+    return shown(request, pk)
+
+
+@access("admin")
+@require_POST
+def role(request: HttpRequest, pk: int) -> HttpResponse:
+    return changed(request, pk, lambda: people.change_role(person(request), pk, request.POST.get("role", "")))
+
+
+@access("admin")
+@require_POST
+def active(request: HttpRequest, pk: int) -> HttpResponse:
+    wanted = request.POST.get("active") == "yes"
+    return changed(request, pk, lambda: people.set_active(person(request), pk, wanted))
+
+
+def changed(request: HttpRequest, pk: int, change: Any) -> HttpResponse:
+    get_object_or_404(User.objects.only("pk"), pk=pk)
+    try:
+        row = change()
+    except InputError as error:
+        return shown(request, pk, 409, problem=str(error))
+    may = "may sign in" if row.is_active else "may not sign in"
+    messages.success(request, f"{row.username} is {row.get_role_display().lower()} and {may}.")
+    return redirect("accounts:user", pk)
+
+
+@access("admin")
+@require_POST
+@never_cache
+def password(request: HttpRequest, pk: int) -> HttpResponse:
+    """A new password, in this answer and nowhere else."""
+    get_object_or_404(User.objects.only("pk"), pk=pk)
+    _, text = people.give_password(person(request), pk)
+    return shown(request, pk, password=text)
+
+
+@access("admin")
+@require_safe
+def audit_log(request: HttpRequest) -> HttpResponse:
+    filters = queries.read_audit_filters(request.GET)
+    page = keyset(request, queries.audit_entries(filters))
+    context = {"page": page, "filters": filters, "actions": queries.ACTIONS}
+    return render(request, "accounts/audit_log.html", context)

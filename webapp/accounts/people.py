@@ -1,0 +1,89 @@
+"""Changes to people's accounts, each in the audit log. There is always an active administrator."""
+
+from __future__ import annotations
+
+import secrets
+
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from synthesis.errors import InputError
+from webapp.accounts.models import Role, User
+from webapp.accounts.services import audit
+
+
+def new_password() -> str:
+    """Twenty characters that can be read aloud: four groups of five, without look-alikes."""
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(4))
+
+
+@transaction.atomic
+def create_user(actor: User | None, username: str, role: str, password: str = "") -> tuple[User, str]:
+    """A new person and their first password, which is shown once. Raises `InputError`."""
+    username = User.normalize_username(username.strip())
+    try:
+        UnicodeUsernameValidator()(username)
+    except ValidationError as error:
+        raise InputError(" ".join(error.messages)) from error
+    if not 1 <= len(username) <= 150:
+        raise InputError("A username has 1 to 150 characters.")
+    if role not in Role.values:
+        raise InputError(f"There is no role {role[:20]!r}.")
+    if User.objects.filter(username__iexact=username).exists():
+        raise InputError(f"The username {username} is taken.")
+    password = password or new_password()
+    user = User(username=username, role=role)
+    user.set_password(password)
+    user.save()
+    audit(actor, "user.create", user, role=role)
+    return user, password
+
+
+def _locked(pk: int, *, stays: bool) -> User:
+    """The person's row, locked. Raises `InputError` if they are the last active administrator and would not stay one.
+
+    All active administrators are locked in one order, so that two who demote each other come one after the other.
+    """
+    active = User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).order_by("pk")
+    admins = set(active.values_list("pk", flat=True))
+    user = User.objects.select_for_update().get(pk=pk)
+    if not stays and admins == {pk}:
+        raise InputError(f"{user.username} is the last active administrator. Make another person one first.")
+    return user
+
+
+@transaction.atomic
+def change_role(actor: User, pk: int, role: str) -> User:
+    """Raises `InputError` for an unknown role and for the last administrator."""
+    if role not in Role.values:
+        raise InputError(f"There is no role {role[:20]!r}.")
+    user = _locked(pk, stays=role == Role.ADMIN)
+    if user.role != role:
+        before, user.role = user.role, role
+        user.save(update_fields=["role"])
+        audit(actor, "user.role", user, before=before, after=role)
+    return user
+
+
+@transaction.atomic
+def set_active(actor: User, pk: int, active: bool) -> User:
+    """Let a person sign in, or not: sessions and tokens of one who may not are worth nothing from now on."""
+    user = _locked(pk, stays=active)
+    if user.is_active != active:
+        user.is_active = active
+        user.save(update_fields=["is_active"])
+        audit(actor, "user.activate" if active else "user.deactivate", user)
+    return user
+
+
+@transaction.atomic
+def give_password(actor: User, pk: int) -> tuple[User, str]:
+    """A new password, shown once; the person's sessions end."""
+    user = User.objects.select_for_update().get(pk=pk)
+    password = new_password()
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    audit(actor, "user.password", user)
+    return user, password

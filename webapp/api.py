@@ -1,0 +1,121 @@
+"""`/api/v1`: the NinjaAPI that mounts each app's router. How to add one is in CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI, Router
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from webapp.endpoints.api import router as endpoints
+from webapp.environments.api import router as environments
+from webapp.jobs.api import router as jobs
+from webapp.rest import etags, problems
+from webapp.rest.auth import Needs, needs
+from webapp.rest.types import BodyParser
+from webapp.scenarios.api import router as scenarios
+from webapp.scenarios.audit_api import router as audits
+from webapp.taxonomy.api import router as taxonomy
+from webapp.trajectories.api import router as trajectories
+from webapp.trajectories.rollouts.api import router as rollouts
+
+ROUTERS: list[tuple[str, Router]] = [
+    ("", endpoints),
+    ("", taxonomy),
+    ("", environments),
+    ("", scenarios),
+    ("", audits),
+    ("", trajectories),
+    ("", rollouts),
+    ("", jobs),
+]
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "An API token: `envr_<prefix>_<secret>`."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "sessionid",
+        "description": "A signed-in browser; writes also need the header X-CSRFToken.",
+    },
+}
+
+
+class Api(NinjaAPI):
+    """Ninja with entity tags on what it answers, and a schema that names scopes and problems."""
+
+    def create_response(self, request: HttpRequest, data: Any, **how: Any) -> HttpResponse:
+        response = super().create_response(request, data, **how)
+        return etags.conditional(request, response) if response.status_code == 200 else response
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
+
+    def get_openapi_schema(self, **how: Any) -> OpenAPISchema:
+        """Ninja's OpenAPI 3.1 with scopes, and a problem as every operation's default answer."""
+        schema = super().get_openapi_schema(**how)
+        problem = problems.ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema["components"]["schemas"] |= {**problem.pop("$defs"), "Problem": problem}
+        schema["components"]["securitySchemes"] = SECURITY
+        content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        scopes = {self.get_openapi_operation_id(one): scope_of(one) for one in operations()}
+        for methods in schema["paths"].values():
+            for details in methods.values():
+                for parameter in details["parameters"]:
+                    without_null(parameter["schema"])
+                details["responses"]["default"] = {"description": "A problem (RFC 9457)", "content": content}
+                scope = scopes[details["operationId"]]
+                details["x-scope"] = scope
+                details["security"] = [] if scope == "public" else [{name: []} for name in SECURITY]
+        return schema
+
+
+api = Api(
+    title="Envarium",
+    version="1",
+    description="Environments, tasks and trajectories of this installation, and the jobs that make them.",
+    urls_namespace="api",
+    openapi_url=None,
+    docs_url=None,
+    parser=BodyParser(),
+)
+problems.install(api)
+for prefix, router in ROUTERS:
+    api.add_router(prefix, router)
+
+
+@api.get("/openapi.json", auth=needs("public"), include_in_schema=False)
+def openapi(request: HttpRequest) -> Any:
+    """This API as OpenAPI 3.1."""
+    return whole_schema()
+
+
+@lru_cache(maxsize=1)
+def whole_schema() -> OpenAPISchema:
+    """Made once a process: operations do not change while it runs."""
+    return api.get_openapi_schema()
+
+
+def without_null(parameter: dict[str, Any]) -> None:
+    """A parameter that may be left out is never sent as null: a URL cannot say it."""
+    kinds = [one for one in parameter.get("anyOf", []) if one.get("type") != "null"]
+    if len(kinds) == 1:
+        del parameter["anyOf"]
+        parameter.update(kinds[0])
+
+
+def operations() -> list[Operation]:
+    """Every operation that is mounted."""
+    found = []
+    for bound in api._get_bound_routers():
+        for view in bound.path_operations.values():
+            found += view.operations
+    return found
+
+
+def scope_of(operation: Operation) -> str | None:
+    """The access rule of an operation; None where it has none, which the route test refuses."""
+    rules = [one.scope for one in operation.auth_callbacks if isinstance(one, Needs)]
+    return rules[0] if len(rules) == 1 == len(operation.auth_callbacks) else None

@@ -1,0 +1,85 @@
+"""Who calls: a token in `Authorization: Bearer`, or the session of a signed-in browser. Rights by scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from ninja.utils import check_csrf
+
+from webapp.accounts import origin, tokens
+from webapp.accounts.access import SCOPES, Scope
+from webapp.accounts.models import ApiToken, User
+from webapp.rest import limits
+from webapp.rest.problems import Problem
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="envarium"'}
+SAFE = {"GET", "HEAD", "OPTIONS"}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who acts, and with which scopes: never more than the person's role has now."""
+
+    user: User
+    scopes: frozenset[str]
+    token: ApiToken | None = None
+
+
+def caller_of(request: HttpRequest) -> Caller:
+    """Who sent this request; looked up once. Raises `Problem` (401, 403 without CSRF token, 429)."""
+    found: Caller | None = getattr(request, "caller", None)
+    if found is None:
+        found = _by_token(request) if "Authorization" in request.headers else _by_session(request)
+        request.caller = found  # type: ignore[attr-defined]
+        request.user = found.user
+    return found
+
+
+def _by_token(request: HttpRequest) -> Caller:
+    kind, _, text = request.headers["Authorization"].partition(" ")
+    if kind.lower() != "bearer":
+        raise Problem(401, "Send `Authorization: Bearer <token>`.", headers=CHALLENGE)
+    token = tokens.find_token(text.strip())
+    if isinstance(token, tokens.Refusal):
+        refused = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, error="invalid_token"'}
+        raise Problem(401, token.reason, code="invalid_token", headers=refused)
+    limits.count(token)
+    tokens.note_use(token)
+    origin.via_token(str(token))
+    return Caller(token.user, tokens.granted(token), token)
+
+
+def _by_session(request: HttpRequest) -> Caller:
+    user = request.user
+    if not isinstance(user, User) or not user.is_active:
+        raise Problem(401, "Send `Authorization: Bearer <token>`, or sign in.", headers=CHALLENGE)
+    if request.method not in SAFE and check_csrf(request):
+        raise Problem(403, "A write with a session needs the header X-CSRFToken.", code="csrf")
+    return Caller(user, SCOPES.get(user.role, frozenset()))
+
+
+class Needs:
+    """The access rule of one operation: `@router.get(..., auth=needs("read"))`. The route test looks for it."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if self.scope == "public":
+            return True
+        caller = caller_of(request)
+        if self.scope not in caller.scopes:
+            who = "this token" if caller.token else f"the role {caller.user.role}"
+            raise Problem(403, f"This needs the scope {self.scope}, which {who} does not have. Nothing was changed.")
+        return caller
+
+
+def needs(scope: Scope) -> Needs:
+    return Needs(scope)
+
+
+def person(request: HttpRequest) -> User:
+    """The person an operation acts for; only behind a rule other than `public`."""
+    return caller_of(request).user

@@ -1,0 +1,80 @@
+"""A form or list as the call that does the same: shell and Python, with the token left to the environment."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from pydantic import BaseModel
+
+TOKEN = "ENVARIUM_TOKEN"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What `parts/copy_as.html` shows."""
+
+    method: str
+    url: str
+    curl: str
+    python: str
+
+
+def api_call(
+    request: HttpRequest,
+    method: str,
+    name: str,
+    *,
+    args: tuple[Any, ...] = (),
+    query: dict[str, Any] | None = None,
+    body: Any = None,
+    files: dict[str, str] | None = None,
+) -> Call:
+    """The call of the operation `api:...` with these values.
+
+    `query` loses what is empty; `body` is sent as JSON; `files` maps field to the name of a file beside the caller.
+    """
+    kept = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+    url = request.build_absolute_uri(reverse(name, args=args)) + (f"?{urlencode(kept)}" if kept else "")
+    return Call(method, url, curl(method, url, body, files or {}), python(method, url, body, files or {}))
+
+
+def list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> Call:
+    """The call that gives this page's list: the page's filters have the names of the operation's parameters."""
+    kept = {key: request.GET.get(key) for key in query.model_fields if key not in ("limit", "cursor")}
+    return api_call(request, "GET", name, query=kept)
+
+
+def curl(method: str, url: str, body: Any, files: dict[str, str]) -> str:
+    lines = [f"curl --fail-with-body {shlex.quote(url)}", f'-H "Authorization: Bearer ${TOKEN}"']
+    if method != "GET" and not (body is not None or files):
+        lines.insert(1, f"-X {method}")
+    if method == "POST":
+        lines.append('-H "Idempotency-Key: $(uuidgen)"')
+    if body is not None:
+        if method != "POST":
+            lines.insert(1, f"-X {method}")
+        lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(json.dumps(body, ensure_ascii=True))}"]
+    lines += [f"-F {shlex.quote(f'{field}=@{path}')}" for field, path in files.items()]
+    return " \\\n  ".join(lines)
+
+
+def python(method: str, url: str, body: Any, files: dict[str, str]) -> str:
+    """With httpx, which uploads files too."""
+    lines = ["import os", *(["import uuid"] if method == "POST" else []), "", "import httpx", ""]
+    lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{TOKEN!r}]}}"}}')
+    if method == "POST":
+        lines.append('headers["Idempotency-Key"] = str(uuid.uuid4())')
+    lines += ["answer = httpx.request(", f"    {method!r},", f"    {url!r},", "    headers=headers,"]
+    if body is not None:
+        lines.append(f"    json={body!a},")
+    if files:
+        opened = ", ".join(f"{field!r}: open({path!r}, 'rb')" for field, path in files.items())
+        lines.append(f"    files={{{opened}}},")
+    lines += [")", "answer.raise_for_status()", "print(answer.json())"]
+    return "\n".join(lines)

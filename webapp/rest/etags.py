@@ -1,0 +1,50 @@
+"""Entity tags of representations: the hash of the JSON that is sent. 304 for what did not change, 412 for what did."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.http import parse_etags, quote_etag
+from ninja import Schema
+from ninja.responses import NinjaJSONEncoder
+
+from webapp.rest.problems import Problem
+
+
+def dump(data: Any) -> bytes:
+    """JSON as every answer of the API spells it."""
+    return json.dumps(data, cls=NinjaJSONEncoder).encode()
+
+
+def etag_of(content: bytes) -> str:
+    return quote_etag(hashlib.sha256(content).hexdigest()[:32])
+
+
+def conditional(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """The response with its tag, or 304 where `If-None-Match` names it."""
+    etag = etag_of(response.content)
+    if request.method == "GET" and matches(request.headers.get("If-None-Match", ""), etag, weak=True):
+        response = HttpResponseNotModified()
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    response["Vary"] = "Authorization, Cookie"
+    return response
+
+
+def matches(header: str, etag: str, *, weak: bool) -> bool:
+    found = parse_etags(header)
+    return "*" in found or etag in found or (weak and f"W/{etag}" in found)
+
+
+def require_match(request: HttpRequest, current: Schema) -> None:
+    """Before a write: `If-Match`, where it is sent, must name what a GET would answer now, as `current`.
+
+    Call it inside the transaction that locks the row. Raises `Problem` (412).
+    """
+    header = request.headers.get("If-Match", "")
+    if header and not matches(header, etag_of(dump(current.model_dump())), weak=False):
+        said = "It was changed since you read it. Read it again, look at what changed, and send the new ETag."
+        raise Problem(412, said)

@@ -1,0 +1,119 @@
+"""POSTs that may be sent twice: with an `Idempotency-Key` the second gets the first one's answer.
+
+The operation and the stored answer are one transaction under a lock of the key, so that a crash leaves neither.
+An operation behind `idempotent` therefore calls no LLM and no sandbox: it starts a job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja.decorators import decorate_view
+
+from webapp.accounts.models import IdempotentReply, User
+from webapp.rest import problems
+from webapp.rest.auth import caller_of
+from webapp.rest.problems import Problem
+
+KEPT_FOR = timedelta(hours=24)
+FORGOTTEN_AT_ONCE = 100
+LONGEST = 200
+
+Run = Callable[..., HttpResponse]
+
+
+def repeatable(run: Run) -> Run:
+    """Around an operation's bound `run`. The access rule is asked first: an answer is not given to whoever lost it."""
+    rules = run.__self__.auth_callbacks  # type: ignore[attr-defined]
+
+    @wraps(run)
+    def once(request: HttpRequest, **path: Any) -> HttpResponse:
+        key = request.headers.get("Idempotency-Key", "")
+        if not key:
+            return run(request, **path)
+        try:
+            user = caller_of(request).user
+            for rule in rules:
+                rule(request)
+        except Problem:
+            return run(request, **path)  # says who may not
+        try:
+            return _once(request, user, key, lambda: run(request, **path))
+        except Problem as problem:
+            return problems.response(request, problem)
+
+    return once
+
+
+idempotent = decorate_view(repeatable)
+"""Under `@router.post(...)`: honours the header `Idempotency-Key` of a person for 24 hours."""
+
+
+@transaction.atomic
+def _once(request: HttpRequest, user: User, key: str, run: Callable[[], HttpResponse]) -> HttpResponse:
+    if len(key) > LONGEST or not key.isascii() or not key.isprintable():
+        raise Problem(400, f"An Idempotency-Key has 1 to {LONGEST} printable ASCII characters.", code="bad_key")
+    if not _lock(user, key):
+        said = "A request with this Idempotency-Key is being answered now. Try again in a moment."
+        raise Problem(409, said, code="in_flight", headers={"Retry-After": "1"})
+    mark = fingerprint(request)
+    known = IdempotentReply.objects.filter(user=user, key=key, created_at__gt=timezone.now() - KEPT_FOR).first()
+    if known is not None:
+        if known.fingerprint != mark:
+            said = "This Idempotency-Key was sent before with another request. Take a new key for a new request."
+            raise Problem(422, said, code="key_reused")
+        headers = {"Idempotency-Replayed": "true"}
+        return HttpResponse(bytes(known.body), status=known.status, content_type=known.content_type, headers=headers)
+    answer = run()
+    if answer.status_code >= 400:
+        transaction.set_rollback(True)
+        return answer
+    _forget(user, key)
+    kind = answer.headers.get("Content-Type", "")
+    row = IdempotentReply(user=user, key=key, fingerprint=mark, status=answer.status_code, content_type=kind[:100])
+    row.body = answer.content
+    row.save()
+    return answer
+
+
+def _lock(user: User, key: str) -> bool:
+    """Hold the key until the transaction ends; false where another request holds it."""
+    number = int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [number])
+        return bool(cursor.fetchone()[0])
+
+
+def _forget(user: User, key: str) -> None:
+    old = IdempotentReply.objects.filter(created_at__lte=timezone.now() - KEPT_FOR)
+    old.filter(user=user, key=key).delete()
+    spare = old.select_for_update(skip_locked=True).order_by("created_at").values("pk")[:FORGOTTEN_AT_ONCE]
+    IdempotentReply.objects.filter(pk__in=list(spare.values_list("pk", flat=True))).delete()
+
+
+def fingerprint(request: HttpRequest) -> str:
+    """SHA-256 of method, address and body; of a multipart body its fields and the content of its files."""
+    found = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+    if request.content_type != "multipart/form-data":
+        try:
+            found.update(request.body)
+        except RequestDataTooBig as error:
+            raise Problem(413, problems.SAID[413]) from error
+        return found.hexdigest()
+    for name in sorted(request.POST):
+        found.update(f"{name}={request.POST.getlist(name)}\n".encode("utf-8", "backslashreplace"))
+    for name in sorted(request.FILES):
+        for file in request.FILES.getlist(name):
+            found.update(f"{name}:{file.name}:{file.size}\n".encode("utf-8", "backslashreplace"))
+            for chunk in file.chunks():
+                found.update(chunk)
+            file.seek(0)
+    return found.hexdigest()

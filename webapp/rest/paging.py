@@ -1,0 +1,43 @@
+"""Cursor paging of the API: the keyset of the pages, as `?limit=` and `?cursor=`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.db.models import QuerySet
+from ninja import Schema
+from pydantic import Field
+
+from webapp import paging
+from webapp.rest.problems import Problem
+
+BAD = "This cursor is not one of this list. Start without one, and keep the filters and the order while you page."
+
+
+class PageQuery(Schema):
+    """Inherit from it for a list with filters."""
+
+    limit: Annotated[int, Field(ge=1, le=200, description="Rows a page.")] = 50
+    cursor: Annotated[str, Field(max_length=2_000, description="next_cursor of the page before.")] = ""
+
+
+def fits(rows: QuerySet[Any], order: str, value: Any) -> bool:
+    """Whether a cursor with this value can stand in this order: none by id, one by a column that has no nulls."""
+    field = order.lstrip("-")
+    if field in ("id", "pk"):
+        return value is None
+    return value is not None or bool(getattr(rows.model._meta.get_field(field), "null", False))
+
+
+def cursor_page(rows: QuerySet[Any], query: PageQuery, order: str = "-id") -> dict[str, Any]:
+    """One page of `rows` for a `PageOf` response. Raises `Problem` (400) for a cursor that is not of this list."""
+    at = paging.decode(query.cursor) if query.cursor else None
+    if query.cursor and (at is None or not fits(rows, order, at[0])):
+        raise Problem(400, BAD, code="bad_cursor")
+    try:
+        found = list(paging.window(rows, order, at, False)[: query.limit + 1])
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Problem(400, BAD, code="bad_cursor") from error
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    return {"data": page, "next_cursor": paging.cursor_of(page[-1], order) if more else None}

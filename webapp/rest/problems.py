@@ -1,0 +1,164 @@
+"""Every error of the API as RFC 9457 `application/problem+json`, with OpenAI's `error` beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.response import HttpResponseBase
+from ninja import NinjaAPI, Schema
+from ninja.errors import HttpError, ValidationError
+
+from synthesis.errors import EnvariumError, InfrastructureError
+
+CONTENT_TYPE = "application/problem+json"
+PREFIX = "/api/v1/"
+ERRORS_SHOWN = 100
+CODES = {
+    400: "bad_request",
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    412: "changed_meanwhile",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "unavailable",
+}
+SAID = {
+    400: "The request could not be read. Compare it with the reference at /api/.",
+    404: "No object or operation has this address.",
+    405: "This address does not answer this method. The header Allow names those it does.",
+    413: "The body is larger than this address takes.",
+    500: "This is a fault of Envarium or of a service it needs. The reason is in the server's log.",
+}
+
+
+class FieldError(Schema):
+    """`loc` leads to the value: where it was (`body`, `query`, `path`), then names and positions."""
+
+    loc: list[str | int]
+    message: str
+    code: str
+
+
+class OpenAIError(Schema):
+    message: str
+    code: str
+    param: str | None
+    type: str
+
+
+class ProblemOut(Schema):
+    """RFC 9457. `error` repeats it as OpenAI's clients read it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FieldError]
+    error: OpenAIError
+
+
+class Problem(Exception):
+    """Raise in an operation to answer with a problem. `detail` says what, where and what to do."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str = "",
+        errors: list[FieldError] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code or CODES.get(status, "error")
+        self.errors = errors or []
+        self.headers = headers or {}
+
+
+def response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    param = ".".join(str(part) for part in problem.errors[0].loc[1:]) if problem.errors else None
+    kind = "server_error" if problem.status >= 500 else "invalid_request_error"
+    body = ProblemOut(
+        type=f"/api/#{problem.code}",
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance=request.path,
+        errors=problem.errors,
+        error=OpenAIError(message=problem.detail, code=problem.code, param=param, type=kind),
+    )
+    text = json.dumps(body.model_dump())
+    return HttpResponse(text, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
+
+
+def from_validation(error: ValidationError) -> Problem:
+    rows = error.errors[:ERRORS_SHOWN]
+    found = [FieldError(loc=list(row["loc"]), message=str(row["msg"]), code=str(row["type"])) for row in rows]
+    first = found[0]
+    place = ".".join(str(part) for part in first.loc)
+    more = f" {len(error.errors) - 1} more are listed in errors." if len(error.errors) > 1 else ""
+    return Problem(422, f"{place}: {first.message}.{more}", errors=found)
+
+
+def from_http(error: HttpError) -> Problem:
+    """Ninja's own refusals; a body it could not read may have been too large, or cut off."""
+    if isinstance(error.__cause__, RequestDataTooBig):
+        return Problem(413, SAID[413])
+    if isinstance(error.__cause__, UnreadablePostError):
+        return Problem(400, "The connection ended before the whole body was here.")
+    if error.status_code == 400:
+        return Problem(400, "The body is not JSON that can be read.", code="malformed_body")
+    return Problem(error.status_code, str(error))
+
+
+def from_envarium(error: EnvariumError) -> Problem:
+    if isinstance(error, InfrastructureError):
+        return Problem(503, str(error), headers={"Retry-After": "5"})
+    return Problem(422, str(error))
+
+
+def install(api: NinjaAPI) -> None:
+    """Answer every expected exception with a problem; others go on to Django, which logs them."""
+    to_problem: dict[type[Exception], Callable[[Any], Problem]] = {
+        Problem: lambda error: error,
+        ValidationError: from_validation,
+        HttpError: from_http,
+        Http404: lambda error: Problem(404, SAID[404]),
+        EnvariumError: from_envarium,
+        RequestDataTooBig: lambda error: Problem(413, SAID[413]),
+        UnreadablePostError: lambda error: Problem(400, "The connection ended before the whole body was here."),
+    }
+    for kind, make in to_problem.items():
+        api.add_exception_handler(kind, lambda request, error, make=make: response(request, make(error)))  # type: ignore[misc]
+
+
+def api_problems(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """The last word on errors below /api/v1/: what Django answered as a page becomes a problem."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        answer = get_response(request)
+        if not request.path.startswith(PREFIX) or answer.status_code < 400:
+            return answer
+        if answer.headers.get("Content-Type", "").startswith(CONTENT_TYPE):
+            return answer
+        said = SAID.get(answer.status_code, HTTPStatus(answer.status_code).phrase)
+        kept = {name: answer.headers[name] for name in ("Allow", "Retry-After") if name in answer.headers}
+        return response(request, Problem(answer.status_code, said, headers=kept))
+
+    return middleware

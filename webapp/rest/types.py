@@ -1,0 +1,63 @@
+"""Types of parameters and bodies, so that nothing a client sends reaches the database as an error."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Generic, TypeVar
+
+from django.http import HttpRequest
+from ninja import Schema
+from ninja.parser import Parser
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+Item = TypeVar("Item")
+
+
+def _keepable(text: str) -> str:
+    """PostgreSQL's text holds neither NUL nor lone surrogates."""
+    if "\x00" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+        raise ValueError("must not contain NUL characters or lone surrogates")
+    return text
+
+
+Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Position = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Text = Annotated[str, AfterValidator(_keepable)]
+ShortText = Annotated[str, Field(max_length=200), AfterValidator(_keepable)]
+Json = Annotated[Any, WithJsonSchema({})]
+"""Any JSON value, key order kept."""
+
+
+class PageOf(Schema, Generic[Item]):
+    """`next_cursor` is the `cursor` of the next page; null on the last."""
+
+    data: list[Item]
+    next_cursor: str | None
+
+
+class BodyIn(BaseModel):
+    """What the body of a request inherits from: an object with the fields it names and no others.
+
+    Ninja's own `Schema` would take a list or a text for an object whose fields all have defaults.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def file_of(media_type: str, what: str) -> dict[str, Any]:
+    """`openapi_extra` of an operation that answers with a file."""
+    return {"responses": {200: {"description": what, "content": {media_type: {}}}}}
+
+
+class BodyParser(Parser):
+    """JSON by the letter: no NaN, no endless nesting."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        try:
+            return json.loads(request.body, parse_constant=_no_constant)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
