@@ -28,7 +28,7 @@
     keys.add({ key: "Enter", does: "Open the row", group: "List" });
   }
   for (const link of document.querySelectorAll(".rail [data-go]")) {
-    keys.add({ key: `g ${link.dataset.go}`, does: link.textContent.trim(), group: "Go to", run: go(link.href) });
+    keys.add({ key: `g ${link.dataset.go}`, does: link.dataset.does || link.textContent.trim(), group: "Go to", run: go(link.href) });
   }
 
   function flash(text, kind) {
@@ -120,6 +120,19 @@
       if (box) box.scrollTop = Math.min(top, box.scrollHeight);
     }
     scrolled.clear();
+  });
+
+  /* Who stood on something that a swap took away stands on the new part, not at the top of the page. */
+  let stood = false;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    stood = event.detail.target.contains(document.activeElement) && document.activeElement !== document.body;
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (!stood || (document.activeElement && document.activeElement !== document.body)) return;
+    stood = false;
+    const part = (event.target.id && document.getElementById(event.target.id)) || document.getElementById("main");
+    if (!part.hasAttribute("tabindex")) part.tabIndex = -1;
+    part.focus({ preventScroll: true });
   });
 
   /* A part that is asked for every second is not exchanged under a pressed pointer: the click would be lost. */

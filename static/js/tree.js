@@ -8,6 +8,7 @@
   const TYPING_MS = 700;
   let typed = "";
   let typedAt = 0;
+  let writing = 0;
 
   const items = () => [...tree.querySelectorAll("[role=treeitem]")].filter((item) => item.offsetParent !== null);
   const isOpen = (item) => item.getAttribute("aria-expanded") === "true";
@@ -28,13 +29,22 @@
     (item.querySelector(":scope > .node") || item).scrollIntoView({ block: "nearest" });
   }
 
-  function remember() {
-    if (!("permalink" in tree.dataset)) return;
-    const open = [...tree.querySelectorAll("[aria-expanded=true]")].map((item) => item.dataset.node);
+  /* The address says what is open and, once a label is followed, where the focus was: going back finds both. */
+  function write(place) {
+    window.clearTimeout(writing);
     const url = new URL(window.location.href);
-    if (open.length) url.searchParams.set("open", open.join(",")); else url.searchParams.delete("open");
-    url.searchParams.delete("at");
-    window.history.replaceState(null, "", url.search.replaceAll("%2C", ",") || url.pathname);
+    if ("permalink" in tree.dataset) {
+      const open = [...tree.querySelectorAll("[aria-expanded=true]")].map((item) => item.dataset.node);
+      if (open.length) url.searchParams.set("open", open.join(",")); else url.searchParams.delete("open");
+      url.searchParams.delete("at");
+    }
+    window.history.replaceState(null, "", `${url.pathname}${url.search.replaceAll("%2C", ",")}${place ? `#${place}` : ""}`);
+  }
+
+  /* Once for many that open together: browsers refuse an address that changes hundreds of times. */
+  function remember() {
+    window.clearTimeout(writing);
+    writing = window.setTimeout(write, 30);
   }
 
   async function fetched(url) {
@@ -152,7 +162,10 @@
     const rest = event.target.closest(".rest > a");
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (rest) { event.preventDefault(); more(rest); return; }
-    if (!twist) return;
+    if (!twist) {
+      if (event.target.closest("a.name")) write(event.target.closest("[role=treeitem]").id);
+      return;
+    }
     event.preventDefault();
     const item = twist.closest("[role=treeitem]");
     focus(item);
@@ -164,7 +177,8 @@
   if (start) focus(start);
 
   const { keys } = window.envarium;
-  for (const [key, does] of [["ArrowDown", "Next label"], ["ArrowUp", "Label before"], ["ArrowRight", "Open, or go in"], ["ArrowLeft", "Close, or go out"], ["Home", "First label"], ["End", "Last label"], ["*", "Open all beside"], ["Enter", "Go to the label"]]) {
+  keys.add({ key: "j", does: "Into the tree", group: "Tree", run: () => focus(tree.querySelector("[role=treeitem][tabindex='0']") || items()[0]) });
+  for (const [key, does] of [["ArrowDown", "Next label"], ["ArrowUp", "Label before"], ["ArrowRight", "Open, or go in"], ["ArrowLeft", "Close, or go out"], ["Home", "First label"], ["End", "Last label"], ["*", "Open all beside"], ["Enter", "Go to the label"], ["A–Z", "In the tree: label that begins so"]]) {
     keys.add({ key, does, group: "Tree" });
   }
 })();

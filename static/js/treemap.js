@@ -5,6 +5,7 @@
   const box = document.getElementById("treemap");
   const data = JSON.parse(document.getElementById("treemap-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
   function colour(token) {
@@ -16,26 +17,42 @@
     return found;
   }
 
+  /* Name, then number, then pass rate: in lines on a tile, in one where it is the head of others. */
+  function numbers(at) {
+    return [data.values[at].toLocaleString("en-US"), data.rates[at]].filter(Boolean).join(" · ");
+  }
+
+  function hint(at) {
+    const rate = data.rates[at] ? `, pass rate ${data.rates[at]}` : "";
+    return `${data.labels[at]}: ${data.values[at].toLocaleString("en-US")} ${data.measure}${rate}`;
+  }
+
   function draw() {
-    const outer = colour("--sunk");
-    const inner = colour("--accent-soft");
     const text = colour("--text");
+    const heads = new Set(data.parents);
+    const all = data.ids.map((_, at) => at);
+    const drawn = narrow.matches ? all.filter((at) => !data.parents[at]) : all; /* inner labels would not fit */
+    const fills = { low: colour("--bad-soft"), middle: colour("--warn-soft"), high: colour("--good-soft") };
+    const plain = { outer: colour("--accent-soft"), inner: colour("--surface") };
+    const fill = (at) => fills[data.bands[at]] || (data.parents[at] || !heads.has(data.ids[at]) ? plain.inner : plain.outer);
+    const of = (column) => drawn.map((at) => data[column][at]);
     const total = data.values.reduce((sum, value, at) => (data.parents[at] ? sum : sum + value), 0);
     const trace = {
       type: "treemap",
-      ids: ["root", ...data.ids],
-      labels: [data.root, ...data.labels],
-      text: [data.root, ...data.texts],
-      parents: ["", ...data.parents.map((parent) => parent || "root")],
-      values: [total, ...data.values],
+      ids: ["root", ...of("ids")],
+      labels: [data.root, ...drawn.map((at) => `${data.labels[at]} · ${numbers(at)}`)],
+      text: [data.root, ...drawn.map((at) => `${data.texts[at]}<br>${numbers(at)}`)],
+      customdata: [`${data.root}: ${total.toLocaleString("en-US")} ${data.measure}`, ...drawn.map(hint)],
+      parents: ["", ...of("parents").map((parent) => parent || "root")],
+      values: [total, ...of("values")],
       branchvalues: "total",
       sort: true,
-      textinfo: "text+value",
-      hovertemplate: `%{label}: %{value:,} ${data.measure}<extra></extra>`,
+      textinfo: "text",
+      hovertemplate: "%{customdata}<extra></extra>",
       pathbar: { visible: false },
       tiling: { packing: "squarify", pad: 2 },
       marker: {
-        colors: [colour("--surface"), ...data.parents.map((parent) => (parent ? inner : outer))],
+        colors: [plain.inner, ...drawn.map(fill)],
         line: { color: colour("--control"), width: 1 },
         pad: { t: 22, l: 3, r: 3, b: 3 },
         cornerradius: 3,
@@ -63,5 +80,5 @@
       return false;
     });
   });
-  dark.addEventListener("change", draw);
+  for (const query of [dark, narrow]) query.addEventListener("change", draw);
 })();

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from synthesis.formats.records import EnvironmentRecord, RunRecord, TaskRecord
+from synthesis.formats.records import RunRecord
 from synthesis.runtime import Sandbox
 from synthesis.starter import SOURCE, load
-from webapp.environments.importing import import_environment
-from webapp.environments.models import Version
-from webapp.environments.services import program_of
-from webapp.scenarios.importing import import_task
-from webapp.scenarios.services import find_unchanged
+from webapp.scenarios.starter import load_starter
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.services import save_run
@@ -42,27 +38,10 @@ def load_demo(sandbox: Sandbox) -> Loaded:
     """Load the starter records. A second call changes nothing and starts no process. Raises SandboxUnavailable."""
     environments, tasks, runs = load()
     done = Loaded()
-    versions = {record.key: _environment(sandbox, record, tasks, done) for record in environments}
-    for task in tasks:
-        _task(sandbox, task, versions[task.environment_key], done)
+    load_starter(sandbox, environments, tasks, done.add)
     for run in runs:
         _run(sandbox, run, done)
     return done
-
-
-def _environment(sandbox: Sandbox, record: EnvironmentRecord, tasks: list[TaskRecord], done: Loaded) -> Version:
-    states = [task.initial_state for task in tasks if task.environment_key == record.key]
-    saved, version = import_environment(sandbox, record, SOURCE, states)
-    done.add("environments", saved)
-    return version
-
-
-def _task(sandbox: Sandbox, record: TaskRecord, version: Version, done: Loaded) -> None:
-    if find_unchanged(record, version, SOURCE) is not None:
-        done.add("tasks", "unchanged")
-        return
-    saved = import_task(sandbox, record, version, program_of(version), SOURCE)
-    done.add("tasks", saved.task)
 
 
 def _run(sandbox: Sandbox, record: RunRecord, done: Loaded) -> None:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.errors import FormatError, InfrastructureError, StateError
+from synthesis.errors import FormatError
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure, RunRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from webapp.scenarios.importing import Progress, guarded
-from webapp.trajectories.matrix import compute_matrix, is_fresh
+from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.services import save_run
 
-logger = logging.getLogger(__name__)
-
 SOURCE = "envscaler"
-CELLS_AT_ONCE, BYTES_AT_ONCE = 20_000, 20_000_000
-"""A check x step matrix up to so many cells, and states to go through, is made with the import; a larger one when
-a person asks for it."""
 
 
 @dataclass
@@ -83,21 +77,8 @@ def _one_run(sandbox: Sandbox, tally: RunTally, place: str, record: RunRecord | 
             raise FormatError(record.place, record.reason)
         saved = save_run(sandbox, record, source, place)
         tally.add(saved.status, saved.row, place)
-        _small_matrix(sandbox, saved.row)
+        small_matrix(sandbox, saved.row)
 
     failure = guarded(place, action)
     if failure:
         tally.fail(failure)
-
-
-def _small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
-    """Make the matrix if it is small and not there. Without it the run is whole: its page offers to make it."""
-    cells = (row.total or 0) * (row.call_count + 1)
-    size = row.revision.scenario.initial.size * row.call_count
-    large = cells > CELLS_AT_ONCE or size > BYTES_AT_ONCE
-    if row.replay == ReplayState.FAILED or not cells or large or is_fresh(row):
-        return
-    try:
-        compute_matrix(sandbox, row)
-    except (InfrastructureError, StateError) as error:
-        logger.warning("trajectory %s: its checks could not be evaluated at every step: %s", row.pk, error)

@@ -6,19 +6,23 @@ from typing import Any
 
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
-from webapp.environments.importing_uploads import drop_uploads, read_upload
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.trajectories import matrix
 from webapp.trajectories.importing import import_runs
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.rollouts.recording import close_rollout
+from webapp.trajectories.rollouts.running import run_rollout
+from webapp.uploads import drop_uploads, read_upload, require_records
 
 
 @job("import_trajectories", queue="sandbox")
 def import_trajectories(context: JobContext) -> dict[str, Any]:
     """Import and replay an uploaded file. Runs that went in before a crash are `unchanged` the second time."""
     stored = context.payload["file"]
-    result = import_runs(default_sandbox(), read_upload(stored), context.payload["source"], context.progress)
+    entries = read_upload(stored)
+    require_records((stored, entries))
+    result = import_runs(default_sandbox(), entries, context.payload["source"], context.progress)
     drop_uploads(stored)
     return result
 
@@ -32,3 +36,9 @@ def compute_matrix(context: JobContext) -> dict[str, Any]:
     if not matrix.is_fresh(trajectory):
         matrix.compute_matrix(default_sandbox(), trajectory)
     return {"trajectory": trajectory.pk}
+
+
+@job("rollout", queue="llm", closing=close_rollout)
+def rollout(context: JobContext) -> dict[str, Any]:
+    """Let a policy act. Attempts that were done before a crash stay; the others are begun again."""
+    return run_rollout(default_sandbox(), context)

@@ -5,11 +5,14 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
+from webapp.accounts.services import audit
 from webapp.htmx import Request
 from webapp.paging import keyset
+from webapp.rest.copying import list_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import listing
 from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.schemas import TrajectoryQuery
 
 
 @access("read")
@@ -23,6 +26,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "outcomes": listing.OUTCOMES,
         "replays": ReplayState.choices,
         "orders": listing.ORDERS.items(),
+        "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }
     return render(request, "trajectories/list.html", context)
 
@@ -31,11 +35,8 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def export_all(request: HttpRequest) -> StreamingHttpResponse:
     """The list as it is filtered, as JSON lines, newest first."""
-    rows = listing.rows_of(listing.read_filters(request.GET))
-    response = StreamingHttpResponse(listing.exported(rows), content_type="application/jsonl")
-    response["Content-Disposition"] = 'attachment; filename="trajectories.jsonl"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    audit(request.user, "trajectories.export", query=request.GET.urlencode()[:500])
+    return listing.attachment(listing.rows_of(listing.read_filters(request.GET)))
 
 
 @access("read")

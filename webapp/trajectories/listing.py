@@ -9,7 +9,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
-from django.http import QueryDict
+from django.http import QueryDict, StreamingHttpResponse
 
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task
@@ -25,6 +25,7 @@ COLUMNS = (
     "environment__name",
     "policy",
     "source",
+    "live",
     "outcome",
     "recorded_reward",
     "reward",
@@ -159,6 +160,13 @@ async def exported(rows: QuerySet[Trajectory]) -> AsyncIterator[str]:
             yield line
         if len(chunk) < CHUNK:
             return
+
+
+def attachment(rows: QuerySet[Trajectory]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(exported(rows), content_type="application/jsonl")
+    response["Content-Disposition"] = 'attachment; filename="trajectories.jsonl"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
 
 
 def _chunk(rows: QuerySet[Trajectory], last: int | None) -> list[tuple[int, str]]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from synthesis.assessment.bounded import bounded_checks
 from synthesis.contracts import Patch, State, Verdict
+from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
 from webapp.scenarios.services import check_sources
 from webapp.scenarios.states import load_state
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.states import state_at
 
+logger = logging.getLogger(__name__)
+
 PASSED, NOT_PASSED, RAISED = 1, 0, -1
+CELLS_AT_ONCE, BYTES_AT_ONCE = 20_000, 20_000_000
+"""A check x step matrix up to so many cells, and states to go through, is made with the run; a larger one when a
+person asks for it."""
 
 
 def cell(verdict: Verdict) -> int:
@@ -70,3 +77,16 @@ def spread(matrix: dict[str, Any], check: int) -> list[int]:
 
 def is_fresh(trajectory: Trajectory) -> bool:
     return trajectory.matrix is not None and trajectory.matrix_hash == trajectory.revision.verifier_hash
+
+
+def small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
+    """Make the matrix if it is small and not there. Without it the run is whole: its page offers to make it."""
+    cells = (row.total or 0) * (row.call_count + 1)
+    size = row.revision.scenario.initial.size * row.call_count
+    large = cells > CELLS_AT_ONCE or size > BYTES_AT_ONCE
+    if row.replay == ReplayState.FAILED or not cells or large or is_fresh(row):
+        return
+    try:
+        compute_matrix(sandbox, row)
+    except (InfrastructureError, StateError) as error:
+        logger.warning("trajectory %s: its checks could not be evaluated at every step: %s", row.pk, error)

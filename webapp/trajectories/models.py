@@ -4,8 +4,10 @@ from django.contrib.postgres.indexes import OpClass
 from django.db import models
 from django.db.models import F
 
+from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
 from webapp.scenarios.models import StateBody, Task, TaskRevision
 
 SNAPSHOT_EVERY = 50
@@ -19,10 +21,15 @@ class ReplayState(models.TextChoices):
     REPRODUCED = "reproduced", "the reward is the same, an observation is not"
     DIVERGED = "diverged", "the reward differs"
     FAILED = "failed", "could not be replayed"
+    MADE_HERE = "made_here", "made here: its steps are the execution itself"
 
 
 class Trajectory(models.Model):
-    """One attempt at a task. `record` is the run as imported, for an export equal to it."""
+    """One attempt at a task. `record` is the run as imported, for an export equal to it.
+
+    While `live` it is being made; `starts` counts how often it was begun. `provenance` says what a rollout was made
+    with (prompt style, prompts by hash, user, seeds, usage) and how it ended; the seconds are where its time went.
+    """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="trajectories")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trajectories")
@@ -34,7 +41,11 @@ class Trajectory(models.Model):
     validation = models.CharField(max_length=8, default="source")
     seed = models.BigIntegerField(default=0)
     now = models.CharField(max_length=40)
+    live = models.BooleanField(default=False)
+    starts = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=16, blank=True)
+    user_error = models.BooleanField(default=False)
+    note = models.TextField(blank=True)
     recorded_reward = models.FloatField(null=True, blank=True)
     reward = models.FloatField(null=True, blank=True)
     passed = models.PositiveIntegerField(null=True, blank=True)
@@ -47,6 +58,11 @@ class Trajectory(models.Model):
     call_count = models.PositiveIntegerField(default=0)
     error_count = models.PositiveIntegerField(default=0)
     duration_us = models.BigIntegerField(default=0)
+    environment_s = models.FloatField(null=True, blank=True)
+    agent_s = models.FloatField(null=True, blank=True)
+    user_s = models.FloatField(null=True, blank=True)
+    verification_s = models.FloatField(null=True, blank=True)
+    provenance = OrderedJSONField(default=dict)
     final_hash = models.CharField(max_length=64, blank=True)
     matrix = OrderedJSONField(null=True, blank=True)
     matrix_hash = models.CharField(max_length=64, blank=True)
@@ -119,3 +135,49 @@ class Score(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["trajectory", "-id"], name="score_newest")]
+
+
+class Rollout(models.Model):
+    """A job of attempts at one revision of a task by one policy. `spec` is a `rollouts.spec.Spec`."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="rollout")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="rollouts")
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="+")
+    endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    user_endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    policy = models.CharField(max_length=200)
+    spec = OrderedJSONField(default=dict)
+    total = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["task", "-id"], name="rollout_of_task")]
+
+    def __str__(self) -> str:
+        return f"{self.policy} on {self.task}"
+
+
+class AttemptState(models.TextChoices):
+    """`done` stays; the others are begun again by a retry, or after the worker was lost."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    INFRA_ERROR = "infra_error"
+    CANCELLED = "cancelled"
+
+
+class RolloutAttempt(models.Model):
+    """One ordinal of a rollout and its trajectory. `claim` is the job's attempt number that may write it."""
+
+    rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="attempts")
+    ordinal = models.PositiveIntegerField()
+    state = models.CharField(max_length=12, choices=AttemptState.choices, default=AttemptState.WAITING)
+    claim = models.PositiveIntegerField(default=0)
+    trajectory = models.OneToOneField(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="attempt"
+    )
+
+    class Meta:
+        ordering = ["ordinal"]
+        constraints = [models.UniqueConstraint(fields=["rollout", "ordinal"], name="rolloutattempt_unique")]

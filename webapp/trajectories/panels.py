@@ -40,7 +40,6 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "tools": rail.tools_used(rows),
         "shown": sum(not row.hidden for row in rows),
         "lines": rail.lines(rows, index, kept_query(request)),
-        "version": f"{trajectory.final_hash[:12]}{trajectory.matrix_hash[:12]}",
     }
     if text_parameter(request, "q").strip():
         context |= search(request, trajectory)
@@ -50,7 +49,7 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
 def kept_query(request: HttpRequest) -> str:
     """What a link to another step keeps of this page's query."""
     parameters = request.GET.copy()
-    for key in ("step", "path", "find", "full"):
+    for key in ("step", "path", "find", "full", "from"):
         parameters.pop(key, None)
     return f"{parameters.urlencode()}&" if parameters else ""
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from synthesis.assessment.bounded import bounded_checks
-from synthesis.contracts import SOLVED_AT, CallResult, Mark, Outcome, Program, Reward, ScoreRule, State
+from synthesis.contracts import SOLVED_AT, Mark, Outcome, Program, Reward, ScoreRule, State
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
-from webapp.scenarios.models import StateBody
-from webapp.scenarios.states import store_state
 from webapp.trajectories.aligning import Aligner
 from webapp.trajectories.comparing import same_observation, same_reward
-from webapp.trajectories.models import SNAPSHOT_EVERY, ReplayState
-
-MAX_PATCH = 256 * 1024
-"""A longer patch is not kept: the state after its step is, as a snapshot."""
+from webapp.trajectories.models import ReplayState
+from webapp.trajectories.steps import Played, keep_state
 
 
 @dataclass(frozen=True)
@@ -32,18 +25,6 @@ class Setting:
     checks: tuple[str, ...]
     rule: ScoreRule
     marks: tuple[Mark, ...]
-
-
-@dataclass
-class Played:
-    """One step as it went this time; only calls have a result."""
-
-    step: RunStep
-    arguments: dict[str, Any]
-    result: CallResult | None = None
-    matches: bool | None = None
-    patch: list[dict[str, Any]] = field(default_factory=list)
-    snapshot: StateBody | None = None
 
 
 @dataclass
@@ -107,9 +88,7 @@ def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Ali
         start = episode.state()
         for index, step in enumerate(record.steps):
             played = _play(episode, step, aligner)
-            if index % SNAPSHOT_EVERY == 0 or _too_long(played.patch):
-                played.snapshot = store_state(episode.state())
-                played.patch = [] if _too_long(played.patch) else played.patch
+            keep_state(played, index, episode.state)
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
@@ -142,10 +121,6 @@ def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> Played:
     if aligner:
         aligner.observe(step.recorded, result)
     return Played(step, arguments, result, matches, list(result.patch))
-
-
-def _too_long(patch: Sequence[dict[str, Any]]) -> bool:
-    return bool(patch) and len(json.dumps(patch)) > MAX_PATCH
 
 
 def verdict(record: RunRecord, done: Replay) -> ReplayState:

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 
 from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
-from webapp.environments.models import Environment, Tool
-from webapp.environments.services import content_hash, program_of
+from webapp.content import content_hash
+from webapp.environments.models import Environment
+from webapp.environments.services import program_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import load_state
-from webapp.trajectories.models import ReplayState, Score, Step, StepKind, Trajectory
-from webapp.trajectories.replay import Played, Replay, Setting, outcome, replay, verdict
+from webapp.trajectories.counting import settle, standing
+from webapp.trajectories.models import ReplayState, Step, Trajectory
+from webapp.trajectories.replay import Replay, Setting, outcome, replay, verdict
+from webapp.trajectories.steps import Played, add_score, step_row, tool_kinds
 
-MAX_RESULT = 256 * 1024
-"""A longer result is kept cut, with a note; executing the call again gives all of it."""
 SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
 
 
@@ -124,16 +124,14 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
         trajectory = Trajectory(content_hash=digest, source=source)
     elif trajectory.replay in SETTLED:
         return SavedRun("unchanged", trajectory)
-    was = trajectory.replay
+    was, before = trajectory.replay, standing(trajectory)
     trajectory.environment_id, trajectory.task, trajectory.revision = task.environment_id, task, revision
     _fill(trajectory, record, done)
     trajectory.save()
     trajectory.steps.all().delete()
     _add_steps(trajectory, record, done, revision)
     _add_scores(trajectory, record, done, revision, new=new)
-    if new:
-        Environment.objects.filter(pk=task.environment_id).update(trajectory_count=F("trajectory_count") + 1)
-        Task.objects.filter(pk=task.pk).update(trajectory_count=F("trajectory_count") + 1)
+    settle(before, trajectory)
     settled = not new and was != trajectory.replay
     return SavedRun("created" if new or settled else "unchanged", trajectory)
 
@@ -164,44 +162,10 @@ def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
 
 def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:
     """Every recorded step; those after a lost episode without a result."""
-    kinds = dict(Tool.objects.filter(version=revision.scenario.version_id).values_list("name", "kind"))
+    kinds = tool_kinds(revision)
     played = done.played + [Played(step, step.arguments) for step in record.steps[len(done.played) :]]
-    steps = (_step(row, index, item, kinds) for index, item in enumerate(played))
+    steps = (step_row(row, index, item, kinds) for index, item in enumerate(played))
     Step.objects.bulk_create(steps, batch_size=200)
-
-
-def _step(row: Trajectory, index: int, played: Played, kinds: dict[str, str]) -> Step:
-    step, result = played.step, played.result
-    kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
-    changes = len(result.patch) if result else 0
-    if step.kind == "call" and changes:
-        kind = StepKind.CHANGE
-    return Step(
-        trajectory=row,
-        index=index,
-        turn=step.turn,
-        kind=kind,
-        content=step.content,
-        reasoning=step.reasoning,
-        tool=step.tool,
-        arguments=played.arguments if step.kind == "call" else None,
-        ok=result.ok if result else None,
-        error_kind=result.error.kind if result and result.error else "",
-        result=_result(result.error.model_dump() if result.error else result.result) if result else None,
-        recorded=step.recorded or "",
-        matches=played.matches,
-        patch=played.patch,
-        change_count=changes,
-        duration_us=result.duration_us if result else 0,
-        snapshot=played.snapshot,
-    )
-
-
-def _result(value: Any) -> Any:
-    text = json.dumps(value)
-    if len(text) <= MAX_RESULT:
-        return value
-    return f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
 
 
 def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision, *, new: bool) -> None:
@@ -219,16 +183,7 @@ def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: Task
             source="recorded",
         )
     if done.reward is not None:
-        Score.objects.create(
-            trajectory=row,
-            revision=revision,
-            verifier_hash=revision.verifier_hash,
-            reward=done.reward.reward,
-            passed=done.reward.passed,
-            total=done.reward.total,
-            verdicts=[item.model_dump() for item in done.reward.verdicts],
-            source="replay",
-        )
+        add_score(row, revision, done.reward, "replay")
 
 
 def exported_runs(source: str) -> Iterator[dict[str, Any]]:

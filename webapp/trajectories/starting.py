@@ -6,13 +6,13 @@ from typing import Any
 
 from django.core.files.base import File
 
-from webapp.environments.importing_uploads import store_upload
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
 from webapp.trajectories import jobs as _registered  # noqa: F401  the kinds of jobs that are created here
 from webapp.trajectories.importing import SOURCE
 from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import Trajectory
+from webapp.uploads import store_upload
 
 
 def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:

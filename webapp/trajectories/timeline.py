@@ -61,7 +61,7 @@ CACHE = StateCache(BUDGET)
 
 def state_after(trajectory: Trajectory, index: int) -> State:
     """The encoded state after step `index`. Raises `InputError` where none is stored."""
-    key = (trajectory.pk, trajectory.final_hash, trajectory.step_count)
+    key = (trajectory.pk, f"{trajectory.starts} {trajectory.final_hash}", trajectory.step_count)
     kept = CACHE.nearest(key, index, index)
     if kept:
         return kept[1]

@@ -1,13 +1,21 @@
 from django.urls import URLPattern, path
 
 from webapp.trajectories import list_views, views
+from webapp.trajectories.rollouts import views as rollouts
 
 app_name = "trajectories"
 urlpatterns: list[URLPattern] = [
     path("", list_views.index, name="list"),
     path("export.jsonl", list_views.export_all, name="export_list"),
     path("of-task/<int:task_pk>/", list_views.of_task, name="of_task"),
+    path("run/<int:task_pk>/", rollouts.run, name="run"),
+    path("run/<int:task_pk>/start/", rollouts.start, name="start"),
+    path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),
+    path("rollouts/<int:pk>/live/", rollouts.live, name="rollout_live"),
+    path("rollouts/<int:pk>/cancel/", rollouts.cancel, name="rollout_cancel"),
+    path("rollouts/<int:pk>/retry/", rollouts.retry, name="rollout_retry"),
     path("<int:pk>/", views.detail, name="detail"),
+    path("<int:pk>/news/", views.news, name="news"),
     path("<int:pk>/steps/<int:index>/", views.step, name="step"),
     path("<int:pk>/steps/<int:index>/branch/", views.branch, name="branch"),
     path("<int:pk>/search/", views.search, name="search"),

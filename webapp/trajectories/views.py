@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import quote_etag
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import access
+from webapp.accounts.services import audit
 from webapp.scenarios.models import Check
-from webapp.trajectories import listing, panels, queries
+from webapp.trajectories import following, listing, panels, queries
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.starting import ensure_matrix
 
@@ -39,7 +41,8 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = queries.open_trajectory(pk)
     index, problem = step_number(request.GET.get("step", ""), trajectory)
     context: dict[str, Any] = panels.page(request, trajectory, index)
-    context["problem"] = problem
+    context |= following.context_of(trajectory)
+    context |= {"problem": problem, "version": following.version_of(trajectory)}
     if trajectory.step_count:
         try:
             context |= panels.step(request, trajectory, index)
@@ -55,7 +58,8 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """The two panels of one step. What they show does not change until the run is replayed again."""
     trajectory = queries.light_trajectory(pk)
     stamp = f"{TEMPLATES_VERSION}:{pk}:{index}:{trajectory.final_hash[:16]}:{trajectory.matrix_hash[:16]}"
-    etag = quote_etag(f"{stamp}:{trajectory.replay}:{trajectory.step_count}:{request.GET.urlencode()}")
+    stamp += f":{trajectory.replay}:{trajectory.starts}:{trajectory.step_count}"
+    etag = quote_etag(f"{stamp}:{request.GET.urlencode()}")
     if request.headers.get("If-None-Match") == etag:
         response = HttpResponse(status=304)
     else:
@@ -68,6 +72,17 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     response["Cache-Control"] = "private, no-cache"
     response["Vary"] = "Cookie"
     return response
+
+
+@access("read")
+@require_safe
+@never_cache
+def news(request: HttpRequest, pk: int) -> JsonResponse:
+    """What a page that follows a run asks for: the steps from `?from=` on, and whether there will be more."""
+    trajectory = queries.light_trajectory(pk)
+    known = request.GET.get("from", "")
+    first = int(known) if known.isascii() and known.isdecimal() and len(known) < 10 else 0
+    return JsonResponse(following.news(request, trajectory, first))
 
 
 @access("read")
@@ -131,6 +146,7 @@ def check_again(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def export(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = get_object_or_404(Trajectory.objects.defer("matrix"), pk=pk)
+    audit(request.user, "trajectory.export", trajectory)
     response = HttpResponse(listing.export_line(trajectory), content_type="application/jsonl")
     response["Content-Disposition"] = f'attachment; filename="trajectory-{trajectory.pk}.jsonl"'
     response["X-Content-Type-Options"] = "nosniff"

@@ -6,15 +6,22 @@ from django.core.management.base import BaseCommand, CommandError
 
 from synthesis.errors import EnvariumError
 from synthesis.runtime import default_sandbox
+from synthesis.starter import SOURCE
+from webapp.scenarios.starting import start_filter_audit
 from webapp.trajectories.demo import load_demo
 
 
 class Command(BaseCommand):
-    help = "Load the bundled starter environments, tasks and runs. Loading again changes nothing."
+    help = (
+        "Load the bundled starter environments, tasks and runs, and queue an audit of what is new. "
+        "Loading again changes nothing."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             done = load_demo(default_sandbox())
+            if done.new["tasks"]:
+                start_filter_audit(None, {"source": SOURCE})
         except EnvariumError as error:
             raise CommandError(f"The starter set could not be loaded: {error}") from error
         self.stdout.write(str(done))

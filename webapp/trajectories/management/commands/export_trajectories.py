@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.envscaler_export import runs_to_jsonl
-from webapp.environments.importing_commands import one_clear_line, source_name, write_file
+from webapp.commands import one_clear_line, source_name, write_file
 from webapp.trajectories.services import exported_runs
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
-from webapp.environments.importing_commands import as_json, one_clear_line, source_name, tell_failures, teller
+from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
 from webapp.trajectories.importing import import_runs
 
 

@@ -1,0 +1,83 @@
+"""A small environment with a task that can be solved, its reference, people, and an endpoint at a scripted server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.contracts import Reference, ReferenceCall
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime import default_sandbox
+from tests.fixtures.llm import Request, Scripted, call, say
+from tests.rollout.support import SOURCE
+from webapp.accounts.models import User
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.services import Wish, save_endpoint
+from webapp.environments.services import program_of, save_environment
+from webapp.scenarios.importing import import_task
+from webapp.scenarios.models import Task
+from webapp.scenarios.references import save_reference
+
+KEY = "sk-never-to-be-seen-4711"
+PASSWORD = "a long password"
+OPEN_IT = "def check(initial_state, final_state):\n    return final_state['boxes']['B-1']['open']\n"
+LEAVE_IT = "def check(initial_state, final_state):\n    return not final_state['boxes']['B-2']['open']\n"
+REFERENCE = Reference(
+    calls=(
+        ReferenceCall(tool="find_box", arguments={"owner": "Ada"}),
+        ReferenceCall(tool="open_box", arguments={"box_id": "B-1"}),
+    ),
+    answer="Her box B-1 is open.",
+)
+
+
+def make_task(*, reference: bool = True, checks: bool = True, key: str = "open-ada") -> Task:
+    kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
+    record = EnvironmentRecord(
+        key="shelf",
+        name="Shelf of boxes",
+        category="Storage",
+        class_name="Shelf",
+        source=SOURCE,
+        introduction="A shelf of boxes.",
+        rules=("Only its owner's box may be opened.",),
+        tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in kinds.items()),  # type: ignore[arg-type]
+    )
+    _, _, version = save_environment(record, [], "test")
+    listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
+    task = import_task(
+        default_sandbox(),
+        TaskRecord(
+            environment_key="shelf",
+            key=key,
+            title="Open Ada's box",
+            scenario_name="Two boxes",
+            instruction="Ada would like her box to be opened.",
+            initial_state={},
+            checks=listed if checks else (),
+            score_rule="goals",
+            raw={"env_id": "shelf", "task_id": key, "init_config": {}},
+        ),
+        version,
+        program_of(version),
+        "test",
+    ).row
+    if reference and task.current is not None:
+        save_reference(task.current, REFERENCE, "test")
+    return task
+
+
+def person(role: str = "annotator", name: str = "ann") -> User:
+    return User.objects.create_user(name, password=PASSWORD, role=role)
+
+
+def endpoint_at(url: str, **changes: Any) -> Endpoint:
+    fields: dict[str, Any] = {"name": "local", "base_url": url, "key": KEY, "models": ("scripted-1",)}
+    return save_endpoint(None, Wish(**(fields | changes)))
+
+
+def solver(request: Request) -> Scripted:
+    """Opens the box and says so."""
+    done = sum(message["role"] == "tool" for message in request["messages"])
+    if done == 0:
+        return call("find_box", owner="Ada")
+    return call("open_box", box_id="B-1") if done == 1 else say("It is open.")

@@ -1,0 +1,246 @@
+"""Rollout jobs in this process: what each policy leaves in the database."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from synthesis.formats.files import Entry
+from synthesis.runtime import default_sandbox
+from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw
+from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
+from webapp.events.models import Event
+from webapp.jobs import services as jobs
+from webapp.jobs.context import JobContext
+from webapp.jobs.jobs import perform
+from webapp.jobs.models import Job, JobState
+from webapp.trajectories.importing import import_runs
+from webapp.trajectories.listing import export_line
+from webapp.trajectories.models import AttemptState, Rollout, Score, Trajectory
+from webapp.trajectories.rollouts.recording import Recorder
+from webapp.trajectories.rollouts.running import run_rollout
+from webapp.trajectories.rollouts.spec import Spec
+from webapp.trajectories.rollouts.starting import start_rollout
+from webapp.trajectories.states import broken_steps, state_at
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def run(rollout: Rollout) -> Job:
+    """The job as a worker runs it."""
+    claimed = jobs.claim(rollout.job_id, "test")
+    assert claimed is not None
+    perform(claimed)
+    return Job.objects.get(pk=rollout.job_id)
+
+
+def started(**spec: Any) -> Rollout:
+    return start_rollout(person(), make_task(), Spec(**spec))
+
+
+def test_the_reference_solves_its_task_and_every_row_is_there() -> None:
+    job = run(rollout := started(policy="reference", attempts=3))
+    assert (job.state, job.done, job.total) == (JobState.SUCCEEDED, 3, 3), job.error
+    assert job.result == {"attempts": 3, "solved": 3, "mean_reward": 1.0, "outcome_solved": 3}
+    lines = list(rollout.attempts.select_related("trajectory"))
+    assert [(one.ordinal, one.state) for one in lines] == [(0, "done"), (1, "done"), (2, "done")]
+    row = lines[1].trajectory
+    assert row is not None
+    assert (row.outcome, row.reward, row.passed, row.total, row.live) == ("solved", 1.0, 1, 1, False)
+    assert (row.step_count, row.call_count, row.error_count, row.starts) == (4, 2, 0, 1)
+    assert row.environment_s
+    assert row.verification_s
+    assert row.agent_s is not None
+    assert row.user_s == 0
+    assert row.provenance["ending"] == "answered"
+    assert row.provenance["prompts"]
+    steps = list(row.steps.all())
+    assert [(step.kind, step.tool) for step in steps] == [
+        ("user", ""), ("query", "find_box"), ("change", "open_box"), ("message", ""),
+    ]  # fmt: skip
+    assert state_at(row, 0)["boxes"]["B-1"]["open"] is False
+    assert state_at(row, 3, verify=True)["boxes"]["B-1"]["open"] is True
+    assert broken_steps(row) == []
+    score = Score.objects.get(trajectory=row)
+    assert (score.source, score.reward, len(score.verdicts)) == ("rollout", 1.0, 2)
+    assert row.matrix["checks"][0] == {"start": 0, "flips": [[2, 1]]}
+    rollout.task.refresh_from_db()
+    rollout.task.environment.refresh_from_db()
+    assert rollout.task.trajectory_count == rollout.task.environment.trajectory_count == 3
+    topics = set(Event.objects.values_list("topic", flat=True))
+    assert {f"job:{job.pk}", f"trajectory:{row.pk}"} <= topics
+
+
+def test_noise_and_chance_earn_less_and_are_the_same_again() -> None:
+    task, user = make_task(), person()
+    noisy = [start_rollout(user, task, Spec(policy="noisy", noise=0.9, attempts=6, seed=7)) for _ in range(2)]
+    rewards = []
+    for one in noisy:
+        assert run(one).state == JobState.SUCCEEDED
+        rewards.append(list(one.attempts.values_list("trajectory__reward", "trajectory__call_count")))
+    assert rewards[0] == rewards[1]
+    assert any(reward < 1 for reward, _ in rewards[0])
+    chance = start_rollout(user, task, Spec(policy="random", calls=3, attempts=2))
+    assert run(chance).state == JobState.SUCCEEDED
+    assert set(chance.attempts.values_list("trajectory__call_count", flat=True)) == {3}
+
+
+def test_a_model_acts_through_its_endpoint() -> None:
+    with llm_server(solver) as server:
+        endpoint = endpoint_at(server.url)
+        spec = Spec(model=f"{endpoint.pk}/scripted-1", attempts=2, temperature=0.5, seed=3)
+        rollout = start_rollout(person(), make_task(), spec)
+        assert run(rollout).state == JobState.SUCCEEDED
+        sent = server.requests
+    row = Trajectory.objects.filter(task=rollout.task).latest("id")
+    assert (row.outcome, row.policy) == ("solved", "local/scripted-1")
+    assert row.provenance["usage"]["completion_tokens"] == 15
+    assert row.agent_s > 0
+    assert {request["seed"] for request in sent} == {3, 4}
+    assert {request["temperature"] for request in sent} == {0.5}
+    assert {request["_headers"]["authorization"] for request in sent} == {f"Bearer {KEY}"}
+
+
+def conversing(request: dict[str, Any]) -> Scripted:
+    from tests.fixtures.llm import say
+
+    if request["model"] == "user-1":
+        return say("###STOP###" if len(request["messages"]) > 3 else "Please open my box. I am Ada.")
+    return solver(request)
+
+
+def test_a_conversation_has_a_user_with_a_model_of_its_own() -> None:
+    with llm_server(conversing) as server:
+        endpoint = endpoint_at(server.url, models=("scripted-1", "user-1"))
+        spec = Spec(
+            model=f"{endpoint.pk}/scripted-1", conversational=True, user_model=f"{endpoint.pk}/user-1", attempts=1
+        )
+        rollout = start_rollout(person(), make_task(), spec)
+        assert run(rollout).state == JobState.SUCCEEDED
+    row = Trajectory.objects.get(task=rollout.task)
+    assert row.conversational
+    assert row.outcome == "solved"
+    assert row.user_s > 0
+    assert row.provenance["ending"] == "user_stopped"
+    assert row.provenance["user"] == "optimised (local/user-1)"
+    assert row.steps.first().content == "Please open my box. I am Ada."
+
+
+@pytest.mark.parametrize("reply", [html(), raw(401, "no"), DROP], ids=["html", "refused", "dropped"])
+def test_an_endpoint_that_fails_is_never_a_reward_of_zero(reply: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synthesis.llm.client.FIRST_WAIT_S", 0.001)
+    with llm_server([reply]) as server:
+        endpoint = endpoint_at(server.url)
+        rollout = start_rollout(person(), make_task(), Spec(model=f"{endpoint.pk}/scripted-1", attempts=2))
+        job = run(rollout)
+        server.script = solver
+        assert job.state == JobState.FAILED
+        assert "2 of 2 attempts say nothing about the agent" in job.error
+        rows = Trajectory.objects.filter(task=rollout.task)
+        assert {(row.outcome, row.reward, row.live) for row in rows} == {("infra_error", None, False)}
+        assert not Score.objects.exists()
+        rollout.task.environment.refresh_from_db()
+        assert rollout.task.environment.trajectory_count == 2
+        assert jobs.retry(job.pk)
+        job = run(rollout)
+    assert job.state == JobState.SUCCEEDED, job.error
+    again = Trajectory.objects.filter(task=rollout.task)
+    assert {(row.outcome, row.reward, row.starts) for row in again} == {("solved", 1.0, 2)}
+    rollout.task.environment.refresh_from_db()
+    assert rollout.task.environment.trajectory_count == 2
+
+
+def test_a_retry_leaves_what_is_done_alone() -> None:
+    job = run(rollout := started(policy="reference", attempts=2))
+    kept = rollout.attempts.get(ordinal=0).trajectory_id
+    rollout.attempts.filter(ordinal=1).update(state=AttemptState.INFRA_ERROR)
+    Job.objects.filter(pk=job.pk).update(state=JobState.FAILED)
+    assert jobs.retry(job.pk)
+    run(rollout)
+    assert rollout.attempts.get(ordinal=0).trajectory_id == kept
+    assert list(rollout.attempts.values_list("trajectory__starts", flat=True)) == [1, 2]
+
+
+def test_a_stale_worker_writes_nothing() -> None:
+    rollout = started(policy="reference", attempts=1)
+    claimed = jobs.claim(rollout.job_id, "first")
+    assert claimed is not None
+    Job.objects.filter(pk=rollout.job_id).update(attempt=5)
+    with pytest.raises(jobs.StaleAttempt):
+        run_rollout(default_sandbox(), JobContext(rollout.job_id, claimed.attempt, {}, None))
+    assert not Trajectory.objects.exists()
+
+
+def test_the_key_is_nowhere_but_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.core import serializers
+
+    monkeypatch.setattr("synthesis.llm.client.FIRST_WAIT_S", 0.001)
+    with llm_server(lambda request: raw(401, f"wrong key {request['_headers']['authorization']}")) as server:
+        endpoint = endpoint_at(server.url)
+        rollout = start_rollout(person(), make_task(), Spec(model=f"{endpoint.pk}/scripted-1", attempts=1))
+        run(rollout)
+    from django.apps import apps
+
+    stored = [serializers.serialize("json", model.objects.all()) for model in apps.get_models() if model._meta.managed]
+    assert not any(KEY in text for text in stored)
+
+
+def test_a_job_whose_preparation_fails_says_why_and_can_be_retried() -> None:
+    with llm_server(solver) as server:
+        endpoint = endpoint_at(server.url)
+        rollout = start_rollout(person(), make_task(), Spec(model=f"{endpoint.pk}/scripted-1", attempts=1))
+        endpoint.delete()
+        job = run(rollout)
+    assert job.state == JobState.FAILED
+    assert "not listed" in job.error
+    assert list(rollout.attempts.values_list("state", flat=True)) == ["waiting"]
+
+
+def test_an_unforeseen_fault_leaves_no_attempt_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    rollout = started(policy="reference", attempts=1)
+    monkeypatch.setattr("webapp.trajectories.rollouts.recording._count", lambda *given: 1 / 0)
+    job = run(rollout)
+    assert job.state == JobState.FAILED
+    assert "ZeroDivisionError" in job.error
+    row = Trajectory.objects.get()
+    assert (row.live, row.outcome, row.reward) == (False, "infra_error", None)
+
+
+@pytest.mark.parametrize(("by", "outcome"), [("reaper", "infra_error"), ("person", "cancelled")])
+def test_what_a_lost_worker_left_is_not_shown_as_running_for_ever(by: str, outcome: str) -> None:
+    rollout = started(policy="reference", attempts=1)
+    job = jobs.claim(rollout.job_id, "first")
+    assert job is not None
+    recorder = Recorder(rollout, job.attempt)
+    recorder.take()
+    recorder.begin(0, "reference", {})
+    over = timezone.now() - timedelta(seconds=60)
+    if by == "reaper":
+        Job.objects.filter(pk=job.pk).update(lost=99, lease_until=over)
+        jobs.reap()
+    else:
+        Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED)
+        assert jobs.cancel(job.pk)
+    row = Trajectory.objects.get()
+    assert (row.live, row.outcome, row.reward) == (False, outcome, None)
+    assert jobs.retry(job.pk)
+    assert run(rollout).state == JobState.SUCCEEDED
+    row.refresh_from_db()
+    assert (row.live, row.outcome, row.starts) == (False, "solved", 2)
+
+
+def test_what_was_made_here_can_be_exported_and_imported_and_gives_the_same() -> None:
+    rollout = started(policy="noisy", noise=0.5, attempts=3, seed=2)
+    assert run(rollout).state == JobState.SUCCEEDED
+    made = list(Trajectory.objects.order_by("id"))
+    entries = [Entry(f"[{number}]", json.loads(export_line(row))) for number, row in enumerate(made)]
+    told = import_runs(default_sandbox(), entries, "test")
+    assert (told["created"], told["reproduced"], told["failed"]) == (3, 3, []), told
+    again = list(Trajectory.objects.filter(source="test").order_by("id"))
+    assert [row.reward for row in again] == [row.reward for row in made]
+    assert {row.replay for row in again} == {"identical"}
+    assert made[0].record["conversation"][0]["role"] == "system"

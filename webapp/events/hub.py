@@ -1,0 +1,146 @@
+"""One connection a process that LISTENs, and the queues of those who follow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import psycopg
+from django.conf import settings
+from django.db import connections
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from webapp.events.services import CHANNEL
+
+logger = logging.getLogger(__name__)
+
+QUEUE = 200
+"""Changes that wait for a slow reader; past it the reader is told to look at everything again."""
+LOOK_SECONDS = 5.0
+"""A wake-up that was lost is made up for after so long."""
+AGAIN_SECONDS = 1.0
+IDLE_SECONDS = 30.0
+STREAMS_A_PERSON = 8
+AT_ONCE = 1_000
+NEW = "SELECT id, topic FROM events_event WHERE id > %s ORDER BY id LIMIT %s"
+
+Change = tuple[int, str]
+"""Number and topic of an event; the topic is empty where some were lost."""
+
+
+@dataclass(eq=False)
+class Follower:
+    person: int
+    topics: frozenset[str]
+    since: int
+    """The last event before it followed: what comes later reaches its queue."""
+    queue: asyncio.Queue[Change] = field(default_factory=lambda: asyncio.Queue(QUEUE))
+
+    def offer(self, change: Change) -> None:
+        if change[1] not in self.topics:
+            return
+        if self.queue.full():
+            while not self.queue.empty():
+                self.queue.get_nowait()
+            change = (change[0], "")
+        self.queue.put_nowait(change)
+
+
+class Hub:
+    """Belongs to one event loop. Listens while somebody follows, and a little longer."""
+
+    def __init__(self) -> None:
+        self.followers: set[Follower] = set()
+        self.last = 0
+        self._ready = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def streams_of(self, person: int) -> int:
+        return sum(one.person == person for one in self.followers)
+
+    @contextlib.asynccontextmanager
+    async def follow(self, person: int, topics: frozenset[str]) -> AsyncIterator[Follower]:
+        """A follower from now on until the block ends. Waits until changes are heard."""
+        if self._task is None or self._task.done():
+            self._ready.clear()
+            self._task = asyncio.create_task(self._listen())
+        await self._ready.wait()
+        mine = Follower(person, topics, self.last)
+        self.followers.add(mine)
+        try:
+            yield mine
+        finally:
+            self.followers.discard(mine)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Until nobody follows any more; a lost connection is made again, and what was missed is read then."""
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(address(), autocommit=True)
+                async with connection:
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                    if not self._ready.is_set():
+                        self.last = await _newest(connection)
+                        self._ready.set()
+                    await self._pass_on(connection)
+                return
+            except (psycopg.Error, OSError) as error:
+                logger.warning("live updates: the database cannot be listened to: %s", error)
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _pass_on(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        idle = 0.0
+        while self.followers or idle < IDLE_SECONDS:
+            answer = await connection.execute(NEW, [self.last, AT_ONCE])
+            rows: list[Change] = await answer.fetchall()
+            for change in rows:
+                self.last = change[0]
+                for follower in list(self.followers):
+                    follower.offer(change)
+            if len(rows) == AT_ONCE:
+                continue
+            idle = 0.0 if self.followers else idle + LOOK_SECONDS
+            async for _ in connection.notifies(timeout=LOOK_SECONDS, stop_after=1):
+                pass
+        self._ready.clear()
+        self._task = None
+
+
+async def _newest(connection: psycopg.AsyncConnection[Any]) -> int:
+    answer = await connection.execute("SELECT coalesce(max(id), 0) FROM events_event")
+    row = await answer.fetchone()
+    return int(row[0]) if row else 0
+
+
+def address() -> str:
+    """Where to listen: the database itself. A transaction pooler hands no notifications on."""
+    if settings.EVENTS_DATABASE_URL:
+        return str(settings.EVENTS_DATABASE_URL)
+    known = connections["default"].settings_dict
+    parts = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    named = {key: str(known[name]) for key, name in parts.items() if known[name]}
+    extra = {key: value for key, value in known["OPTIONS"].items() if key != "pool"}
+    return make_conninfo("", **{**extra, **named})
+
+
+_HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """The hub of the running loop."""
+    loop = asyncio.get_running_loop()
+    found = _HUBS.get(loop)
+    if found is None:
+        found = _HUBS[loop] = Hub()
+    return found

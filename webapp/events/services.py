@@ -1,0 +1,33 @@
+"""Telling that something changed. Numbers are given in the order of commits, so that nobody who follows skips one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import connection, transaction
+
+from webapp.events.models import Event
+
+CHANNEL = "envarium_events"
+LOCK = 0x656E7661
+KEPT = 20_000
+"""Events that stay. Who was away for longer is told to look at everything again."""
+TIDY_EVERY = 1_000
+
+
+@transaction.atomic
+def publish(topics: Iterable[str]) -> None:
+    """Tell everybody who follows one of these topics.
+
+    Call it after the change is committed, and for many changes together: a lock orders the publishers until their
+    transaction ends, and PostgreSQL commits transactions that notify one after the other.
+    """
+    wanted = list(dict.fromkeys(topics))
+    if not wanted:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        rows = Event.objects.bulk_create([Event(topic=topic) for topic in wanted])
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(rows[-1].pk)])
+    if rows[0].pk // TIDY_EVERY != (rows[0].pk - len(rows)) // TIDY_EVERY:
+        Event.objects.filter(pk__lte=rows[-1].pk - KEPT).delete()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import re
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.events.stream import stream
+
+TOPIC = re.compile(r"(trajectory|job):[0-9]{1,18}")
+MOST_TOPICS = 60
+
+
+@access("read")
+@require_safe
+def changes(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """What changes behind `?topic=`, as it happens, from `Last-Event-ID` (or `?after=`) on."""
+    topics = frozenset(request.GET.getlist("topic"))
+    if not topics or len(topics) > MOST_TOPICS or not all(map(TOPIC.fullmatch, topics)):
+        return HttpResponse(
+            f"Name 1 to {MOST_TOPICS} topics, such as ?topic=job:1", status=400, content_type="text/plain"
+        )
+    after = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
+    number = int(after) if after.isascii() and after.isdecimal() and len(after) < 19 else None
+    body = stream(int(request.user.pk or 0), request.session.session_key or "", topics, number)
+    response = StreamingHttpResponse(body, content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response

@@ -1,0 +1,95 @@
+"""Trajectories over the API: steps, the state at a step, scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from ninja import File, Query, Router
+from ninja.files import UploadedFile
+
+from webapp.accounts.services import audit
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.paging import PageQuery, cursor_page
+from webapp.rest.problems import Problem
+from webapp.rest.types import Id, PageOf, Position, file_of
+from webapp.trajectories import listing
+from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.schemas import (
+    ScoreOut,
+    StepOut,
+    StepStateOut,
+    TrajectoryFilterQuery,
+    TrajectoryLine,
+    TrajectoryOut,
+    TrajectoryQuery,
+)
+from webapp.trajectories.starting import start_trajectory_import
+from webapp.trajectories.timeline import state_after
+
+router = Router(tags=["trajectories"])
+
+
+@router.get("/trajectories", auth=needs("read"), response=PageOf[TrajectoryLine])
+def list_trajectories(request: HttpRequest, query: Query[TrajectoryQuery]) -> Any:
+    """Trajectories, filtered and ordered as on their page."""
+    filters = query.filters()
+    return cursor_page(listing.lines(listing.rows_of(filters)), query, filters.order)
+
+
+@router.get("/trajectories/export", auth=needs("read"), openapi_extra=file_of("application/jsonl", "One run a line"))
+def export_trajectories(request: HttpRequest, query: Query[TrajectoryFilterQuery]) -> StreamingHttpResponse:
+    """The runs that the filters leave, as JSON lines, newest first."""
+    audit(person(request), "trajectories.export", **query.model_dump(exclude_defaults=True))
+    return listing.attachment(listing.rows_of(query.filters()))
+
+
+def find(pk: int) -> Trajectory:
+    rows = Trajectory.objects.select_related("task", "environment").defer("record", "matrix", "environment__summary")
+    return get_object_or_404(rows, pk=pk)
+
+
+@router.get("/trajectories/{pk}", auth=needs("read"), response=TrajectoryOut)
+def get_trajectory(request: HttpRequest, pk: Id) -> Trajectory:
+    """One run. Its steps and scores have addresses of their own."""
+    return find(pk)
+
+
+@router.get("/trajectories/{pk}/steps", auth=needs("read"), response=PageOf[StepOut])
+def list_steps(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
+    """The steps of a run, in order."""
+    get_object_or_404(Trajectory.objects.only("id"), pk=pk)
+    return cursor_page(Step.objects.filter(trajectory=pk), query, "index")
+
+
+@router.get("/trajectories/{pk}/steps/{index}", auth=needs("read"), response=StepOut)
+def get_step(request: HttpRequest, pk: Id, index: Position) -> Step:
+    """One step of a run."""
+    return get_object_or_404(Step, trajectory=pk, index=index)
+
+
+@router.get("/trajectories/{pk}/steps/{index}/state", auth=needs("read"), response=StepStateOut)
+def get_step_state(request: HttpRequest, pk: Id, index: Position) -> Any:
+    """The whole state after a step; after step 0 it is the initial state."""
+    trajectory = find(pk)
+    if index >= trajectory.step_count:
+        raise Problem(404, f"Trajectory {pk} has {trajectory.step_count} steps, counted from 0: none is {index}.")
+    return {"trajectory_id": pk, "index": index, "state": state_after(trajectory, index)}
+
+
+@router.get("/trajectories/{pk}/scores", auth=needs("read"), response=PageOf[ScoreOut])
+def list_scores(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
+    """Every verdict on a run, newest first."""
+    trajectory = get_object_or_404(Trajectory.objects.only("id"), pk=pk)
+    return cursor_page(trajectory.scores.all(), query)
+
+
+@router.post("/imports/trajectories", auth=needs("synthesise"), response={202: JobOut})
+@idempotent
+def import_trajectories(request: HttpRequest, trajectories: File[UploadedFile]) -> Job:
+    """Import recorded runs of tasks that are here. Follow the job at /jobs/{id}."""
+    return start_trajectory_import(person(request), trajectories)

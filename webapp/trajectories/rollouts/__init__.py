@@ -1,0 +1,1 @@
+"""Agents act: a job of attempts at a task, followed while it runs."""

@@ -1,0 +1,83 @@
+"""“Run agent” as a person fills it in: one choice of who acts, how often, and the rest folded away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from webapp.endpoints.queries import Choice, choices, default_of
+from webapp.scenarios.models import Task
+from webapp.scenarios.references import reference_of
+from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, Spec
+
+MODEL = "model:"
+STYLES = [("tools", "native tool calls"), ("react", "ReAct text"), ("call", "func(args) text")]
+USERS = [
+    ("optimised", "optimised: reveals little, gives in to nothing"),
+    ("base", "base: has the intent and a stop word"),
+]
+PLAYED = (("reference", "Reference"), ("noisy", "Noisy reference"), ("random", "Random valid calls"))
+
+
+class RunForm(forms.Form):
+    """`who` is `model:` and a choice of `endpoints.queries`, or a policy that needs no model."""
+
+    who = forms.CharField(max_length=400)
+    attempts = forms.IntegerField(min_value=1)
+    prompt_style = forms.ChoiceField(choices=STYLES, required=False)
+    temperature = forms.FloatField(min_value=0, max_value=2, required=False)
+    noise = forms.FloatField(label="Share of spoiled calls", min_value=0, max_value=1, required=False)
+    calls = forms.IntegerField(label="Random calls", min_value=1, max_value=MOST_CALLS, required=False)
+    conversational = forms.BooleanField(label="A simulated user talks with the agent", required=False)
+    user_kind = forms.ChoiceField(label="User", choices=USERS, required=False)
+    user_model = forms.ChoiceField(label="Model of the user", required=False)
+    max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
+    seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
+
+    def __init__(self, *given: Any, models: list[Choice], **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.fields["attempts"].validators.append(forms.IntegerField(max_value=settings.ROLLOUT_ATTEMPTS).validators[0])
+        self.fields["attempts"].widget.attrs["max"] = settings.ROLLOUT_ATTEMPTS
+        listed = [("", "the default of the role"), *((one.value, one.label) for one in models)]
+        self.fields["user_model"].choices = listed  # type: ignore[attr-defined]
+
+    def spec(self) -> Spec:
+        """What was asked for; only of a valid form."""
+        said = self.cleaned_data
+        who: str = said["who"]
+        by_model = who.startswith(MODEL)
+        chosen = {name: value for name, value in said.items() if name != "who" and value not in (None, "")}
+        return Spec(
+            policy="model" if by_model else who,
+            model=who.removeprefix(MODEL) if by_model else "",
+            **chosen,
+        )
+
+    def clean_who(self) -> str:
+        who: str = self.cleaned_data["who"]
+        if not who.startswith(MODEL) and who not in dict(PLAYED):
+            raise forms.ValidationError("Choose who acts.")
+        return who
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether the folded part holds something that a person must see."""
+        return self.is_bound and bool(set(self.errors) - {"who", "attempts"})
+
+
+def run_form(task: Task, data: Any = None) -> tuple[RunForm, dict[str, Any]]:
+    """The form and what its template needs: models to choose from, and what cannot be chosen and why."""
+    models = choices()
+    known = task.current is not None and reference_of(task.current) is not None
+    played = [(value, label, not known and value != "random") for value, label in PLAYED]
+    agent = default_of("agent")
+    first = MODEL + models[0].value if models else "reference" if known else "random"
+    start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
+    initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10}
+    form = (
+        RunForm(data, models=models, initial=initial) if data is not None else RunForm(models=models, initial=initial)
+    )
+    who = str(form["who"].value() or "")
+    return form, {"models": models, "played": played, "has_reference": known, "who": who, "model_prefix": MODEL}

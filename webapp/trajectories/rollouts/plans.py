@@ -1,0 +1,119 @@
+"""From rows to plans: the task as the loop needs it, and the policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis import llm
+from synthesis.contracts import Reference
+from synthesis.errors import InputError
+from synthesis.llm.client import Connection
+from synthesis.rollout import (
+    ChatPolicy,
+    NoisyReferencePolicy,
+    Plan,
+    Policy,
+    RandomPolicy,
+    ReferencePolicy,
+    RolloutTask,
+    Setting,
+    SimulatedUser,
+    documentation,
+)
+from webapp.endpoints.queries import find_choice
+from webapp.endpoints.services import opened
+from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.references import as_reference, reference_of
+from webapp.trajectories.models import Rollout
+from webapp.trajectories.rollouts.spec import Spec
+from webapp.trajectories.services import setting_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a rollout needs of the database, read before it runs. `agent` and `user` are endpoint and model."""
+
+    task: RolloutTask
+    spec: Spec
+    reference: Reference | None
+    agent: tuple[llm.Endpoint, str] | None
+    user: tuple[llm.Endpoint, str] | None
+
+    @property
+    def setting(self) -> Setting:
+        spec = self.spec
+        return Setting(conversational=spec.conversational, prompt_style=spec.prompt_style, max_turns=spec.max_steps)
+
+    @property
+    def seed(self) -> int:
+        return self.spec.seed or 0
+
+
+def prepare(rollout: Rollout) -> Prepared:
+    """Raises InputError (an endpoint or the reference is gone, an address is refused) and LLMError."""
+    spec = Spec.model_validate(rollout.spec)
+    reference = reference_of(rollout.revision) if spec.policy in ("reference", "noisy") else None
+    if spec.policy in ("reference", "noisy") and reference is None:
+        raise InputError("The reference of this task is gone. Start another rollout.")
+    return Prepared(
+        task=task_of(rollout.revision),
+        spec=spec,
+        reference=as_reference(reference) if reference else None,
+        agent=_opened(spec.model) if spec.policy == "model" else None,
+        user=_opened(spec.user_model) if spec.conversational else None,
+    )
+
+
+def task_of(revision: TaskRevision) -> RolloutTask:
+    """A stored revision as the loop takes it."""
+    known = setting_of(revision)
+    version = revision.scenario.version
+    return RolloutTask(
+        key=str(revision.task_id),
+        program=known.program,
+        initial=known.initial,
+        instruction=revision.instruction,
+        documentation=documentation(version.introduction, [str(rule) for rule in version.rules]),
+        checks=known.checks,
+        marks=known.marks if len(known.marks) == len(known.checks) else None,
+        rule=known.rule,
+    )
+
+
+def _opened(value: str) -> tuple[llm.Endpoint, str]:
+    found = find_choice(value)
+    if found is None:
+        raise InputError("The model of this rollout is not listed at its endpoint any more. Start another rollout.")
+    return opened(found[0]), found[1]
+
+
+def plans(
+    prepared: Prepared, ordinals: Iterable[int], agent: Connection | None, user: Connection | None
+) -> Iterator[Plan]:
+    """A plan for each ordinal, made as it is asked for."""
+    for ordinal in ordinals:
+        simulated = None
+        if user is not None and prepared.user is not None:
+            model = user.chat(prepared.user[1])
+            simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind)
+        policy = policy_of(prepared, ordinal, agent)
+        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal)
+
+
+def policy_of(prepared: Prepared, ordinal: int, agent: Connection | None) -> Policy:
+    spec, seed = prepared.spec, prepared.seed + ordinal
+    if spec.policy == "random":
+        return RandomPolicy(seed=seed, calls=spec.calls)
+    if spec.policy == "model" and agent is not None and prepared.agent is not None:
+        parameters: dict[str, Any] = {}
+        if spec.temperature is not None:
+            parameters["temperature"] = spec.temperature
+        if spec.seed is not None:
+            parameters["seed"] = seed
+        return ChatPolicy(agent.chat(prepared.agent[1]), **parameters)
+    assert prepared.reference is not None
+    if spec.policy == "noisy":
+        return NoisyReferencePolicy(prepared.reference, prepared.task.program.tools, rate=spec.noise, seed=seed)
+    return ReferencePolicy(prepared.reference)

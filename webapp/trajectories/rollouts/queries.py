@@ -1,0 +1,72 @@
+"""Reads on rollouts: the attempts and what they come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
+
+COLUMNS = (
+    "live", "outcome", "reward", "passed", "total", "step_count", "call_count", "error_count", "note", "user_error",
+    "environment_s", "agent_s", "user_s", "verification_s", "created_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the attempts come to. `scored` leaves out those that say nothing about the agent."""
+
+    lines: list[RolloutAttempt]
+    outcomes: list[tuple[str, int]]
+    done: int
+    scored: int
+    solved: int
+    mean_reward: float | None
+
+    @property
+    def running(self) -> int:
+        return sum(line.state == AttemptState.RUNNING for line in self.lines)
+
+    @property
+    def others(self) -> list[tuple[str, int]]:
+        """The outcomes beside `solved`."""
+        return [(name, count) for name, count in self.outcomes if name != "solved"]
+
+    @property
+    def share(self) -> float | None:
+        return self.solved / self.scored if self.scored else None
+
+
+def summary_of(rollout: Rollout) -> Summary:
+    lines = list(attempts(rollout))
+    ended = [line.trajectory for line in lines if line.trajectory and line.trajectory.outcome]
+    judged = [row for row in ended if row.reward is not None and row.outcome not in ("infra_error", "cancelled")]
+    rewards = [row.reward for row in judged if row.reward is not None]
+    return Summary(
+        lines=lines,
+        outcomes=Counter(row.outcome for row in ended).most_common(),
+        done=sum(line.state == AttemptState.DONE for line in lines),
+        scored=len(judged),
+        solved=sum(row.outcome == "solved" for row in judged),
+        mean_reward=sum(rewards) / len(rewards) if rewards else None,
+    )
+
+
+def attempts(rollout: Rollout) -> QuerySet[RolloutAttempt]:
+    """The attempts with the columns of their trajectories that a line shows."""
+    columns = ["rollout_id", "ordinal", "state", "claim", *(f"trajectory__{name}" for name in COLUMNS)]
+    return RolloutAttempt.objects.filter(rollout=rollout).select_related("trajectory").only(*columns)
+
+
+def rollouts_of(task_id: int, count: int = 6) -> list[Rollout]:
+    """The newest rollouts of a task with their jobs."""
+    return list(rows().filter(task_id=task_id).order_by("-id")[:count])
+
+
+def rows() -> QuerySet[Rollout]:
+    return Rollout.objects.select_related("job__created_by", "task", "revision").defer(
+        "revision__record", "revision__instruction", "job__payload", "job__result"
+    )

@@ -1,0 +1,104 @@
+"""Rollouts as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from django.conf import settings
+from ninja import Schema
+from pydantic import ConfigDict, Field, FiniteFloat
+
+from synthesis.contracts import PromptStyle, UserKind
+from webapp.rest.types import BodyIn, Json, Text
+from webapp.trajectories.models import Rollout
+from webapp.trajectories.rollouts.queries import summary_of
+from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, PolicyKind, Spec
+
+ModelChoice = Annotated[Text, Field(max_length=300, description="`endpoint id/model`; empty: the role's default.")]
+
+
+class RolloutIn(BodyIn):
+    """Who acts (`policy`, `model`), how, and how often."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"policy": "reference", "attempts": 2}]})
+
+    policy: PolicyKind = "model"
+    model: ModelChoice = ""
+    prompt_style: PromptStyle = "tools"
+    temperature: Annotated[FiniteFloat, Field(ge=0, le=2)] | None = None
+    noise: Annotated[FiniteFloat, Field(ge=0, le=1, description="Of `noisy`: the share of spoiled calls.")] = 0.2
+    calls: Annotated[int, Field(ge=1, le=MOST_CALLS, description="Of `random`: how many calls.")] = 10
+    conversational: bool = False
+    user_kind: UserKind = "optimised"
+    user_model: ModelChoice = ""
+    attempts: Annotated[int, Field(ge=1, le=settings.ROLLOUT_ATTEMPTS)] = 4
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS, description="Turns at most.")] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+    def spec(self) -> Spec:
+        return Spec.model_validate(self.model_dump())
+
+
+class AttemptOut(Schema):
+    """`reward` is null where nothing judged the attempt, never 0 instead. The seconds say where its time went."""
+
+    ordinal: int
+    state: str
+    trajectory_id: int | None
+    outcome: str = ""
+    reward: float | None = None
+    steps: int = 0
+    note: str = ""
+    user_error: bool = False
+    environment_s: float | None = None
+    agent_s: float | None = None
+    user_s: float | None = None
+    verification_s: float | None = None
+
+
+class RolloutHead(Schema):
+    task_id: int
+    revision_id: int
+    policy: str
+    total: int
+    created_at: datetime
+
+
+class RolloutLine(RolloutHead):
+    """`job` is the number of the job that makes the attempts, `state` the job's."""
+
+    job: Annotated[int, Field(validation_alias="job_id")]
+    state: Annotated[str, Field(validation_alias="job.state")]
+    error: Annotated[str, Field(validation_alias="job.error")]
+
+
+class RolloutOut(RolloutHead):
+    """`scored` leaves out attempts that say nothing about the agent; `mean_reward` is over these."""
+
+    job: int
+    state: str
+    error: str
+    spec: Json
+    done: int
+    scored: int
+    solved: int
+    mean_reward: float | None
+    attempts: list[AttemptOut]
+
+
+def rollout_out(rollout: Rollout) -> dict[str, object]:
+    """A rollout with its attempts, as `RolloutOut` takes it."""
+    found = summary_of(rollout)
+    lines = []
+    for line in found.lines:
+        row = line.trajectory
+        known = {"ordinal": line.ordinal, "state": line.state, "trajectory_id": line.trajectory_id}
+        if row is not None:
+            names = ("outcome", "reward", "note", "user_error", "environment_s", "agent_s", "user_s", "verification_s")
+            known |= {name: getattr(row, name) for name in names} | {"steps": row.step_count}
+        lines.append(known)
+    head = {name: getattr(rollout, name) for name in (*RolloutHead.model_fields, "spec")}
+    head |= {"job": rollout.job_id, "state": rollout.job.state, "error": rollout.job.error}
+    numbers = {name: getattr(found, name) for name in ("done", "scored", "solved", "mean_reward")}
+    return head | numbers | {"attempts": lines}

@@ -1,0 +1,33 @@
+"""What a person asks for: who acts, how, and how often."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen, PromptStyle, UserKind
+
+PolicyKind = Literal["model", "reference", "noisy", "random"]
+MOST_STEPS = 200
+MOST_CALLS = 200
+
+
+class Spec(Frozen):
+    """One rollout. `model` and `user_model` are `endpoint id/model`, as `endpoints.queries.choices` gives them.
+
+    Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for.
+    """
+
+    policy: PolicyKind = "model"
+    model: Annotated[str, Field(max_length=300)] = ""
+    prompt_style: PromptStyle = "tools"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.2
+    calls: Annotated[int, Field(ge=1, le=MOST_CALLS)] = 10
+    conversational: bool = False
+    user_kind: UserKind = "optimised"
+    user_model: Annotated[str, Field(max_length=300)] = ""
+    attempts: Annotated[int, Field(ge=1, le=1_000)] = 4
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None

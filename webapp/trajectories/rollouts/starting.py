@@ -1,0 +1,99 @@
+"""What pages and API call to let agents act, and what stands in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from synthesis.errors import InputError
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.queries import default_of, find_choice
+from webapp.jobs.services import create
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.references import reference_of
+from webapp.trajectories import jobs as _registered  # noqa: F401  the kind of job that is created here
+from webapp.trajectories.models import Rollout, RolloutAttempt
+from webapp.trajectories.rollouts.spec import Spec
+
+
+def obstacle(revision: TaskRevision | None) -> str:
+    """Why nobody can act in this task at all; empty where somebody can."""
+    if revision is None:
+        return "This task has no content: its import did not finish. Import its file again."
+    if revision.criteria:
+        return "This task is judged by a rubric, and rollouts are judged by checks so far."
+    if not revision.checks.exists():
+        return "This task has no checks, so nothing could judge an attempt."
+    return ""
+
+
+def with_defaults(spec: Spec) -> Spec:
+    """The spec with the default models of the roles where none is named."""
+    changes = {}
+    if spec.policy == "model" and not spec.model:
+        changes["model"] = _default("agent")
+    if spec.conversational and not spec.user_model:
+        changes["user_model"] = _default("user")
+    return spec.model_copy(update=changes)
+
+
+def _default(role: str) -> str:
+    found = default_of(role)
+    return f"{found[0].pk}/{found[1]}" if found else ""
+
+
+def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
+    """Queue a job of attempts at the task's current revision. Raises `InputError`, which says what to do."""
+    spec = with_defaults(spec)
+    revision = task.current
+    problem = obstacle(revision)
+    if problem or revision is None:
+        raise InputError(problem)
+    if spec.attempts > settings.ROLLOUT_ATTEMPTS:
+        raise InputError(f"One job makes at most {settings.ROLLOUT_ATTEMPTS} attempts; {spec.attempts} were asked for.")
+    if spec.policy in ("reference", "noisy") and reference_of(revision) is None:
+        raise InputError("This revision of the task has no reference to play. Choose another policy.")
+    endpoint = _model(spec.model, "agent") if spec.policy == "model" else None
+    user_endpoint = _model(spec.user_model, "user") if spec.conversational else None
+    return _create(user, task, revision, spec, endpoint, user_endpoint)
+
+
+def _model(value: str, role: str) -> Endpoint:
+    if not value:
+        raise InputError(f"Choose the model that plays the {role}: none is named, and the role has no default.")
+    found = find_choice(value)
+    if found is None:
+        raise InputError(f"The model chosen for the {role} ({value[:80]}) is not listed any more. Choose another one.")
+    return found[0]
+
+
+@transaction.atomic
+def _create(
+    user: Any, task: Task, revision: TaskRevision, spec: Spec, endpoint: Endpoint | None, user_endpoint: Endpoint | None
+) -> Rollout:
+    label = label_of(spec, endpoint)
+    title = f"{spec.attempts} attempt{'s' * (spec.attempts != 1)} by {label} at task {task.pk}"
+    job = create("rollout", title, {"task": task.pk, "revision": revision.pk}, user)
+    rollout = Rollout.objects.create(
+        job=job,
+        task=task,
+        revision=revision,
+        endpoint=endpoint,
+        user_endpoint=user_endpoint,
+        policy=label[:200],
+        spec=spec.model_dump(),
+        total=spec.attempts,
+    )
+    RolloutAttempt.objects.bulk_create(
+        [RolloutAttempt(rollout=rollout, ordinal=number) for number in range(spec.attempts)]
+    )
+    return rollout
+
+
+def label_of(spec: Spec, endpoint: Endpoint | None) -> str:
+    """How people know the policy."""
+    if spec.policy == "model" and endpoint is not None:
+        return f"{endpoint.name}/{spec.model.partition('/')[2]}"
+    return {"noisy": f"noisy reference {spec.noise:g}", "random": "random calls"}.get(spec.policy, spec.policy)

@@ -1,0 +1,133 @@
+"""Trajectories, steps and scores as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import Field, FiniteFloat
+
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import Id, Json, ShortText
+from webapp.trajectories.listing import Filters
+
+Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
+
+
+class TrajectoryFilterQuery(Schema):
+    outcome: Annotated[
+        Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled", "none"] | None,
+        Field(description="`none`: nothing judged it."),
+    ] = None
+    replay: Annotated[
+        Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here"] | None,
+        Field(description="What came of executing it again."),
+    ] = None
+    environment: Annotated[Id | None, Field(description="In this environment.")] = None
+    task: Annotated[Id | None, Field(description="At this task.")] = None
+    policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
+    source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
+    low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
+    high: Annotated[Reward | None, Field(description="The reward is at most this.")] = None
+    order: Annotated[
+        Literal["-id", "reward", "-reward"], Field(description="Runs without a reward are left out of an order by it.")
+    ] = "-id"
+
+    def filters(self) -> Filters:
+        return Filters(
+            outcome=self.outcome or "",
+            replay=self.replay or "",
+            environment=self.environment,
+            task=self.task,
+            policy=self.policy,
+            source=self.source,
+            low=self.low,
+            high=self.high,
+            order=self.order,
+        )
+
+
+class TrajectoryQuery(TrajectoryFilterQuery, PageQuery):
+    pass
+
+
+class TrajectoryLine(Schema):
+    """`outcome` is empty where nothing judged the run; `reward` is null where there is none, never 0 instead."""
+
+    id: int
+    task_id: int
+    task: Annotated[str, Field(validation_alias="task.title")]
+    environment_id: int
+    environment: Annotated[str, Field(validation_alias="environment.name")]
+    policy: str
+    source: str
+    outcome: str
+    recorded_reward: float | None
+    reward: float | None
+    replay: str
+    first_divergence: int | None
+    step_count: int
+    error_count: int
+    created_at: datetime
+
+
+class TrajectoryOut(TrajectoryLine):
+    revision_id: int
+    conversational: bool
+    validation: str
+    seed: int
+    now: str
+    passed: int | None
+    total: int | None
+    answer: str
+    replay_note: str
+    call_count: int
+    duration_us: int
+    final_hash: str
+
+
+class StepOut(Schema):
+    """`patch` is the RFC 6902 JSON Patch of the state.
+
+    Where it is empty beside a `change_count` above 0 it was too long to keep: ask for the state.
+    """
+
+    index: int
+    turn: int
+    kind: str
+    content: str
+    reasoning: str
+    tool: str
+    arguments: Json
+    ok: bool | None
+    error_kind: str
+    result: Json
+    recorded: str
+    matches: bool | None
+    patch: Json
+    change_count: int
+    duration_us: int
+
+
+class StepStateOut(Schema):
+    """The state after a step, in its lossless encoding."""
+
+    trajectory_id: int
+    index: int
+    state: Json
+
+
+class ScoreOut(Schema):
+    """One verdict; re-scoring adds another. `verdicts` has one entry a check."""
+
+    id: int
+    trajectory_id: int
+    revision_id: int
+    verifier_hash: str
+    reward: float
+    passed: int
+    total: int
+    verdicts: Json
+    source: str
+    created_at: datetime

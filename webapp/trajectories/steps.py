@@ -1,0 +1,97 @@
+"""Steps and scores as rows: the same for a run that is replayed and one that is made here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.contracts import CallResult, Reward, State
+from synthesis.formats.records import RunStep
+from webapp.environments.models import Tool
+from webapp.scenarios.models import StateBody, TaskRevision
+from webapp.scenarios.states import store_state
+from webapp.trajectories.models import SNAPSHOT_EVERY, Score, Step, StepKind, Trajectory
+
+MAX_PATCH = 256 * 1024
+"""A longer patch is not kept: the state after its step is, as a snapshot."""
+MAX_RESULT = 256 * 1024
+"""A longer result is kept cut, with a note; executing the call again gives all of it."""
+
+
+@dataclass
+class Played:
+    """One step as it was executed; only calls have a result."""
+
+    step: RunStep
+    arguments: dict[str, Any]
+    result: CallResult | None = None
+    matches: bool | None = None
+    patch: list[dict[str, Any]] = field(default_factory=list)
+    snapshot: StateBody | None = None
+
+
+def keep_state(played: Played, index: int, state: Callable[[], State]) -> None:
+    """Give a step its snapshot where one is due, or in place of a patch that is too long; `state` gives it."""
+    long = too_long(played.patch)
+    if index % SNAPSHOT_EVERY == 0 or long:
+        played.snapshot = store_state(state())
+        played.patch = [] if long else played.patch
+
+
+def too_long(patch: Sequence[dict[str, Any]]) -> bool:
+    return bool(patch) and len(json.dumps(patch)) > MAX_PATCH
+
+
+def tool_kinds(revision: TaskRevision) -> dict[str, str]:
+    return dict(Tool.objects.filter(version=revision.scenario.version_id).values_list("name", "kind"))
+
+
+def step_row(row: Trajectory, index: int, played: Played, kinds: dict[str, str]) -> Step:
+    """A step, not saved yet. A call that changed the state is a change, whatever its tool says."""
+    step, result = played.step, played.result
+    kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
+    changes = len(result.patch) if result else 0
+    if step.kind == "call" and changes:
+        kind = StepKind.CHANGE
+    return Step(
+        trajectory=row,
+        index=index,
+        turn=step.turn,
+        kind=kind,
+        content=step.content,
+        reasoning=step.reasoning,
+        tool=step.tool,
+        arguments=played.arguments if step.kind == "call" else None,
+        ok=result.ok if result else None,
+        error_kind=result.error.kind if result and result.error else "",
+        result=_result(result.error.model_dump() if result.error else result.result) if result else None,
+        recorded=step.recorded or "",
+        matches=played.matches,
+        patch=played.patch,
+        change_count=changes,
+        duration_us=result.duration_us if result else 0,
+        snapshot=played.snapshot,
+    )
+
+
+def _result(value: Any) -> Any:
+    text = json.dumps(value)
+    if len(text) <= MAX_RESULT:
+        return value
+    return f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
+
+
+def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: str) -> Score:
+    """Append what a verifier gave. `source` says who asked it: `replay`, `rollout`."""
+    return Score.objects.create(
+        trajectory=row,
+        revision=revision,
+        verifier_hash=revision.verifier_hash,
+        reward=reward.reward,
+        passed=reward.passed,
+        total=reward.total,
+        verdicts=[item.model_dump() for item in reward.verdicts],
+        source=source,
+    )
