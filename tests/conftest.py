@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from tests.fixtures.servers import TestServers, point_settings_at_servers
 
 SERVERS = TestServers()
+HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
+"""Files that tests write (uploads, blobs) stay out of the checkout. Each pytest-xdist worker has its own."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist's workers must name the same tests, also where a name holds a set's text.
     os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
     SERVERS.start()
+    # Before the settings: the storage of uploads is made of them once, by the first module that asks for it.
+    os.environ["ENVARIUM_HOME"] = HOME.name
     point_settings_at_servers(os.environ.get("PYTEST_XDIST_WORKER", ""))
     from django.conf import settings
 
@@ -35,18 +40,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     SERVERS.stop()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files that tests write (uploads, blobs) stay out of the checkout."""
-    from django.conf import settings
-
-    home = tmp_path_factory.mktemp("home")
-    settings.ENVARIUM_HOME = home
-    settings.STORAGES["default"]["OPTIONS"]["location"] = str(home / "files")
-    os.environ["ENVARIUM_HOME"] = str(home)
-    return home
+    HOME.cleanup()
 
 
 @pytest.fixture(scope="session")
