@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router
+from ninja.constants import NOT_SET
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
@@ -15,6 +16,7 @@ from webapp.environments.api import router as environments
 from webapp.jobs.api import router as jobs
 from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
+from webapp.rest.strict import strict
 from webapp.rest.types import BodyParser
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audit_api import router as audits
@@ -41,6 +43,12 @@ SECURITY = {
         "description": "A signed-in browser; writes also need the header X-CSRFToken.",
     },
 }
+PATH_PARAMETERS = {
+    "pk": "The id of the object.",
+    "job": "The id of the job.",
+    "number": "The first is 1.",
+    "index": "The first is 0.",
+}
 
 
 class Api(NinjaAPI):
@@ -62,9 +70,12 @@ class Api(NinjaAPI):
         content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         scopes = {self.get_openapi_operation_id(one): scope_of(one) for one in operations()}
         for methods in schema["paths"].values():
+            methods.pop("head", None)
             for details in methods.values():
                 for parameter in details["parameters"]:
-                    without_null(parameter["schema"])
+                    describe(parameter)
+                for part in parts_of(details):
+                    without_null(part)
                 details["responses"]["default"] = {"description": "A problem (RFC 9457)", "content": content}
                 scope = scopes[details["operationId"]]
                 details["x-scope"] = scope
@@ -98,12 +109,25 @@ def whole_schema() -> OpenAPISchema:
     return api.get_openapi_schema()
 
 
-def without_null(parameter: dict[str, Any]) -> None:
-    """A parameter that may be left out is never sent as null: a URL cannot say it."""
-    kinds = [one for one in parameter.get("anyOf", []) if one.get("type") != "null"]
+def describe(parameter: dict[str, Any]) -> None:
+    """Say what a parameter in the path is."""
+    if parameter["in"] == "path":
+        parameter |= {"description": PATH_PARAMETERS[parameter["name"]], "example": 1}
+    without_null(parameter["schema"])
+
+
+def parts_of(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas of the files that an operation takes."""
+    form = operation.get("requestBody", {}).get("content", {}).get("multipart/form-data", {})
+    return list(form.get("schema", {}).get("properties", {}).values())
+
+
+def without_null(schema: dict[str, Any]) -> None:
+    """What may be left out of an address or a form is never sent as null: neither can say it."""
+    kinds = [one for one in schema.get("anyOf", []) if one.get("type") != "null"]
     if len(kinds) == 1:
-        del parameter["anyOf"]
-        parameter.update(kinds[0])
+        del schema["anyOf"]
+        schema.update(kinds[0])
 
 
 def operations() -> list[Operation]:
@@ -119,3 +143,14 @@ def scope_of(operation: Operation) -> str | None:
     """The access rule of an operation; None where it has none, which the route test refuses."""
     rules = [one.scope for one in operation.auth_callbacks if isinstance(one, Needs)]
     return rules[0] if len(rules) == 1 == len(operation.auth_callbacks) else None
+
+
+def complete(operation: Operation) -> None:
+    """What every operation does beside its own work: what GET answers as JSON, HEAD answers too; the rest is strict."""
+    if operation.methods == ["GET"] and operation.response_models.get(200, NOT_SET) is not NOT_SET:
+        operation.methods.append("HEAD")
+    strict(operation)
+
+
+for one in operations():
+    complete(one)

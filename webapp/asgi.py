@@ -1,6 +1,56 @@
-import os
+from __future__ import annotations
 
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
-application = get_asgi_application()
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+def bounded(app: App, most: int) -> App:
+    """Refuse a request of more than `most` bytes: Django would write it to the disk before it asks who sent it."""
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        declared = dict(scope.get("headers", ())).get(b"content-length", b"")
+        if declared.isdigit() and int(declared[:20]) > most:
+            await refuse(send)
+            return
+        taken, refused = 0, False
+
+        async def counted() -> Mapping[str, Any]:
+            nonlocal taken, refused
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken <= most:
+                return message
+            if not refused:
+                refused = True
+                await refuse(send)
+            return {"type": "http.disconnect"}
+
+        async def answered(message: Mapping[str, Any]) -> None:
+            if not refused:
+                await send(message)
+
+        await app(scope, counted, answered)
+
+    return application
+
+
+async def refuse(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": b"This request is larger than this installation takes.\n"})
+
+
+LARGEST = (2 * settings.UPLOAD_LIMIT_MIB + 1) << 20
+"""Two files of the largest size, as the import of environments takes them, and the form around them."""
+application = bounded(get_asgi_application(), LARGEST)

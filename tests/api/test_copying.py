@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from django.test import Client, RequestFactory
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
+from webapp.endpoints.models import Endpoint
 from webapp.rest.copying import api_call
 
 HOSTILE = "a'b\"c$(touch hit)`touch hit`\\\n;&|é\u202e" + pages_seed.EVIL
@@ -39,6 +41,7 @@ def test_the_shell_sees_each_value_as_one_word(tmp_path: Path) -> None:
     assert words[1] == shown.url
     assert "Authorization: Bearer envr_x_y" in words
     assert json.loads(words[words.index("-d") + 1]) == {"text": HOSTILE}
+    assert [word for word in words if re.fullmatch(r"Idempotency-Key: \d+-\d+", word)]
     assert "empty" not in shown.url
     assert not (tmp_path / "hit").exists()
 
@@ -64,7 +67,9 @@ def test_the_python_sends_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("page", ["/environments/", "/tasks/", "/trajectories/", "/jobs/", "/import/"])
+@pytest.mark.parametrize(
+    "page", ["/environments/", "/tasks/", "/trajectories/", "/jobs/", "/import/", "/taxonomy/themes/"]
+)
 def test_lists_and_forms_show_their_call(annotator: User, page: str) -> None:
     client = Client()
     client.force_login(annotator)
@@ -72,3 +77,14 @@ def test_lists_and_forms_show_their_call(annotator: User, page: str) -> None:
     assert "http://testserver/api/v1/" in html
     assert "<script>window" not in html
     assert "\u202e" not in html
+
+
+@pytest.mark.django_db
+def test_the_call_of_an_endpoint_leaves_its_key_out(admin: User) -> None:
+    row = Endpoint.objects.create(name="local", base_url="https://models.example.org/v1", sealed_key="sk-hidden")
+    client = Client()
+    client.force_login(admin)
+    for page in ("/endpoints/new/", f"/endpoints/{row.pk}/"):
+        html = client.get(page).content.decode()
+        assert "http://testserver/api/v1/endpoints" in html
+        assert "sk-hidden" not in html

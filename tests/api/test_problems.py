@@ -31,7 +31,7 @@ def test_a_method_that_is_not_answered(reader: Program) -> None:
     for method in ("DELETE", "PATCH", "PUT", "POST", "TRACE"):
         answer = reader.send(method, "/environments")
         problem(answer, 405)
-        assert answer.headers["Allow"] == "GET"
+        assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD"}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_body_that_is_too_large(writer: Program, admin: User) -> None:
 def test_uploads_of_the_wrong_kind(writer: Program, kind: str) -> None:
     answer = raw(writer, "POST", "/imports/environments", b"--x\r\nbroken", kind)
     assert answer.status_code in (400, 422)
-    problem(answer, answer.status_code)
+    assert "form" in problem(answer, answer.status_code)["detail"] or answer.status_code == 422
     assert not Job.objects.exists()
 
 

@@ -38,6 +38,7 @@ def create_endpoint(request: HttpRequest, body: EndpointIn) -> Any:
 
 @router.get("/endpoints/{pk}", auth=needs("admin"), response=EndpointOut)
 def get_endpoint(request: HttpRequest, pk: Id) -> Endpoint:
+    """One endpoint with its settings. Its key is never sent out."""
     return get_object_or_404(Endpoint, pk=pk)
 
 
@@ -52,6 +53,7 @@ def change_endpoint(request: HttpRequest, pk: Id, body: EndpointIn) -> Endpoint:
 
 @router.delete("/endpoints/{pk}", auth=needs("admin"), response={204: None})
 def delete_endpoint(request: HttpRequest, pk: Id) -> Any:
+    """Remove an endpoint and its key. What was made with it stays."""
     get_object_or_404(Endpoint.objects.only("pk"), pk=pk)
     services.delete_endpoint(person(request), pk)
     return Status(204, None)

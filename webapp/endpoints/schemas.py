@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from webapp.endpoints.services import MAX_MODELS, Wish
 from webapp.rest.types import BodyIn, ShortText, Text
+
+EXAMPLE: dict[str, Any] = {
+    "name": "local",
+    "base_url": "https://models.example.org/v1",
+    "key": "",
+    "model_names": ["a-model"],
+}
 
 
 class EndpointLine(Schema):
@@ -33,6 +40,8 @@ class EndpointOut(EndpointLine):
 class EndpointIn(BodyIn):
     """`key`: left out keeps the one there is, an empty text takes it away."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
     name: Annotated[str, Field(min_length=1, max_length=60)]
     base_url: Annotated[Text, Field(min_length=1, max_length=500)]
     key: Annotated[Text, Field(max_length=2_000)] | None = None
@@ -52,6 +61,10 @@ class EndpointIn(BodyIn):
 
 
 class TrialIn(BodyIn):
+    """Which of the endpoint's models to try."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "a-model"}]})
+
     model: Annotated[ShortText, Field(min_length=1)]
 
 

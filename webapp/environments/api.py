@@ -48,6 +48,7 @@ def export_environments(request: HttpRequest, query: Query[EnvironmentFilter]) -
 
 @router.get("/environments/{pk}", auth=needs("read"), response=EnvironmentOut)
 def get_environment(request: HttpRequest, pk: Id) -> Environment:
+    """One environment, with the head of its current version."""
     return get_object_or_404(Environment.objects.select_related("current").defer(*HEAVY), pk=pk)
 
 
@@ -73,6 +74,7 @@ def list_tools(request: HttpRequest, pk: Id, number: Position) -> Any:
 
 @router.get("/tools/{pk}", auth=needs("read"), response=ToolOut)
 def get_tool(request: HttpRequest, pk: Id) -> Tool:
+    """One tool with its source and the schema of its parameters."""
     return get_object_or_404(Tool, pk=pk)
 
 

@@ -18,11 +18,13 @@ Count = Annotated[int, Field(ge=0, lt=10_000_000)]
 
 class EnvironmentFilter(Schema):
     q: Annotated[ShortText, Field(description="Part of the name, or the whole key.")] = ""
-    category: ShortText = ""
+    category: Annotated[ShortText, Field(description="A category, written whole.")] = ""
     finding: Annotated[ShortText, Field(description="A kind of finding that the current version has.")] = ""
-    tools_min: Count | None = None
-    tools_max: Count | None = None
-    sort: Literal["new", "name", "tools", "findings", "tasks"] = "new"
+    tools_min: Annotated[Count | None, Field(description="Tools at least.")] = None
+    tools_max: Annotated[Count | None, Field(description="Tools at most.")] = None
+    sort: Annotated[
+        Literal["new", "name", "tools", "findings", "tasks"], Field(description="By name, else most or newest first.")
+    ] = "new"
 
     def filters(self) -> Filters:
         return Filters(self.q, self.category, self.finding, self.tools_min, self.tools_max, self.sort)
@@ -85,9 +87,9 @@ class ToolOut(Schema):
 
 
 class FindingQuery(PageQuery):
-    environment: Id | None = None
-    kind: ShortText = ""
-    severity: Severity | None = None
+    environment: Annotated[Id | None, Field(description="Of this environment.")] = None
+    kind: Annotated[ShortText, Field(description="A kind of finding, written whole.")] = ""
+    severity: Annotated[Severity | None, Field(description="Of this severity.")] = None
 
 
 class FindingOut(Schema):

@@ -13,7 +13,9 @@ from webapp.rest.types import Json
 
 
 class JobQuery(PageQuery):
-    state: Literal["queued", "running", "succeeded", "failed", "cancelled"] | None = None
+    state: Annotated[
+        Literal["queued", "running", "succeeded", "failed", "cancelled"] | None, Field(description="In this state.")
+    ] = None
 
 
 class JobLine(Schema):

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.api import whole_schema
+from webapp.rest import copying
 from webapp.rest.problems import CODES, SAID
 
 BOUNDS = {
@@ -51,6 +52,7 @@ class Entry:
     parameters: list[Row]
     body: list[tuple[str, str]]
     answers: list[tuple[str, list[tuple[str, str]]]]
+    curl: str
 
 
 @dataclass
@@ -99,7 +101,17 @@ def content_type(content: dict[str, Any]) -> list[tuple[str, str]]:
     return type_of(inner) if inner else [(media, "")]
 
 
-def entry(method: str, path: str, details: dict[str, Any]) -> Entry:
+def example(site: str, method: str, path: str, details: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """An operation as a call in the shell, with the first example of its body."""
+    content = details.get("requestBody", {}).get("content", {})
+    name = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+    body = schemas[name]["examples"][0] if name else None
+    parts = content.get("multipart/form-data", {}).get("schema", {}).get("properties", {})
+    url = site + re.sub(r"{\w+}", "1", path)
+    return copying.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts})
+
+
+def entry(method: str, path: str, details: dict[str, Any], curl: str) -> Entry:
     parameters = [row(one["name"], one["schema"], one["required"], one["in"]) for one in details["parameters"]]
     answers = [
         (str(status), content_type(answer["content"]) if answer.get("content") else [("nothing", "")])
@@ -117,17 +129,19 @@ def entry(method: str, path: str, details: dict[str, Any]) -> Entry:
         parameters,
         content_type(body) if body else [],
         answers,
+        curl,
     )
 
 
-@lru_cache(maxsize=1)
-def reference() -> Reference:
-    """Read once a process: operations do not change while it runs."""
+@lru_cache(maxsize=4)
+def reference(site: str) -> Reference:
+    """Read once a process and address of the site: operations do not change while it runs."""
     schema = whole_schema()
     found = Reference()
     for path, methods in schema["paths"].items():
         for method, details in methods.items():
-            found.groups.setdefault(details.get("tags", ["other"])[0], []).append(entry(method, path, details))
+            curl = example(site, method, path, details, schema["components"]["schemas"])
+            found.groups.setdefault(details.get("tags", ["other"])[0], []).append(entry(method, path, details, curl))
     text = json.dumps(schema)
     for name in sorted(schema["components"]["schemas"]):
         if PAGE.fullmatch(name) or f'/{name}"' not in text:
@@ -143,4 +157,5 @@ def reference() -> Reference:
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
     problems = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
-    return render(request, "api/reference.html", {"reference": reference(), "problems": problems})
+    found = reference(request.build_absolute_uri("/").rstrip("/"))
+    return render(request, "api/reference.html", {"reference": found, "problems": problems})

@@ -13,6 +13,8 @@ from django.urls import reverse
 from pydantic import BaseModel
 
 TOKEN = "ENVARIUM_TOKEN"
+FRESH_KEY = "$(date +%s)-$RANDOM$RANDOM"
+"""Another one each time, in bash and zsh: not every machine has `uuidgen`, and without it the header is empty."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def curl(method: str, url: str, body: Any, files: dict[str, str]) -> str:
     if method != "GET" and not (body is not None or files):
         lines.insert(1, f"-X {method}")
     if method == "POST":
-        lines.append('-H "Idempotency-Key: $(uuidgen)"')
+        lines.append(f'-H "Idempotency-Key: {FRESH_KEY}"')
     if body is not None:
         if method != "POST":
             lines.insert(1, f"-X {method}")
@@ -76,5 +78,5 @@ def python(method: str, url: str, body: Any, files: dict[str, str]) -> str:
     if files:
         opened = ", ".join(f"{field!r}: open({path!r}, 'rb')" for field, path in files.items())
         lines.append(f"    files={{{opened}}},")
-    lines += [")", "answer.raise_for_status()", "print(answer.json())"]
+    lines += [")", "print(answer.text)", "answer.raise_for_status()"]
     return "\n".join(lines)

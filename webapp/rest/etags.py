@@ -26,7 +26,7 @@ def etag_of(content: bytes) -> str:
 def conditional(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     """The response with its tag, or 304 where `If-None-Match` names it."""
     etag = etag_of(response.content)
-    if request.method == "GET" and matches(request.headers.get("If-None-Match", ""), etag, weak=True):
+    if request.method in ("GET", "HEAD") and matches(request.headers.get("If-None-Match", ""), etag, weak=True):
         response = HttpResponseNotModified()
     response["ETag"] = etag
     response["Cache-Control"] = "private, no-cache"

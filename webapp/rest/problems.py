@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
@@ -37,7 +38,7 @@ SAID = {
     400: "The request could not be read. Compare it with the reference at /api/.",
     404: "No object or operation has this address.",
     405: "This address does not answer this method. The header Allow names those it does.",
-    413: "The body is larger than this address takes.",
+    413: f"The body is larger than this address takes: JSON may have {settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 20} MiB.",
     500: "This is a fault of Envarium or of a service it needs. The reason is in the server's log.",
 }
 
@@ -90,7 +91,7 @@ class Problem(Exception):
 
 
 def response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    param = ".".join(str(part) for part in problem.errors[0].loc[1:]) if problem.errors else None
+    param = ".".join(str(part) for part in problem.errors[0].loc[1:]) or None if problem.errors else None
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"
     body = ProblemOut(
         type=f"/api/#{problem.code}",
@@ -105,13 +106,28 @@ def response(request: HttpRequest, problem: Problem) -> HttpResponse:
     return HttpResponse(text, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
 
 
+def field_error(row: dict[str, Any]) -> FieldError:
+    """One of pydantic's errors in the words of who sent the request.
+
+    Ninja puts the name that an operation has for its body behind `body`: the caller knows no such field.
+    """
+    loc = list(row["loc"])
+    message = "Must be an object" if row["type"] == "model_type" else str(row["msg"]).removeprefix("Value error, ")
+    return FieldError(loc=[*loc[:1], *loc[2:]] if loc[0] == "body" else loc, message=message, code=str(row["type"]))
+
+
 def from_validation(error: ValidationError) -> Problem:
-    rows = error.errors[:ERRORS_SHOWN]
-    found = [FieldError(loc=list(row["loc"]), message=str(row["msg"]), code=str(row["type"])) for row in rows]
+    found = [field_error(row) for row in error.errors[:ERRORS_SHOWN]]
     first = found[0]
     place = ".".join(str(part) for part in first.loc)
     more = f" {len(error.errors) - 1} more are listed in errors." if len(error.errors) > 1 else ""
     return Problem(422, f"{place}: {first.message}.{more}", errors=found)
+
+
+def no_such(place: str, name: str, pk: int) -> Problem:
+    """For an id in the query or the body that names no object."""
+    error = FieldError(loc=[place, name], message=f"There is no {name} with the id {pk}", code="unknown")
+    return Problem(422, f"{place}.{name}: {error.message}.", errors=[error])
 
 
 def from_http(error: HttpError) -> Problem:
@@ -121,7 +137,8 @@ def from_http(error: HttpError) -> Problem:
     if isinstance(error.__cause__, UnreadablePostError):
         return Problem(400, "The connection ended before the whole body was here.")
     if error.status_code == 400:
-        return Problem(400, "The body is not JSON that can be read.", code="malformed_body")
+        why = f" {str(error.__cause__)[:200].rstrip('.')}." if isinstance(error.__cause__, ValueError) else ""
+        return Problem(400, f"The body is not JSON that can be read.{why}", code="malformed_body")
     return Problem(error.status_code, str(error))
 
 

@@ -46,6 +46,7 @@ def list_scenarios(request: HttpRequest, query: Query[ScenarioQuery]) -> Any:
 
 @router.get("/scenarios/{pk}", auth=needs("read"), response=ScenarioLine)
 def get_scenario(request: HttpRequest, pk: Id) -> Scenario:
+    """One scenario. Its initial state is at /scenarios/{pk}/state."""
     return get_object_or_404(Scenario.objects.only(*SCENARIO_LINE), pk=pk)
 
 
@@ -92,7 +93,7 @@ def get_task_revision(request: HttpRequest, pk: Id, number: Position) -> TaskRev
 @router.post("/imports/environments", auth=needs("synthesise"), response={202: JobOut})
 @idempotent
 def import_environments(
-    request: HttpRequest, environments: File[UploadedFile], scenarios: File[UploadedFile] | None = None
+    request: HttpRequest, environments: File[UploadedFile], scenarios: File[UploadedFile | None] = None
 ) -> Job:
     """Import EnvScaler environments, with their scenarios if a second file is sent. Follow the job at /jobs/{id}."""
     return start_envscaler_import(person(request), environments, scenarios)

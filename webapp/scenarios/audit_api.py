@@ -14,6 +14,7 @@ from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
+from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
 from webapp.scenarios import starting
 from webapp.scenarios.audit_pages import current_audits, whole_audits
@@ -49,10 +50,14 @@ def create_audits(request: HttpRequest, wish: AuditWish) -> Job:
     """Audit one task, the tasks of an environment, or those that a filter leaves. Follow the job at /jobs/{id}."""
     user = person(request)
     if wish.task is not None:
-        rows = Task.objects.filter(current__isnull=False).only("pk")
-        return starting.start_task_audit(user, get_object_or_404(rows, pk=wish.task))
+        task = Task.objects.filter(current__isnull=False, pk=wish.task).only("pk").first()
+        if task is None:
+            raise no_such("body", "task", wish.task)
+        return starting.start_task_audit(user, task)
     if wish.environment is not None:
-        rows_of = Environment.objects.only("pk", "name")
-        return starting.start_environment_audit(user, get_object_or_404(rows_of, pk=wish.environment))
+        environment = Environment.objects.filter(pk=wish.environment).only("pk", "name").first()
+        if environment is None:
+            raise no_such("body", "environment", wish.environment)
+        return starting.start_environment_audit(user, environment)
     assert wish.filter is not None
     return starting.start_filter_audit(user, wish.filter.values())

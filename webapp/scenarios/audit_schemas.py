@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from ninja import Schema
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
@@ -16,9 +16,9 @@ from webapp.scenarios.schemas import TaskFilterQuery
 class AuditQuery(PageQuery):
     """Of each task the audit that counts for it now."""
 
-    task: Id | None = None
-    environment: Id | None = None
-    source: ShortText = ""
+    task: Annotated[Id | None, Field(description="Of this task.")] = None
+    environment: Annotated[Id | None, Field(description="Of the tasks of this environment.")] = None
+    source: Annotated[ShortText, Field(description="Of tasks that came from here, such as starter.")] = ""
     state: Annotated[
         Literal["green", "red", "incomplete", "stale"] | None, Field(description="As it stands on the task.")
     ] = None
@@ -63,6 +63,8 @@ class AuditOut(AuditLine):
 
 class AuditWish(BodyIn):
     """Exactly one of the three."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"task": 1}, {"filter": {"audit": "stale"}}]})
 
     task: Id | None = None
     environment: Id | None = None

@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class ScenarioQuery(PageQuery):
-    environment: Id | None = None
+    environment: Annotated[Id | None, Field(description="Of this environment.")] = None
 
 
 class ScenarioLine(Schema):
@@ -41,7 +41,7 @@ class TaskFilterQuery(BodyIn):
 
     q: Annotated[ShortText, Field(description="Text in the title, the key or the instruction.")] = ""
     environment: Annotated[ShortText, Field(description="An id, part of the name, or the whole key.")] = ""
-    category: ShortText = ""
+    category: Annotated[ShortText, Field(description="The category of the environment, written whole.")] = ""
     finding: Annotated[ShortText, Field(description="A kind of finding, `any` or `none`.")] = ""
     audit: Annotated[
         Literal["", "green", "red", "incomplete", "stale", "none"], Field(description="`none`: not audited.")
@@ -51,7 +51,7 @@ class TaskFilterQuery(BodyIn):
     high: Annotated[Share | None, Field(description="What doing nothing scores at most.")] = None
     fewest: Annotated[Count | None, Field(description="Checks at least.")] = None
     most: Annotated[Count | None, Field(description="Checks at most.")] = None
-    source: ShortText = ""
+    source: Annotated[ShortText, Field(description="Where it came from, such as starter.")] = ""
 
     def values(self) -> dict[str, Any]:
         """What `queries.tasks` takes: the filters that are set."""
@@ -60,8 +60,18 @@ class TaskFilterQuery(BodyIn):
 
 
 class TaskQuery(TaskFilterQuery, PageQuery):
-    sort: Literal[
-        "-id", "id", "-do_nothing", "do_nothing", "-check_count", "check_count", "-finding_count", "-trajectory_count"
+    sort: Annotated[
+        Literal[
+            "-id",
+            "id",
+            "-do_nothing",
+            "do_nothing",
+            "-check_count",
+            "check_count",
+            "-finding_count",
+            "-trajectory_count",
+        ],
+        Field(description="Descending with a minus."),
     ] = "-id"
 
 

@@ -7,13 +7,14 @@ from typing import Any
 from django.core.files.base import File
 from django.db import transaction
 
+from synthesis.errors import InputError
 from webapp.accounts.services import audit
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job
 from webapp.jobs.services import create
 from webapp.scenarios import jobs as _registered  # noqa: F401  the kinds of jobs that are created here
 from webapp.scenarios.models import Task
-from webapp.uploads import store_upload
+from webapp.uploads import drop_uploads, store_upload
 
 SOURCE = "envscaler"
 
@@ -23,7 +24,11 @@ def start_envscaler_import(
 ) -> Job:
     """Keep the uploads and queue their import. Raises `InputError` (empty, too large)."""
     environments = store_upload(envs_file)
-    scenarios = store_upload(scenarios_file) if scenarios_file else None
+    try:
+        scenarios = store_upload(scenarios_file) if scenarios_file else None
+    except InputError:
+        drop_uploads(environments)
+        raise
     names = " and ".join(item["original"] for item in (environments, scenarios) if item)
     payload = {"environments": environments, "scenarios": scenarios, "source": source}
     return create("import_envscaler", f"Import {names}", payload, user)

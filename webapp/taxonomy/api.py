@@ -6,14 +6,20 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
-from ninja import Query, Router
+from ninja import File, Query, Router
+from ninja.files import UploadedFile
 
-from webapp.rest.auth import needs
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
+from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
+from webapp.taxonomy.starting import start_mcp_import
 
 router = Router()
 
@@ -26,6 +32,7 @@ def list_nodes(request: HttpRequest, query: Query[NodeQuery]) -> Any:
 
 @router.get("/taxonomy/{pk}", auth=needs("read"), response=NodeOut, tags=["taxonomy"])
 def get_node(request: HttpRequest, pk: Id) -> Node:
+    """One label with what hangs on it and below it."""
     return get_object_or_404(queries.with_counts(), pk=pk)
 
 
@@ -33,7 +40,9 @@ def get_node(request: HttpRequest, pk: Id) -> Node:
 def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
     """Themes, filtered and ordered as on their page."""
     filters = query.filters()
-    node = get_object_or_404(Node, pk=query.node) if query.node else None
+    node = Node.objects.filter(pk=query.node).first() if query.node else None
+    if query.node and node is None:
+        raise no_such("query", "node", query.node)
     return cursor_page(queries.themes(filters, node), query, filters.order)
 
 
@@ -41,3 +50,10 @@ def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
 def get_theme(request: HttpRequest, pk: Id) -> Theme:
     """One theme with its tools as they were described."""
     return get_object_or_404(Theme.objects.prefetch_related("tools"), pk=pk)
+
+
+@router.post("/imports/mcp-servers", auth=needs("synthesise"), response={202: JobOut}, tags=["themes"])
+@idempotent
+def import_mcp_servers(request: HttpRequest, servers: File[UploadedFile]) -> Job:
+    """Import MCP servers as themes: JSON Lines or JSON, plain or gzipped. Follow the job at /jobs/{id}."""
+    return start_mcp_import(person(request), servers)

@@ -50,7 +50,9 @@ class ThemeQuery(PageQuery):
     q: Annotated[ShortText, Field(description="Part of the name.")] = ""
     label: Annotated[ShortText, Field(description="A label that the theme has, written whole.")] = ""
     node: Annotated[Id | None, Field(description="A label of the tree: themes on it or below it.")] = None
-    sort: Literal["new", "name", "tools", "usage"] = "new"
+    sort: Annotated[
+        Literal["new", "name", "tools", "usage"], Field(description="By name, else most or newest first.")
+    ] = "new"
 
     def filters(self) -> ThemeFilters:
         return ThemeFilters(self.q, self.label, self.sort)

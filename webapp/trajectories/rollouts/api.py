@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from webapp.jobs.services import cancel as cancel_job
 from webapp.jobs.services import retry as retry_job
@@ -33,7 +33,7 @@ def create_rollout(request: HttpRequest, pk: Id, body: RolloutIn) -> Any:
     """Let a policy attempt the task's current revision, in the background."""
     task = get_object_or_404(Task.objects.select_related("current").defer("current__record"), pk=pk)
     rollout = starting.start_rollout(person(request), task, body.spec())
-    return 202, rollout_out(find(rollout.job_id))
+    return Status(202, rollout_out(find(rollout.job_id)))
 
 
 @router.get("/tasks/{pk}/rollouts", auth=needs("read"), response=PageOf[RolloutLine])
@@ -50,6 +50,7 @@ def get_rollout(request: HttpRequest, job: Id) -> Any:
 
 
 @router.post("/rollouts/{job}/cancel", auth=needs("synthesise"), response=RolloutOut)
+@idempotent
 def cancel_rollout(request: HttpRequest, job: Id) -> Any:
     """Ask the attempts to stop: those under way end within a step, those that are done stay."""
     if not cancel_job(find(job).job_id, person(request)):
@@ -58,6 +59,7 @@ def cancel_rollout(request: HttpRequest, job: Id) -> Any:
 
 
 @router.post("/rollouts/{job}/retry", auth=needs("synthesise"), response=RolloutOut)
+@idempotent
 def retry_rollout(request: HttpRequest, job: Id) -> Any:
     """Make those attempts again that say nothing about the agent, or were stopped."""
     if not retry_job(find(job).job_id, person(request)):

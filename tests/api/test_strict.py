@@ -1,0 +1,157 @@
+"""What a request says and the operation does not know is refused, never left out; errors lead to where they are."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from tests.fixtures import pages_seed
+from tests.fixtures.api import BASE, Program, problem, program
+from webapp.accounts.models import AuditEntry, User
+from webapp.asgi import bounded
+from webapp.jobs.models import Job
+from webapp.uploads import FOLDER
+
+pytestmark = pytest.mark.django_db
+
+
+def send_files(caller: Program, path: str, **parts: Any) -> Any:
+    named = {
+        name: SimpleUploadedFile(f"{name}.json", value) if isinstance(value, bytes) else value
+        for name, value in parts.items()
+    }
+    return caller.client.post(BASE + path, named, headers=caller.headers)
+
+
+def test_a_misspelled_filter_is_not_left_out(reader: Program) -> None:
+    pages_seed.environment()
+    for path in ("/environments", "/environments/export", "/tasks", "/jobs"):
+        found = problem(reader.get(f"{path}?enviroment=5&q="), 422)
+        assert found["errors"][0]["loc"] == ["query", "enviroment"]
+    assert not AuditEntry.objects.filter(action="environments.export").exists()
+    problem(Program().get("/tasks?enviroment=5"), 401)
+    assert problem(reader.get("/tasks?%0d%0aX-Evil:1%ff\u202e=1"), 422)["errors"][0]["loc"][1].isascii()
+
+
+def test_both_files_of_an_import_arrive(writer: Program) -> None:
+    answer = send_files(writer, "/imports/environments", environments=b"[1]", scenarios=b"[2]")
+    assert answer.status_code == 202
+    assert Job.objects.get().payload["scenarios"]["original"] == "scenarios.json"
+
+
+@pytest.mark.parametrize(
+    ("parts", "loc"),
+    [
+        ({"environments": b"[1]", "scenarios": "scenarios.json"}, ["form", "scenarios"]),
+        ({"environments": b"[1]", "scenario": b"[2]"}, ["file", "scenario"]),
+        ({"environments": b"[1]", "source": "starter"}, ["form", "source"]),
+    ],
+)
+def test_a_part_of_a_form_that_is_not_taken(writer: Program, parts: dict[str, Any], loc: list[str]) -> None:
+    assert problem(send_files(writer, "/imports/environments", **parts), 422)["errors"][0]["loc"] == loc
+    assert not Job.objects.exists()
+
+
+def test_a_refused_import_keeps_neither_file(writer: Program) -> None:
+    folder = Path(default_storage.path(FOLDER))
+    before = set(folder.glob("*"))
+    problem(send_files(writer, "/imports/environments", environments=b"[1]", scenarios=b""), 422)
+    assert set(folder.glob("*")) == before
+    assert not Job.objects.exists()
+
+
+def test_mcp_servers_are_imported_by_a_job(writer: Program, reader: Program) -> None:
+    answer = send_files(writer, "/imports/mcp-servers", servers=b"{}")
+    assert answer.status_code == 202
+    row = Job.objects.get()
+    assert (row.kind, answer.json()["id"]) == ("import_mcp_servers", row.pk)
+    problem(send_files(writer, "/imports/mcp-servers", servers=b""), 422)
+    problem(send_files(writer, "/imports/mcp-servers"), 422)
+    problem(send_files(reader, "/imports/mcp-servers", servers=b"{}"), 403)
+    assert Job.objects.count() == 1
+
+
+def test_an_error_names_the_field_as_the_caller_knows_it(admin: User) -> None:
+    caller = program(admin, "synthesise", "admin")
+    found = problem(caller.post("/endpoints", {"name": 7, "base_url": "a\x00b"}), 422)
+    assert {tuple(error["loc"]) for error in found["errors"]} == {("body", "name"), ("body", "base_url")}
+    assert found["error"]["param"] == "name"
+    assert not any("Value error" in error["message"] for error in found["errors"])
+    assert problem(caller.post("/endpoints", [1]), 422)["errors"][0]["message"] == "Must be an object"
+    whole = problem(caller.post("/audits", {}), 422)
+    assert (whole["errors"][0]["loc"], whole["error"]["param"]) == (["body"], None)
+    for name in ("task", "environment"):
+        missing = problem(caller.post("/audits", {name: 999_999}), 422)
+        assert missing["errors"][0]["loc"] == ["body", name]
+        assert "999999" in missing["detail"]
+
+
+def test_a_body_that_is_no_json_is_told_where(writer: Program) -> None:
+    answer = writer.client.generic(
+        "POST", f"{BASE}/audits", b'{"task": 1,}', "application/json", headers=writer.headers
+    )
+    assert "column" in problem(answer, 400)["detail"]
+
+
+def test_a_packed_body_is_refused_by_name(writer: Program) -> None:
+    body = gzip.compress(b'{"task": 1}')
+    headers = {**writer.headers, "Content-Encoding": "gzip"}
+    answer = writer.client.generic("POST", f"{BASE}/audits", body, "application/json", headers=headers)
+    assert "Content-Encoding" in problem(answer, 415)["detail"]
+
+
+def test_head_answers_as_get_without_its_body(reader: Program) -> None:
+    row = pages_seed.environment()
+    for path in ("/environments", f"/environments/{row.pk}"):
+        got, headed = reader.get(path), reader.send("HEAD", path)
+        assert headed.status_code == 200
+        assert headed.headers["ETag"] == got.headers["ETag"]
+        assert headed.content == b""
+        assert reader.send("HEAD", path, **{"If-None-Match": got.headers["ETag"]}).status_code == 304
+    assert reader.send("HEAD", "/environments/999999").status_code == 404
+    assert reader.send("HEAD", "/environments/export").status_code == 405
+    assert Program().send("HEAD", "/environments").status_code == 401
+
+
+@pytest.mark.parametrize(("declared", "chunks"), [(b"11", []), (b"9" * 30, []), (b"", [b"12345678", b"90ab"])])
+def test_a_request_that_is_too_large_does_not_reach_the_application(declared: bytes, chunks: list[bytes]) -> None:
+    seen: list[bytes] = []
+    sent: list[dict[str, Any]] = []
+    left = [{"type": "http.request", "body": body, "more_body": True} for body in chunks]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] == "http.request":
+            seen.append(message["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive() -> dict[str, Any]:
+        return left.pop(0)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"content-length", declared)] if declared else []}
+    asyncio.run(bounded(app, 10)(scope, receive, send))
+    assert [message["status"] for message in sent if message["type"] == "http.response.start"] == [413]
+    assert seen == chunks[:1]
+
+
+def test_every_operation_says_what_it_does_and_takes() -> None:
+    from webapp.api import whole_schema
+
+    schema = whole_schema()
+    faults = []
+    for path, methods in schema["paths"].items():
+        for method, details in methods.items():
+            silent = [one["name"] for one in details["parameters"] if not one.get("description")]
+            body = details.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            example = not body or schema["components"]["schemas"][body["$ref"].rpartition("/")[2]].get("examples")
+            if silent or not example or not details.get("summary") or not details.get("description"):
+                faults.append(f"{method} {path}: {silent or 'no summary, description or example of its body'}")
+    assert not faults, "\n".join(faults)

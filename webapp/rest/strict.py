@@ -1,0 +1,69 @@
+"""What an operation does not know is refused: a misspelled filter or file would do something else than was meant."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.http.multipartparser import MultiPartParserError
+from ninja.operation import Operation
+from ninja.params.models import FileModel, QueryModel
+
+from webapp.rest.problems import ERRORS_SHOWN, FieldError, Problem, response
+
+
+def names_of(operation: Operation, kind: type) -> set[str]:
+    models: list[Any] = [model for model in operation.models if issubclass(model, kind)]
+    return {name for model in models for name in getattr(model, "__ninja_flatten_map__", model.model_fields)}
+
+
+def strict(operation: Operation) -> None:
+    """Let a mounted operation refuse parameters and parts of a form that it does not know, to who may call it."""
+    run, rules = operation.run, operation.auth_callbacks
+    parameters, files = names_of(operation, QueryModel), names_of(operation, FileModel)
+
+    @wraps(run)
+    def checked(request: HttpRequest, **path: Any) -> HttpResponseBase:
+        try:
+            for rule in rules:
+                rule(request)
+        except Problem:
+            return run(request, **path)  # says who may not
+        problem = (
+            encoding_problem(request)
+            or refusal("query", request.GET, parameters)
+            or (form_problem(request, files) if files else None)
+        )
+        return response(request, problem) if problem else run(request, **path)
+
+    operation.run = checked  # type: ignore[method-assign]
+
+
+def encoding_problem(request: HttpRequest) -> Problem | None:
+    if request.headers.get("Content-Encoding", "identity").lower() == "identity":
+        return None
+    return Problem(415, "Send the body without Content-Encoding. A file in a form may be gzipped itself.")
+
+
+def form_problem(request: HttpRequest, files: set[str]) -> Problem | None:
+    try:
+        return refusal("form", request.POST, set()) or refusal("file", request.FILES, files)
+    except MultiPartParserError as error:
+        said = f"The form could not be read: {str(error)[:200].rstrip('.')}."
+        return Problem(400, said, code="malformed_body")
+
+
+def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
+    """`place` is where a field was: `query`, `form` for a text in a form, `file` for a file."""
+    unknown = sorted(set(sent) - known)
+    if not unknown:
+        return None
+    takes = f"It takes {', '.join(sorted(known))}." if known else "It takes none."
+    if place == "form":
+        takes = "Only files are taken (curl: -F name=@file)."
+    errors = [
+        FieldError(loc=[place, ascii(name[:100])[1:-1]], message="Not known here", code="unknown")
+        for name in unknown[:ERRORS_SHOWN]
+    ]
+    return Problem(422, f"{place}.{errors[0].loc[1]}: this operation knows no such field. {takes}", errors=errors)
