@@ -5,6 +5,7 @@
   const box = document.getElementById("treemap");
   const data = JSON.parse(document.getElementById("treemap-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const LETTER = 6; /* px of one, about */
   const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
@@ -20,6 +21,13 @@
   /* Name, then number, then pass rate: in lines on a tile, in one where it is the head of others. */
   function numbers(at) {
     return [data.values[at].toLocaleString("en-US"), data.rates[at]].filter(Boolean).join(" · ");
+  }
+
+  /* The head of a tile is one line: the numbers stand there where they fit beside the name. */
+  function head(at, total) {
+    const room = Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight) / LETTER;
+    const whole = `${data.labels[at]} · ${numbers(at)}`;
+    return whole.length < room ? whole : data.labels[at];
   }
 
   function hint(at) {
@@ -40,7 +48,7 @@
     const trace = {
       type: "treemap",
       ids: ["root", ...of("ids")],
-      labels: [data.root, ...drawn.map((at) => `${data.labels[at]} · ${numbers(at)}`)],
+      labels: [data.root, ...drawn.map((at) => head(at, total))],
       text: [data.root, ...drawn.map((at) => `${data.texts[at]}<br>${numbers(at)}`)],
       customdata: [`${data.root}: ${total.toLocaleString("en-US")} ${data.measure}`, ...drawn.map(hint)],
       parents: ["", ...of("parents").map((parent) => parent || "root")],

@@ -104,6 +104,7 @@ def test_the_tree_by_keyboard(live_site: str, chromium: Browser) -> None:
     assert page.inner_text("h1") == "Weather"
     page.go_back()
     page.wait_for_selector("text=API Integration")
+    assert at(page) == "Weather", "going back finds the place"
     page.goto(f"/taxonomy/?at={Node.objects.get(name='Sea Level').pk}")
     assert at(page) == "Sea Level", "a link to a label opens its ancestors and stands on it"
     assert not complaints
@@ -164,6 +165,7 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     page.wait_for_selector("#treemap .slice")
     drawn = page.evaluate("[...document.querySelectorAll('#treemap text')].map((one) => one.textContent)")
     assert any("Weather" in one for one in drawn)
+    assert page.locator(".legend li").count() == 4
     assert page.locator("#treemap a, #treemap img, #treemap b, #treemap [style*=bold]").count() == 0
     assert "\u202e" not in "".join(drawn)
     assert not page.evaluate("window.hit")

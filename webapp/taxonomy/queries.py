@@ -86,11 +86,11 @@ def below(parents: Iterable[int], shown: int = SHOWN) -> dict[int, list[Node]]:
     return found
 
 
-def tree(opened: Sequence[int]) -> tuple[list[Branch], bool]:
-    """The first level and what is open below it; the second value says whether the first level goes on."""
-    top = list(siblings(None)[: SHOWN + 1])
+def tree(opened: Sequence[int], start: int = 0) -> tuple[list[Branch], bool]:
+    """The first level from `start` on and what is open below it; the second value says whether it goes on."""
+    top = list(siblings(None)[start : start + SHOWN + 1])
     children = below(opened) if opened else {}
-    return branches(top[:SHOWN], set(opened), children), len(top) > SHOWN
+    return branches(top[:SHOWN], set(opened), children, start + len(top), start), len(top) > SHOWN
 
 
 def branches(

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from webapp.taxonomy.models import Node, NodeCounts
 from webapp.taxonomy.queries import with_counts
-from webapp.templatetags.show import HIDDEN
+from webapp.templatetags.show import HIDDEN, percent
 
 MEASURES = {
     "themes": "themes",
@@ -28,6 +28,13 @@ INNER_UP_TO = 30
 LABEL = 60
 LINE = 12
 """Characters of a line in an inner tile."""
+BANDS = {
+    "low": "pass rate below 25 %",
+    "middle": "25 to 75 %",
+    "high": "above 75 %",
+    "none": "no attempt with a reward yet",
+}
+"""What the colours of tiles mean, in words; the tiles say their pass rate in digits too."""
 TAG = re.compile(r"</?[A-Za-z!][^<>]*>?")
 
 
@@ -47,6 +54,14 @@ class Tile:
     def values(self) -> list[str]:
         """The columns of its row, in the order of `MEASURES`."""
         return [f"{getattr(self.counts, name):,}" for name in MEASURES]
+
+    @property
+    def band(self) -> str:
+        """Which of `BANDS` its pass rate is in."""
+        rate = self.counts.pass_rate
+        if rate is None:
+            return "none"
+        return "low" if rate < 0.25 else "high" if rate > 0.75 else "middle"
 
 
 @dataclass(frozen=True)
@@ -100,14 +115,17 @@ def drawn_label(name: str, width: int = LABEL) -> str:
 
 
 def drawing(found: Map, root: Node | None) -> dict[str, Any]:
-    """What the script needs, column by column: ids, labels, parents, values and where a click leads."""
+    """What the script needs, column by column: ids, labels (whole, and in short lines), parents, values, pass rates,
+    their bands, and where a click leads."""
     map_page = reverse("taxonomy:map")
     return {
         "ids": [str(tile.node.pk) for tile in found.tiles],
         "labels": [drawn_label(tile.node.name) for tile in found.tiles],
-        "texts": [drawn_label(tile.node.name, LINE if tile.parent else LABEL) for tile in found.tiles],
+        "texts": [drawn_label(tile.node.name, LINE) for tile in found.tiles],
         "parents": [str(tile.parent.pk) if tile.parent else "" for tile in found.tiles],
         "values": [tile.value for tile in found.tiles],
+        "rates": ["" if tile.band == "none" else percent(tile.counts.pass_rate) for tile in found.tiles],
+        "bands": [tile.band for tile in found.tiles],
         "urls": [
             f"{map_page}?node={tile.node.pk}&size={found.measure}"
             if tile.counts.children

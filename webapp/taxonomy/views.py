@@ -9,9 +9,12 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.paging import keyset
+from webapp.rest.copying import list_call
 from webapp.taxonomy import queries, specs, treemap
 from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.schemas import ThemeQuery
 from webapp.taxonomy.static_files import NAME, map_style_id
+from webapp.taxonomy.tree_rows import task_states, tree_rows
 
 FOUND_THEMES = 20
 TABS = (("themes", "Themes"), ("environments", "Environments"), ("labels", "Labels below"))
@@ -20,22 +23,24 @@ TABS = (("themes", "Themes"), ("environments", "Environments"), ("labels", "Labe
 @access("read")
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """The tree: `?open=` are the nodes whose children show, `?at=` the one that is selected, `?q=` searches."""
+    """The tree: `?open=` are the nodes whose children show, `?at=` the one that is selected, `?q=` searches.
+
+    A first level of more labels than are shown at once goes on from `?start=`.
+    """
     text = request.GET.get("q", "").replace("\x00", "").strip()[:200]
     if text:
         return render(request, "taxonomy/index.html", searched(text))
+    start = next(iter(queries.ids(request.GET.get("start", ""))), 0)
     opened = queries.ids(request.GET.get("open", ""))
     selected = next(iter(queries.ids(request.GET.get("at", ""))), 0)
     if selected:
         node = Node.objects.filter(pk=selected).first()
         opened += [one.pk for one in (queries.ancestors(node) if node else []) if one.pk not in opened]
-    branches, more = queries.tree(opened)
+    branches, more = queries.tree(opened, start)
     link_toggles(branches, opened)
     context = {
         "branches": branches,
-        "more": more,
-        "shown": queries.SHOWN,
-        "selected": selected,
+        "rows": tree_rows(branches, rest=int(more), start=start + queries.SHOWN, selected=selected),
         "totals": queries.totals(),
     }
     return render(request, "taxonomy/index.html", context)
@@ -49,6 +54,7 @@ def searched(text: str) -> dict[str, Any]:
     return {
         "text": text,
         "branches": branches,
+        "rows": tree_rows(branches),
         "hits": hits,
         "hits_up_to": queries.FOUND_UP_TO,
         "found_themes": found[:FOUND_THEMES],
@@ -78,8 +84,7 @@ def children(request: HttpRequest, pk: int) -> HttpResponse:
     branches = queries.branches(shown, set(), {}, size, start)
     above = [node.pk for node in queries.ancestors(parent)] + [parent.pk] if parent else []
     link_toggles(branches, above)
-    context = {"branches": branches, "rest": max(0, size - start - len(shown)), "start": start + len(shown), "pk": pk}
-    return render(request, "taxonomy/items.html", context)
+    return HttpResponse(tree_rows(branches, pk, max(0, size - start - len(shown)), start + len(shown)))
 
 
 @access("read")
@@ -91,6 +96,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
     if tab not in dict(TABS):
         raise Http404(f"No tab {tab}.")
     context: dict[str, Any] = {"node": row, "counts": row.counts, "tab": tab, "above": queries.ancestors(row)}
+    context["task_states"] = task_states(row.counts)
     numbers = {"themes": row.counts.themes, "environments": row.counts.environments, "labels": row.counts.children}
     context["tabs"] = [(key, label, numbers[key]) for key, label in TABS]
     if tab == "themes":
@@ -116,7 +122,8 @@ def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
 @access("read")
 @require_safe
 def themes(request: HttpRequest) -> HttpResponse:
-    return render(request, "taxonomy/themes.html", themes_of(request, None))
+    context = themes_of(request, None) | {"copy_as": list_call(request, "api:list_themes", ThemeQuery)}
+    return render(request, "taxonomy/themes.html", context)
 
 
 @access("read")
@@ -147,6 +154,7 @@ def treemap_page(request: HttpRequest) -> HttpResponse:
         "above": queries.ancestors(root) if root else [],
         "map": found,
         "measures": treemap.MEASURES,
+        "bands": treemap.BANDS,
         "rows": treemap.ordered(found.tiles, sort),
         "columns": [(name, turned(name, sort), sort.lstrip("-") == name) for name in treemap.SORTS],
         "sort": sort,
