@@ -20,13 +20,19 @@ from synthesis.errors import InfrastructureError, InputError
 
 BAD_INPUT = 2
 BAD_HOUSE = 3
+STOPPED = 130
 
 
 @contextmanager
 def one_clear_line() -> Iterator[None]:
-    """Turn what a person can act on into one line: exit code 2 for the input, 3 for sandbox and database."""
+    """Turn what a person can act on into one line: exit code 2 for the input, 3 for sandbox and database, 130 when
+    Ctrl-C stopped it.
+    """
     try:
         yield
+    except KeyboardInterrupt:
+        line = "Stopped. What was stored by then stays; start it again for the rest."
+        raise CommandError(line, returncode=STOPPED) from None
     except InputError as error:
         raise CommandError(str(error), returncode=BAD_INPUT) from error
     except InfrastructureError as error:
@@ -44,15 +50,15 @@ def source_name(text: str) -> str:
 
 
 def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
-    """A progress callback that writes at most one line a second."""
-    last = time.monotonic()
+    """A progress callback that writes at most one line a second, and the same line again at most each 15 seconds."""
+    last, said = time.monotonic(), ""
 
     def tell(done: int, total: int, note: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= 1 and done < total:
-            last = now
-            write(f"{done} of {total}: {note}")
+        nonlocal last, said
+        now, line = time.monotonic(), f"{done} of {total}: {note}"
+        if now - last >= (15 if line == said else 1) and done < total:
+            last, said = now, line
+            write(line)
 
     return tell
 

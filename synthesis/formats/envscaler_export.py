@@ -46,9 +46,11 @@ def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
-    """A run in EnvScaler's shape, made of its steps; importing that gives the same steps."""
+    """A run in EnvScaler's shape, made of its steps; importing that gives the same steps. One that was lost before
+    its first step has none."""
+    opening = run.steps[0].content if run.steps else ""
     messages: list[dict[str, Any]] = []
-    actions: list[dict[str, Any]] = [{"step": 0, "observation": run.steps[0].content}]
+    actions: list[dict[str, Any]] = [{"step": 0, "observation": opening}]
     for number, step in enumerate(run.steps):
         if step.kind == "user":
             messages.append({"role": "user", "content": step.content})
@@ -64,7 +66,7 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
             actions.append({"step": len(actions), "action": action, "observation": observation})
     users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
     return {
-        "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": run.steps[0].content},
+        "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": opening},
         "model": run.policy,
         "messages": messages,
         "user_messages": users if run.conversational else None,

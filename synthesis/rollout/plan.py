@@ -51,7 +51,7 @@ class Setting(Frozen):
     max_turns: int | None = Field(default=None, ge=1, le=1_000)
     max_unusable: int = Field(default=3, ge=1)
     """So many unusable turns in a row (nothing said, no call that can be carried out) end it as `agent_error`."""
-    max_calls_a_turn: int = Field(default=16, ge=1, le=128)
+    max_calls_a_turn: int = Field(default=32, ge=1, le=128)
     validation: Validation = "schema"
     observation_chars: int = Field(default=20_000, ge=200)
     """A longer observation is cut for the agent, and says so."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from synthesis.contracts import State
 from synthesis.errors import InfrastructureError, InputError
@@ -18,6 +19,7 @@ from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
 
 MOST_MUTANTS = 12
 """A judge costs a request a mutant; of more, so many are tried, evenly spread."""
+LOOK_SECONDS = 0.5
 Judge = Callable[[], AbstractAsyncContextManager[ChatModel]]
 """Opens the judge in the event loop that asks it."""
 
@@ -60,18 +62,32 @@ def audit_rubric(
     if judge is None:
         return untried("no_judge", "No judge endpoint is registered, so the rubric was not tried.")
     if subject.reference is None:
-        return asyncio.run(_without_reference(subject, judge))
+        return asyncio.run(_stoppable(_without_reference(subject, judge), check_stop))
     calls = subject.reference.calls
     first = run_calls(sandbox, subject, calls, start.state)
     second = run_calls(sandbox, subject, calls, start.state)
     if first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
-        return asyncio.run(_without_reference(subject, judge, fault))
+        return asyncio.run(_stoppable(_without_reference(subject, judge, fault), check_stop))
     every = mutants(subject.program, subject.initial, subject.reference, first.changing, answer=True)
     tried = spread(every, MOST_MUTANTS)
     runs = run_mutants(sandbox, subject, start.state, tried, first, at_once, check_stop)
     check_stop()
-    return asyncio.run(_judge(subject, judge, start.state, first, second, tried, runs, len(every)))
+    asked = _judge(subject, judge, start.state, first, second, tried, runs, len(every))
+    return asyncio.run(_stoppable(asked, check_stop))
+
+
+async def _stoppable(asked: Coroutine[Any, Any, TaskAudit], check_stop: Callable[[], None]) -> TaskAudit:
+    """What the judge says; a judge that keeps silent must not keep whoever wants to stop."""
+    task = asyncio.create_task(asked)
+    try:
+        while not task.done():
+            check_stop()
+            await asyncio.wait([task], timeout=LOOK_SECONDS)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    return task.result()
 
 
 def _case(subject: RubricSubject, start: State | None, run: Run | None, answer: str) -> RubricCase:

@@ -44,7 +44,7 @@ def test_starting_one_needs_synthesise_and_exactly_one_choice() -> None:
     client = program(person("operator"), "synthesise")
     problem(client.post("/audits", {}), 422)
     problem(client.post("/audits", {"task": task.pk, "environment": task.environment_id}), 422)
-    problem(client.post("/audits", {"task": 2**62}), 404)
+    problem(client.post("/audits", {"task": 2**62}), 422)
     assert not Job.objects.exists()
     first = client.post("/audits", {"environment": task.environment_id}, **{"Idempotency-Key": "one"})
     assert first.status_code == 202

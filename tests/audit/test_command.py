@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from synthesis import starter
 from tests.verifiers.shop import ANSWER, OTHERS
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Task, TaskRevision
 
 from .support import WEAK, make_task
 
@@ -36,6 +36,29 @@ def test_a_source_and_one_task_in_numbers() -> None:
     one = run("--task", "three-teas")
     assert (one["tasks"], one["mutants_below_reference"], one["cached"]) == (1, one["mutants"], 1)
     assert run("--environment", "shop")["tasks"] == 2
+    assert (found["audited"], found["cached"], one["audited"]) == (2, 0, 0), "of this run, not of the selection"
+
+
+def test_a_rubric_without_a_judge_has_no_numbers() -> None:
+    task = make_task()
+    TaskRevision.objects.filter(pk=task.current_id).update(verifier_kind="rubric", criteria=["Three teas are ordered."])
+    said = io.StringIO()
+    call_command("audit", "--all", "--json", stdout=(out := io.StringIO()), stderr=said)
+    found = json.loads(out.getvalue())["sources"]["test"]
+    names = ("noop_max", "reference_min", "mutants", "mutants_below_reference", "nondeterministic")
+    assert [found[name] for name in names] == [None] * 5
+    assert "test: 1 task, 0 green, 0 red, 1 incomplete\n" in said.getvalue()
+
+
+def test_ctrl_c_is_one_line_and_keeps_what_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    make_task()
+    monkeypatch.setattr("webapp.scenarios.management.commands.audit.audit_tasks", stopped)
+    with pytest.raises(CommandError, match="What was stored by then stays") as caught:
+        run("--all")
+    assert caught.value.returncode == 130
 
 
 def test_all_is_reported_by_source_with_null_where_there_is_no_reference() -> None:

@@ -66,6 +66,12 @@ def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     assert "Which check notices what" in text
 
 
+def test_what_was_not_tried_is_no_fault() -> None:
+    text = shown(browser(), audited(make_task(check("True"), score_rule="proportion", reference=None)))
+    assert "Doing nothing earns 1; it must earn 0." in text.split('aria-label="Not tried"')[0]
+    assert "No reference is known" in text.split('aria-label="Not tried"')[1]
+
+
 def test_hostile_labels_arguments_and_answers_stay_text() -> None:
     hostile = reference(answer=f"3 {EVIL}")
     loud = check(f"final_state[{EVIL!r}]")

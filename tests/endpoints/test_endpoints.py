@@ -173,6 +173,28 @@ def test_roles_are_saved_all_or_none(admin: Client, server: llm.ScriptedServer) 
     assert queries.default_of("agent") is None
 
 
+def test_a_role_whose_model_is_not_listed_any_more_keeps_it(admin: Client, server: llm.ScriptedServer) -> None:
+    """The page must not say "none" of a model that is used, nor take it away when another role is saved."""
+    row = register(server.url)
+    services.set_roles(None, {"judge": f"{row.pk}/b"})
+    services.save_models(None, row.pk, ["scripted-1"])
+    assert "local: b (not listed any more)" in admin.get("/endpoints/").content.decode()
+    admin.post("/endpoints/roles/", {"judge": f"{row.pk}/b", "agent": f"{row.pk}/scripted-1"})
+    assert dict(RoleModel.objects.values_list("role", "model")) == {"judge": "b", "agent": "scripted-1"}
+    services.save_models(None, row.pk, [])
+    assert "local: b (not listed any more)" in admin.get("/endpoints/").content.decode()
+
+
+def test_more_models_than_are_kept_is_said(admin: Client) -> None:
+    listed = [f"m{number // 2}" for number in range(1_400)]
+    with llm.llm_server([llm.say("x")], models=listed) as server:
+        row = register(server.url)
+        answer = admin.post(f"/endpoints/{row.pk}/models/", follow=True)
+    assert "local lists 700 models. The first 500 are kept." in answer.content.decode()
+    row.refresh_from_db()
+    assert (len(row.model_names), row.model_names[1]) == (500, "m1")
+
+
 def test_the_endpoint_of_the_start_follows_the_environment(settings: Any) -> None:
     settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = "http://10.9.8.7:8000/v1", KEY
     call_command("register_endpoint")

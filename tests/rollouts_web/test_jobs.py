@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox
-from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw
+from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from webapp.events.models import Event
 from webapp.jobs import services as jobs
@@ -106,8 +106,6 @@ def test_a_model_acts_through_its_endpoint() -> None:
 
 
 def conversing(request: dict[str, Any]) -> Scripted:
-    from tests.fixtures.llm import say
-
     if request["model"] == "user-1":
         return say("###STOP###" if len(request["messages"]) > 3 else "Please open my box. I am Ada.")
     return solver(request)
@@ -152,6 +150,37 @@ def test_an_endpoint_that_fails_is_never_a_reward_of_zero(reply: Scripted, monke
     assert {(row.outcome, row.reward, row.starts) for row in again} == {("solved", 1.0, 2)}
     rollout.task.environment.refresh_from_db()
     assert rollout.task.environment.trajectory_count == 2
+
+
+@pytest.mark.parametrize("reply", [say("  "), DROP], ids=["says nothing", "hangs up"])
+def test_a_talk_that_never_opens_is_lost_and_the_others_go_on(reply: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step was made then, and none is looked for: neither in the record nor in an export."""
+    monkeypatch.setattr("synthesis.llm.client.FIRST_WAIT_S", 0.01)
+    talks = 0
+
+    def opens_second(request: dict[str, Any]) -> Scripted:
+        nonlocal talks
+        if request["model"] == "user-1" and len(request["messages"]) < 4 and talks < 5:
+            talks += 1
+            return reply
+        return conversing(request)
+
+    monkeypatch.setattr("django.conf.settings.ROLLOUTS_AT_ONCE", 1)
+    with llm_server(opens_second) as server:
+        endpoint = endpoint_at(server.url, models=("scripted-1", "user-1"))
+        model, user = f"{endpoint.pk}/scripted-1", f"{endpoint.pk}/user-1"
+        rollout = start_rollout(
+            person(), make_task(), Spec(model=model, conversational=True, user_model=user, attempts=3)
+        )
+        job = run(rollout)
+    assert job.state == JobState.FAILED
+    assert "say nothing about the agent" in job.error
+    lost, *others = rollout.attempts.select_related("trajectory")
+    assert lost.trajectory is not None
+    assert (lost.state, lost.trajectory.step_count, lost.trajectory.reward) == ("infra_error", 0, None)
+    assert json.loads(export_line(lost.trajectory))["messages"] == []
+    assert others[-1].trajectory is not None
+    assert others[-1].trajectory.outcome == "solved"
 
 
 def test_a_retry_leaves_what_is_done_alone() -> None:

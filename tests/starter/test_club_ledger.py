@@ -176,12 +176,15 @@ RIGHT = [
     "April 16th",
     "the 16th of April",
     "It is due on 16.04.2026, 90.00 in all.",
+    "16/04/2026",
+    "2026/04/16",
     "Apr 16",
 ]
 WRONG = [
     "",
     "16",
     "17 April 2026",
+    "17/04/2026",
     "2027-04-16",
     "16 or 17 April",
     "April 6",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.verifiers.audited import TaskAudit
 from synthesis.verifiers.rubric import RubricCase, judge_rubric, read_verdicts, rubric_hash, spelled
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
-from tests.fixtures.llm import Request, Scripted, ScriptedServer, html, llm_server, say
+from tests.fixtures.llm import Request, Scripted, ScriptedServer, hang, html, llm_server, say
 
 from .shop import subject
 
@@ -119,10 +120,14 @@ def gullible(request: Request) -> Scripted:
     return verdicts(True, True) if "All criteria are met" in answer else sober(request)
 
 
-def audited(script: Callable[[Request], Scripted] | Sequence[Scripted], **changes: Any) -> TaskAudit:
+def audited(
+    script: Callable[[Request], Scripted] | Sequence[Scripted],
+    check_stop: Callable[[], None] = lambda: None,
+    **changes: Any,
+) -> TaskAudit:
     fields = dict(subject()) | {"checks": (), "instruction": "Order three teas.", "criteria": CRITERIA} | changes
     with llm_server(script) as server:
-        return audit_rubric(sandbox(), RubricSubject(**fields), judge_of(server))
+        return audit_rubric(sandbox(), RubricSubject(**fields), judge_of(server), check_stop)
 
 
 def sandbox() -> Sandbox:
@@ -153,6 +158,25 @@ def test_without_judge_or_reference_it_is_incomplete_never_green() -> None:
     found = audit_rubric(sandbox(), RubricSubject(**fields), None)
     assert (found.state, [one.kind for one in found.faults]) == ("incomplete", ["no_judge"])
     assert audited(sober, reference=None).state == "incomplete"
+
+
+class Stop(Exception):
+    """What whoever runs an audit raises to end it."""
+
+
+def test_a_judge_that_keeps_silent_does_not_hold_whoever_stops() -> None:
+    asked = threading.Event()
+
+    def silent(request: Request) -> Scripted:
+        asked.set()
+        return hang(5)
+
+    def check_stop() -> None:
+        if asked.is_set():
+            raise Stop
+
+    with pytest.raises(Stop):
+        audited(silent, check_stop)
 
 
 def test_a_judge_that_fails_leaves_no_audit() -> None:

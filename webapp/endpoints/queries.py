@@ -48,15 +48,24 @@ def find_choice(value: str) -> tuple[Endpoint, str] | None:
 
 @dataclass(frozen=True)
 class RoleLine:
+    """A role with its default model. `gone` names one that its endpoint lists no more; it is used all the same."""
+
     role: str
     label: str
     value: str
+    gone: str = ""
 
 
 def roles() -> list[RoleLine]:
     """Every role with its default model, empty where none is set."""
-    known = {one.role: f"{one.endpoint_id}/{one.model}" for one in RoleModel.objects.all()}
-    return [RoleLine(value, label, known.get(value, "")) for value, label in Role.choices]
+    lines = {one.role: _line(one) for one in RoleModel.objects.select_related("endpoint")}
+    return [lines.get(value, RoleLine(value, label, "")) for value, label in Role.choices]
+
+
+def _line(one: RoleModel) -> RoleLine:
+    choice = Choice(one.endpoint_id, one.endpoint.name, one.model)
+    gone = "" if one.model in one.endpoint.model_names else choice.label
+    return RoleLine(one.role, Role(one.role).label, choice.value, gone)
 
 
 def default_of(role: str) -> tuple[Endpoint, str] | None:

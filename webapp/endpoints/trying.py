@@ -62,7 +62,7 @@ async def _ask(endpoint: Endpoint, model: str) -> Reply:
 
 
 def look_for_models(row: Row) -> list[str]:
-    """The models that the server lists. Raises EnvariumError."""
+    """Every model that the server lists, each once. Raises EnvariumError."""
     endpoint = services.opened(row).model_copy(update={"timeout_s": SECONDS})
 
     async def ask() -> list[str]:
@@ -74,4 +74,4 @@ def look_for_models(row: Row) -> list[str]:
     found = asyncio.run(ask())
     if not found:
         raise LLMError("malformed", f"The endpoint {row.name} lists no model.")
-    return found[: services.MAX_MODELS]
+    return list(dict.fromkeys(found))

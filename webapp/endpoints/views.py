@@ -14,13 +14,21 @@ from webapp.accounts.access import access
 from webapp.endpoints import queries, services, trying
 from webapp.endpoints.forms import EndpointForm
 from webapp.endpoints.models import Endpoint
+from webapp.endpoints.schemas import EXAMPLE, EndpointIn
+from webapp.rest.copying import Call, api_call
 
 
 @access("admin")
 @require_safe
 @never_cache
 def listing(request: HttpRequest) -> HttpResponse:
-    context = {"endpoints": queries.endpoints(), "choices": queries.choices(), "roles": queries.roles()}
+    lines = queries.roles()
+    context = {
+        "endpoints": queries.endpoints(),
+        "choices": queries.choices(),
+        "roles": lines,
+        "roles_set": any(line.value for line in lines),
+    }
     return render(request, "endpoints/list.html", context)
 
 
@@ -38,10 +46,21 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
         except InputError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, f"{saved.name} is registered. Try a model to see whether it replies.")
+            done = "saved" if row else "registered"
+            messages.success(request, f"{saved.name} is {done}. Try a model to see whether it replies.")
             return redirect("endpoints:edit", saved.pk)
     status = 422 if request.method == "POST" else 200
-    return render(request, "endpoints/edit.html", {"form": form, "row": row}, status=status)
+    context = {"form": form, "row": row, "copy_as": save_call(request, row)}
+    return render(request, "endpoints/edit.html", context, status=status)
+
+
+def save_call(request: HttpRequest, row: Endpoint | None) -> Call:
+    """The form as a call: what is known of `row`, or an example. The key is left out, which keeps the one there is."""
+    if row is None:
+        return api_call(request, "POST", "api:create_endpoint", body=EXAMPLE)
+    fields = [name for name in EndpointIn.model_fields if name != "key"]
+    body = {name: getattr(row, name) for name in fields}
+    return api_call(request, "PUT", "api:change_endpoint", args=(row.pk,), body=body)
 
 
 @access("admin")
@@ -79,7 +98,8 @@ def look(request: HttpRequest, pk: int) -> HttpResponse:
     except EnvariumError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{row.name} lists {len(names)} model{'' if len(names) == 1 else 's'}.")
+        kept = f" The first {services.MAX_MODELS} are kept." if len(names) > services.MAX_MODELS else ""
+        messages.success(request, f"{row.name} lists {len(names):,} model{'' if len(names) == 1 else 's'}.{kept}")
     return redirect("endpoints:edit", pk)
 
 

@@ -128,7 +128,8 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
     labels = labels_of(revision)
     return context | {
         "audit_stale": is_stale(row, revision),
-        "audit_wrong": [one for one in faults if one.kind not in NOTES][: None if whole else FAULTS_ON_TASK],
+        "audit_wrong": [one for one in faults if one.kind not in NOTES | GAPS][: None if whole else FAULTS_ON_TASK],
+        "audit_gaps": [one for one in faults if one.kind in GAPS][: None if whole else FAULTS_ON_TASK],
         "audit_notes": [one for one in faults if one.kind in NOTES][: None if whole else FAULTS_ON_TASK],
         "audit_faults_total": len(faults),
         "audit_probes": shown,

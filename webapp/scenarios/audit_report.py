@@ -18,14 +18,13 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     """Counts over the fresh audits of these tasks.
 
     `noop_max`: the most that doing nothing earns. `reference_min`, `mutants`, `mutants_below_reference` and
-    `nondeterministic` are null where no task of the selection has a reference.
+    `nondeterministic` are null where no reference of the selection was tried.
     """
     found = tasks.order_by().aggregate(
         tasks=Count("id"),
-        audited=Count("id", filter=FRESH),
         **{str(state): Count("id", filter=FRESH & Q(audit_state=state)) for state in list(AuditState)[:3]},
         noop_max=Max("audit__do_nothing", filter=FRESH),
-        references=Count("audit__reference_hash", filter=FRESH & ~Q(audit__reference_hash="")),
+        references=Count("audit__mutants", filter=FRESH),
         reference_min=Min("audit__reference_reward", filter=FRESH),
         mutants=Sum("audit__mutants", filter=FRESH),
         mutants_below_reference=Sum("audit__below", filter=FRESH),

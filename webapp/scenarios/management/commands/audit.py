@@ -88,7 +88,9 @@ def chosen(options: dict[str, Any]) -> QuerySet[Task]:
 
 def line_of(name: str, part: dict[str, Any]) -> str:
     states = ", ".join(f"{part[state]} {state}" for state in ("green", "red", "incomplete"))
-    line = f"{name}: {part['tasks']} tasks, {states}; doing nothing earns at most {part['noop_max']}"
+    line = f"{name}: {part['tasks']} task{'' if part['tasks'] == 1 else 's'}, {states}"
+    if part["noop_max"] is not None:
+        line += f"; doing nothing earns at most {part['noop_max']}"
     if part["references"]:
         line += f"; references at least {part['reference_min']}; {part['mutants_below_reference']} of "
         line += f"{part['mutants']} mutants below it; {part['nondeterministic']} not deterministic"
