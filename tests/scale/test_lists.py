@@ -17,6 +17,16 @@ LARGE = scale.Size(environments=1_500, tools_each=4, trajectories=20_000, steppe
 BIG_TABLE = 4_000
 """Reading a table of more rows from end to end is what an index is for."""
 
+READ_MUCH = {
+    "taxonomy, fifty open",
+    "taxonomy search, many hits",
+    "treemap",
+    "treemap by trajectories",
+    "treemap of a label",
+}
+TREE = {"taxonomy_node", "taxonomy_nodecounts"}
+"""What those need a tenth of or more at once: to read it whole costs less than to look up row by row."""
+
 
 def ask(client: Client, url: str) -> list[tuple[str, Any]]:
     """The SELECTs that one address costs."""
@@ -65,7 +75,8 @@ def test_an_index_serves_every_list() -> None:
                 cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
                 told = cursor.fetchone()[0]
             plan = (json.loads(told) if isinstance(told, str) else told)[0]["Plan"]
-            big = [table for table in scans(plan) if sizes.get(table, 0) > BIG_TABLE]
+            fine = TREE if name in READ_MUCH else set()
+            big = [table for table in scans(plan) if sizes.get(table, 0) > BIG_TABLE and table not in fine]
             if big:
                 faults.append(f"{name} ({url}) reads all of {', '.join(big)}: {sql[:400]}")
     assert not faults, "\n".join(faults)
@@ -75,7 +86,7 @@ def test_more_rows_cost_no_more_queries() -> None:
     client = admin()
     scale.seed(TINY)
     few = {name: len(ask(client, url)) for name, url in addresses.lists().items()}
-    for model in (scale.Trajectory, scale.Task, scale.Environment, scale.Job):
+    for model in (scale.Trajectory, scale.Task, scale.Environment, scale.Job, scale.Theme):
         model.objects.all().delete()
     scale.seed(scale.SMALL)
     many = {name: len(ask(client, url)) for name, url in addresses.lists().items()}

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import F, IntegerField, Model, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
@@ -18,6 +17,7 @@ from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.scenarios.models import Audit, Task
 from webapp.taxonomy.models import Theme
+from webapp.taxonomy.queries import totals
 from webapp.trajectories.models import Trajectory
 
 COUNTED_TO = 1_000
@@ -37,25 +37,19 @@ HEAVY = ("payload", "result", "error")
 
 @dataclass(frozen=True)
 class Amount:
-    """`exact` is false where the planner's estimate is shown."""
-
     label: str
     url: str
     value: int
-    exact: bool
-
-
-def amount(model: type[Model], label: str, url: str) -> Amount:
-    counted = model._default_manager.order_by()[:COUNTED_TO].count()
-    if counted < COUNTED_TO:
-        return Amount(label, url, counted, True)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass", [model._meta.db_table])
-        estimate = cursor.fetchone()[0]
-    return Amount(label, url, max(estimate, COUNTED_TO), False)
 
 
 def amounts() -> list[Amount]:
+    """How many there are of each: few are counted, many are what the tree's roll-ups add up to."""
+    rolled = totals()
+
+    def amount(model: type[Model], label: str, url: str) -> Amount:
+        counted = model._default_manager.order_by()[:COUNTED_TO].count()
+        return Amount(label, url, counted if counted < COUNTED_TO else max(rolled[label], counted))
+
     return [
         amount(Theme, "themes", "taxonomy:themes"),
         amount(Environment, "environments", "environments:list"),

@@ -29,6 +29,7 @@ FORMS: dict[str, type[forms.Form]] = {
 
 ENVIRONMENT_FILES = {"environments": "env_metadata.json", "scenarios": "scenarios.json"}
 TRAJECTORY_FILES = {"trajectories": "trajectories.json"}
+SERVER_FILES = {"servers": "servers.jsonl"}
 
 
 @access("read")
@@ -86,6 +87,7 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "limit": settings.UPLOAD_LIMIT_MIB,
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
+        "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),
     }
     refused = request.method == "POST"
     return render(request, "pages/import.html", context, status=422 if refused else 200)
