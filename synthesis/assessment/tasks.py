@@ -9,6 +9,7 @@ from synthesis.assessment.kinds import finding
 from synthesis.assessment.words import identifiers
 from synthesis.contracts import Finding, Verdict
 from synthesis.formats.records import CheckRecord
+from synthesis.syntax import UNREADABLE, parse
 
 HIGH = 0.5
 
@@ -52,8 +53,8 @@ def start_findings(verdicts: Sequence[Verdict]) -> list[Finding]:
 
 def _source_findings(check: CheckRecord, place: str) -> list[Finding]:
     try:
-        tree = ast.parse(check.source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        tree = parse(check.source)
+    except UNREADABLE as error:
         return [finding("check_invalid", place, f"The check is not Python: {error}")]
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if not functions:

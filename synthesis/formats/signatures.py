@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from synthesis import syntax
 from synthesis.contracts import ToolKind
 
 GROWING = {"append", "add", "update", "extend", "insert", "setdefault", "appendleft", "sort", "reverse"}
@@ -23,8 +24,8 @@ class Signature:
 def parse(source: str) -> ast.Module | None:
     """The syntax tree, or None where the source is not Python; that is the static check's business."""
     try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return syntax.parse(source)
+    except syntax.UNREADABLE:
         return None
 
 

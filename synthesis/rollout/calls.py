@@ -10,6 +10,7 @@ from typing import Any
 from synthesis.contracts import ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.files import require_usable
+from synthesis.syntax import UNREADABLE, parse
 
 LONGEST = 50_000
 _FENCE = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
@@ -56,8 +57,8 @@ def _nodes(block: str) -> list[ast.Call] | None:
     if not block or len(block) > LONGEST:
         return None
     try:
-        tree = ast.parse(block)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(block)
+    except UNREADABLE:
         return None
     nodes: list[ast.Call] = []
     for statement in tree.body:

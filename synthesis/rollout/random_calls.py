@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 from synthesis.contracts import Message, Tool, ToolCall, Turn
 from synthesis.rollout.policy import Conversation
 from synthesis.runtime import validate_arguments
+from synthesis.syntax import UNREADABLE, literal
 
 TRIES = 20
 READ_CHARS = 200_000
@@ -68,8 +68,8 @@ class Seen:
 
     def _read(self, text: str) -> None:
         try:
-            found = ast.literal_eval(text.removeprefix("Observation: "))
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            found = literal(text.removeprefix("Observation: "))
+        except (TypeError, *UNREADABLE):
             return
         for name, value in _leaves(found):
             values = self.named.setdefault(name, [])

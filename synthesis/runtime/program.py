@@ -9,6 +9,7 @@ from typing import Literal
 from synthesis.contracts import Finding, Frozen, Severity
 from synthesis.errors import ProgramError
 from synthesis.runtime.child.preload import ALLOWED_MODULES
+from synthesis.syntax import parse
 
 SOURCE_CAP = 2_000_000
 """Characters; a longer program is refused unread."""
@@ -61,7 +62,7 @@ def parse_source(source: str) -> ast.Module:
     if len(source) > SOURCE_CAP:
         raise ProgramError(f"the program is longer than {SOURCE_CAP} characters")
     try:
-        return ast.parse(source)
+        return parse(source)
     except SyntaxError as error:
         raise ProgramError(f"the program is not Python: {error.msg} (line {error.lineno})") from None
     except (ValueError, RecursionError, MemoryError) as error:

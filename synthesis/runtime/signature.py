@@ -9,6 +9,7 @@ from typing import Any
 
 from synthesis.contracts import Finding
 from synthesis.runtime.program import Method, Parameter
+from synthesis.syntax import UNREADABLE, expression, literal
 
 Schema = dict[str, Any]
 _SIMPLE = {
@@ -70,9 +71,9 @@ def _property(parameter: Parameter, words: str) -> Schema:
     schema = annotation_schema(parameter.annotation)
     if parameter.default is not None:
         try:
-            value = ast.literal_eval(parameter.default)
+            value = literal(parameter.default)
             json.dumps(value, allow_nan=False)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        except (TypeError, *UNREADABLE):
             pass
         else:
             # `x: str = None` means an optional text, whatever the annotation says.
@@ -86,8 +87,8 @@ def annotation_schema(annotation: str) -> Schema:
     if not annotation:
         return {}
     try:
-        return _schema(ast.parse(annotation, mode="eval").body, _DEPTH)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _schema(expression(annotation).body, _DEPTH)
+    except UNREADABLE:
         return {}
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox, make_patch
+from synthesis.syntax import UNREADABLE, parse
 
 End = tuple[State, str]
 """An end state and the answer given with it."""
@@ -81,8 +82,8 @@ def _may_read(source: str) -> bool:
 def _names(source: str) -> tuple[set[str], set[str]]:
     """(names that are read, names that the answer goes by: its own, or a third parameter's). Empty if unreadable."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse(source)
+    except UNREADABLE:
         return set(), set()
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "prompts", "formats"},
+    {"contracts", "errors", "syntax", "prompts", "formats"},
     {"runtime", "llm"},
     {"verifiers", "themes", "skeleton", "assessment", "scenarios"},
     {"rollout"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from typing import Any
 
@@ -10,6 +9,7 @@ from synthesis.contracts import CallResult
 from synthesis.errors import StateError
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
+from synthesis.syntax import literal
 
 MAX_PARSED = 1_000_000
 ROUNDING = 5e-5
@@ -54,7 +54,7 @@ def parse(text: str) -> Any:
     """The value that a recorded text writes down as a Python literal or JSON; `UNPARSED` for prose."""
     if len(text) > MAX_PARSED or text.lstrip()[:1] not in set("{[('\"-0123456789TFNtfnb"):
         return UNPARSED
-    for read in (ast.literal_eval, json.loads):
+    for read in (literal, json.loads):
         try:
             return read(text.strip())
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -1,0 +1,65 @@
+"""Source is parsed by many threads at once: rollouts, audits and the site do."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from synthesis import syntax
+from tests.architecture.test_directions import sources
+
+TEXT = "{" + ", ".join(f"'k{n}': [1, ({n}, 'x'), -{n}]" for n in range(200)) + "}"
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """A collector that runs Python code in the midst of a parse, where another thread may take over."""
+
+    def look(phase: str, info: dict[str, Any]) -> None:
+        sum(range(50))
+
+    before = gc.get_threshold()
+    gc.set_threshold(20)
+    gc.callbacks.append(look)
+    yield
+    gc.callbacks.remove(look)
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("read", [syntax.literal, syntax.parse, syntax.expression])
+def test_threads_do_not_spoil_each_others_trees(read: Callable[[str], Any]) -> None:
+    met: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(12):
+                read(TEXT)
+        except BaseException as error:
+            met.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert met == []
+
+
+def test_nothing_else_parses() -> None:
+    """Starter programs run in the sandbox's children, which have one thread."""
+    found = []
+    for path in sources("synthesis", "webapp"):
+        if path.name != "syntax.py" and not {"starter", "child"} & set(path.parts):
+            tree = ast.walk(ast.parse(path.read_text()))
+            found += [f"{path}:{node.lineno}" for node in tree if isinstance(node, ast.Attribute) and spoils(node)]
+    assert not found
+
+
+def spoils(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "ast" and node.attr in {"parse", "literal_eval"}
