@@ -23,7 +23,7 @@ def bounded(app: App, most: int) -> App:
     async def application(scope: Message, receive: Receive, send: Send) -> None:
         declared = dict(scope.get("headers", ())).get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > most:
-            await refuse(send)
+            await refuse(send, str(scope.get("path", "")))
             return
         taken, refused = 0, False
 
@@ -35,7 +35,7 @@ def bounded(app: App, most: int) -> App:
                 return message
             if not refused:
                 refused = True
-                await refuse(send)
+                await refuse(send, str(scope.get("path", "")))
             return {"type": "http.disconnect"}
 
         async def answered(message: Mapping[str, Any]) -> None:
@@ -55,13 +55,21 @@ def settle() -> None:
     gc.freeze()
 
 
-async def refuse(send: Send) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+async def refuse(send: Send, path: str) -> None:
+    """413 in words; a problem below /api/v1/, where every error is one."""
+    kind, body = "text/plain; charset=utf-8", f"{TOO_LARGE}\n"
+    if path.startswith(problems.PREFIX):
+        kind, body = problems.CONTENT_TYPE, problems.as_json(problems.Problem(413, TOO_LARGE), path)
+    headers = [(b"content-type", kind.encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": b"This request is larger than this installation takes.\n"})
+    await send({"type": "http.response.body", "body": body.encode()})
 
 
+TOO_LARGE = "This request is larger than this installation takes."
 LARGEST = (2 * settings.UPLOAD_LIMIT_MIB + 1) << 20
 """Two files of the largest size, as the import of environments takes them, and the form around them."""
-application = bounded(get_asgi_application(), LARGEST)
+django_application = get_asgi_application()
+from webapp.rest import problems  # noqa: E402 - Django has to be set up first
+
+application = bounded(django_application, LARGEST)
 settle()

@@ -17,6 +17,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError
 
 from synthesis.errors import InfrastructureError, InputError
+from webapp.templatetags.show import plain
 
 BAD_INPUT = 2
 BAD_HOUSE = 3
@@ -65,7 +66,7 @@ def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
 
 def tell_failures(write: Callable[[str], Any], kind: str, failed: Iterable[dict[str, str]]) -> None:
     for item in failed:
-        write(f"{kind} not imported, {item['place']}: {item['reason']}")
+        write(f"{kind} not imported, {plain(item['place'])}: {plain(item['reason'])}")
 
 
 def as_json(result: dict[str, Any]) -> str:

@@ -125,7 +125,8 @@
   /* Who stood on something that a swap took away stands on the new part, not at the top of the page. */
   let stood = false;
   document.addEventListener("htmx:beforeSwap", (event) => {
-    stood = event.detail.target.contains(document.activeElement) && document.activeElement !== document.body;
+    // On the body: a part that follows at once takes away what the one before was about to give back.
+    if (document.activeElement !== document.body) stood = event.detail.target.contains(document.activeElement);
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     if (!stood || (document.activeElement && document.activeElement !== document.body)) return;

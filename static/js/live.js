@@ -13,6 +13,7 @@
   const POLL_MS = 2000;
   const AGAIN_MS = 15000;
   const SILENT_MS = 40000;
+  const HELLO_MS = 6000;
   const GATHER_MS = 300;
   const me = `${Date.now()}-${Math.random()}`;
   const shared = "locks" in navigator && "BroadcastChannel" in window;
@@ -28,6 +29,7 @@
   let heard = Date.now();
   let timer = 0;
   let again = 0;
+  let greeting = 0;
 
   const mine = () => [...listeners.keys()];
   const wanted = () => [...new Set([...mine(), ...[...others.values()].flat()])].sort().slice(0, 60);
@@ -70,7 +72,11 @@
 
   function share(message) { news(message); tell(message); }
 
+  /* A proxy that holds the stream back, or a connection that died unnoticed, says nothing at all. */
+  function mute() { if (source) source.close(); lost(); }
+
   function lost() {
+    window.clearTimeout(greeting);
     share({ kind: "lost" });
     window.clearTimeout(again);
     again = window.setTimeout(() => { opened = ""; open(); }, AGAIN_MS);
@@ -81,13 +87,19 @@
     const topics = wanted();
     if (topics.join() === opened) return;
     if (source) source.close();
+    window.clearTimeout(greeting);
     source = null;
     opened = topics.join();
     if (!topics.length) return;
     const query = new URLSearchParams(topics.map((topic) => ["topic", topic]));
     if (last) query.set("after", last);
     source = new EventSource(`/events/?${query}`);
-    const on = (name, act) => source.addEventListener(name, (event) => { last = event.lastEventId || last; act(event); });
+    greeting = window.setTimeout(mute, HELLO_MS);
+    const on = (name, act) => source.addEventListener(name, (event) => {
+      window.clearTimeout(greeting);
+      last = event.lastEventId || last;
+      act(event);
+    });
     on("hello", () => share({ kind: "hello" }));
     on("reset", () => share({ kind: "hello" }));
     on("beat", () => share({ kind: "hello" }));
@@ -124,8 +136,12 @@
     });
     window.addEventListener("pagehide", () => tell({ kind: "bye" }));
     window.addEventListener("pageshow", (event) => { if (event.persisted) announce(); });
-    window.setInterval(() => { if (!leading && listeners.size && Date.now() - heard > SILENT_MS) poll(true); }, 5000);
   }
+  window.setInterval(() => {
+    if (!listeners.size || Date.now() - heard <= SILENT_MS) return;
+    if (leading) mute();
+    else poll(true);
+  }, 5000);
 
   function on(topic, call) {
     if (!listeners.has(topic)) listeners.set(topic, new Set());
@@ -146,8 +162,11 @@
     for (const [part, stop] of parts) if (!part.isConnected) { stop(); parts.delete(part); }
     for (const part of document.querySelectorAll("[data-live][data-live-url]")) {
       if (parts.has(part)) continue;
+      const url = part.dataset.liveUrl;
       parts.set(part, on(part.dataset.live, async () => {
-        if (part.isConnected) await window.htmx.ajax("GET", part.dataset.liveUrl, { target: part, swap: "outerHTML" });
+        // What changed while the part was being fetched is asked for of the part that took its place.
+        const here = part.isConnected ? part : document.querySelector(`[data-live][data-live-url="${CSS.escape(url)}"]`);
+        if (here) await window.htmx.ajax("GET", url, { target: here, swap: "outerHTML" });
       }));
     }
   }

@@ -151,7 +151,8 @@
     if (!item || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = moves[event.key];
     if (move) { event.preventDefault(); move(item); return; }
-    if (event.key.length === 1 && /[\p{L}\p{N}]/u.test(event.key)) {
+    const within = event.key === " " && typed && event.timeStamp - typedAt < TYPING_MS; /* a space inside a name */
+    if (within || (event.key.length === 1 && /[\p{L}\p{N}]/u.test(event.key))) {
       event.preventDefault();
       typeAhead(item, event.key.toLowerCase(), event.timeStamp);
     }

@@ -117,18 +117,16 @@ def _looks_like_lines(text: str, name: str) -> bool:
 
 
 def _lines(text: str) -> Iterator[Entry]:
-    index = 0
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
+        place = f"line {number}"
         try:
-            yield Entry(f"[{index}]", loads(line))
+            yield Entry(place, loads(line))
         except json.JSONDecodeError as error:
-            reason = f"not JSON: {error.msg} at column {error.colno}"
-            yield Entry(f"line {number}", Unusable(reason))
+            yield Entry(place, Unusable(f"not JSON: {error.msg} at column {error.colno}"))
         except RecursionError:
-            yield Entry(f"line {number}", Unusable("nested too deeply to read"))
-        index += 1
+            yield Entry(place, Unusable("nested too deeply to read"))
 
 
 def _document(text: str, name: str) -> list[Entry]:

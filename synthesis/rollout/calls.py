@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from synthesis.contracts import ToolCall
@@ -13,6 +14,9 @@ from synthesis.formats.files import require_usable
 from synthesis.syntax import UNREADABLE, parse
 
 LONGEST = 50_000
+MOST_FENCES = 50
+MOST_CALLS = 128
+"""Of one turn, as of a native one; what an LLM repeats beyond them without end is not kept."""
 _FENCE = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None}
 
@@ -24,7 +28,7 @@ def read_calls(text: str, names: Iterable[str]) -> tuple[tuple[ToolCall, ...], s
     for words, block in _candidates(text.strip(), known):
         nodes = _nodes(block)
         if nodes is not None and (not words or any(_name(node) in known for node in nodes)):
-            return tuple(_call(node, block) for node in nodes), words
+            return tuple(_call(node, block) for node in nodes[:MOST_CALLS]), words
     start = _start(text, known)
     if start is None:
         return (), text.strip()
@@ -37,7 +41,8 @@ def read_calls(text: str, names: Iterable[str]) -> tuple[tuple[ToolCall, ...], s
 def _candidates(text: str, known: set[str]) -> list[tuple[str, str]]:
     """(words before, text that may be calls), the likeliest first."""
     found = [("", text)]
-    found += [(text[: match.start()].strip(), match[1].strip()) for match in _FENCE.finditer(text)]
+    fences = islice(_FENCE.finditer(text), MOST_FENCES)
+    found += [(text[: match.start()].strip(), match[1].strip()) for match in fences]
     start = _start(text, known)
     if start is not None:
         found.append((text[:start].strip(), text[start:].strip()))
@@ -46,7 +51,7 @@ def _candidates(text: str, known: set[str]) -> list[tuple[str, str]]:
 
 def _start(text: str, known: set[str]) -> int | None:
     """Where a line begins with a call of a known tool."""
-    for match in re.finditer(r"^[ \t]*\[?\s*([\w.]+)[ \t]*\(", text, re.MULTILINE):
+    for match in re.finditer(r"^[ \t]*(?:\[\s*)?([\w.]+)[ \t]*\(", text, re.MULTILINE):
         if match[1] in known:
             return match.start()
     return None

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from synthesis.contracts import Message, PromptStyle, Tool, ToolCall
 from synthesis.llm.wire import read_arguments
 from synthesis.prompts import Prompt, prompt
-from synthesis.rollout.calls import read_calls
+from synthesis.rollout.calls import MOST_CALLS, read_calls
 
-_OBSERVED = re.compile(r"^\s*Observation( \d+)?\s*:", re.MULTILINE)
-_ACTION = re.compile(r"^\s*Action\s*:[ \t]*(.*)$", re.MULTILINE)
-_INPUT = re.compile(r"^\s*Action Input\s*:", re.MULTILINE)
-_ANSWER = re.compile(r"^\s*Answer\s*:[ \t]*", re.MULTILINE)
+# Each looks at one line: an LLM that writes line breaks without end must not cost the square of their number.
+_OBSERVED = re.compile(r"^[ \t]*Observation( \d+)?[ \t]*:", re.MULTILINE)
+_ACTION = re.compile(r"^[ \t]*Action[ \t]*:[ \t]*(.*)$", re.MULTILINE)
+_INPUT = re.compile(r"^[ \t]*Action Input[ \t]*:", re.MULTILINE)
+_ANSWER = re.compile(r"^[ \t]*Answer[ \t]*:[ \t]*", re.MULTILINE)
+_NEXT = re.compile(r"^[ \t]*(?:Thought|Answer)[ \t]*:", re.MULTILINE)
 _THOUGHT = re.compile(r"^\s*Thought\s*:[ \t]*")
 _FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
@@ -65,7 +67,9 @@ def _spelled(calls: Sequence[ToolCall]) -> str:
 def _actions(text: str) -> tuple[ToolCall, ...]:
     found = list(_ACTION.finditer(text))
     ends = [match.start() for match in found[1:]] + [len(text)]
-    return tuple(_action(match, text[match.end() : end]) for match, end in zip(found, ends, strict=True))
+    return tuple(
+        _action(match, text[match.end() : end]) for match, end in list(zip(found, ends, strict=True))[:MOST_CALLS]
+    )
 
 
 def _action(match: re.Match[str], rest: str) -> ToolCall:
@@ -74,7 +78,7 @@ def _action(match: re.Match[str], rest: str) -> ToolCall:
     if given is None:
         missing = "an Action Input line with a JSON object is missing"
         return ToolCall(name=name[:200], raw=match[0].strip()[:20_000], error=missing)
-    raw = re.split(r"^\s*(?:Thought|Answer)\s*:", rest[given.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
+    raw = _NEXT.split(rest[given.end() :], maxsplit=1)[0].strip()
     fenced = _FENCE.match(raw)
     arguments, error = read_arguments(fenced[1] if fenced else raw)
     return ToolCall(name=name[:200], arguments=arguments, raw=raw[:20_000], error=error)

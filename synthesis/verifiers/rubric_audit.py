@@ -60,7 +60,7 @@ def audit_rubric(
     if start.state is None:
         raise InfrastructureError(f"The episode was lost before any call: {start.lost}")
     if judge is None:
-        return untried("no_judge", "No judge endpoint is registered, so the rubric was not tried.")
+        return untried("no_judge", "No model plays the judge, so the rubric was not tried.")
     if subject.reference is None:
         return asyncio.run(_stoppable(_without_reference(subject, judge), check_stop))
     calls = subject.reference.calls

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+import webapp
 from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.api import Program, problem
 from webapp.accounts.models import AuditEntry, User
 from webapp.environments.models import Environment
 from webapp.paging import encode
+from webapp.rest.problems import CODES
 from webapp.trajectories.models import Score
 from webapp.trajectories.states import state_at
 
@@ -56,6 +60,7 @@ def test_the_filters_are_those_of_the_page(reader: Program, annotator: User) -> 
     problem(reader.get("/environments?sort=odd"), 422)
 
 
+RAISED = re.compile(r'Problem\([^)]*\bcode="(\w+)"')
 CURSORS = {
     "text": "x",
     "signs": "!!",
@@ -68,6 +73,22 @@ CURSORS = {
     "foreign digits": "\u0661" * 9,
     "not a number": encode("not a number", 3),
 }
+
+
+@pytest.mark.parametrize(
+    ("path", "good", "wrong"),
+    [
+        ("/endpoints?", "a", [1, 1.5, True, float("nan"), None]),
+        ("/taxonomy?", "a", [1, True, None]),
+        ("/environments?sort=tools&", 3, ["a", "3", True, None]),
+        ("/trajectories?order=reward&", 0.5, ["a", "0.5", True]),
+    ],
+)
+def test_a_cursor_of_another_order_is_said(reader: Program, path: str, good: Any, wrong: list[Any]) -> None:
+    """PostgreSQL would compare a number with names as a text, and the list go on anywhere."""
+    assert reader.get(f"{path}cursor={encode(good, 1)}").status_code == 200
+    for value in wrong:
+        assert problem(reader.get(f"{path}cursor={encode(value, 1)}"), 400)["error"]["code"] == "bad_cursor"
 
 
 @pytest.mark.parametrize("cursor", CURSORS.values(), ids=CURSORS.keys())
@@ -198,3 +219,12 @@ def test_the_reference_page_has_no_script_and_every_operation(annotator: User) -
     for name in Program().get("/openapi.json").json()["paths"]:
         assert name in html
     assert "<script>" not in html
+
+
+def test_the_type_of_every_problem_leads_to_its_row_in_the_reference(annotator: User) -> None:
+    page = Client()
+    page.force_login(annotator)
+    html = page.get("/api/").content.decode()
+    used = {code for file in Path(webapp.__file__).parent.rglob("*.py") for code in RAISED.findall(file.read_text())}
+    assert {"bad_cursor", "in_flight"} <= used
+    assert not [code for code in [*CODES.values(), *used] if f'<tr id="{code}">' not in html]

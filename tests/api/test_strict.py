@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.fixtures import pages_seed
-from tests.fixtures.api import BASE, Program, problem, program
+from tests.fixtures.api import BASE, PROBLEM, Program, problem, program
 from webapp.accounts.models import AuditEntry, User
 from webapp.asgi import bounded
 from webapp.jobs.models import Job
@@ -37,6 +38,15 @@ def test_a_misspelled_filter_is_not_left_out(reader: Program) -> None:
     assert not AuditEntry.objects.filter(action="environments.export").exists()
     problem(Program().get("/tasks?enviroment=5"), 401)
     assert problem(reader.get("/tasks?%0d%0aX-Evil:1%ff\u202e=1"), 422)["errors"][0]["loc"][1].isascii()
+
+
+def test_what_is_given_twice_is_not_half_left_out(writer: Program) -> None:
+    found = problem(writer.get("/environments?category=Health&category=Trade"), 422)
+    assert (found["errors"][0]["loc"], found["errors"][0]["code"]) == (["query", "category"], "repeated")
+    files = [SimpleUploadedFile(name, b"[1]") for name in ("a.json", "b.json")]
+    found = problem(send_files(writer, "/imports/mcp-servers", servers=files), 422)
+    assert found["errors"][0]["loc"] == ["file", "servers"]
+    assert not Job.objects.exists()
 
 
 def test_both_files_of_an_import_arrive(writer: Program) -> None:
@@ -92,6 +102,24 @@ def test_an_error_names_the_field_as_the_caller_knows_it(admin: User) -> None:
         assert "999999" in missing["detail"]
 
 
+@pytest.mark.parametrize("wrong", [True, "1", [1], {"id": 1}])
+def test_values_have_the_type_that_the_schema_names(writer: Program, wrong: Any) -> None:
+    """`true` would be task 1."""
+    found = problem(writer.post("/audits", {"task": wrong}), 422)
+    assert found["errors"][0]["loc"] == ["body", "task"]
+    problem(writer.post("/tasks/1/rollouts", {"policy": "reference", "attempts": wrong}), 422)
+    assert not Job.objects.exists()
+    assert writer.get("/tasks?fewest=1&low=0.5").status_code == 200
+
+
+def test_many_faults_are_counted_and_the_first_are_shown(writer: Program) -> None:
+    found = problem(writer.post("/audits", {f"field{number}": 1 for number in range(150)}), 422)
+    assert len(found["errors"]) == 100
+    assert "149 more: see errors, the first 99 of them." in found["detail"]
+    found = problem(writer.post("/audits", {"a": 1, "b": 1}), 422)
+    assert found["detail"].endswith("1 more: see errors.")
+
+
 def test_a_body_that_is_no_json_is_told_where(writer: Program) -> None:
     answer = writer.client.generic(
         "POST", f"{BASE}/audits", b'{"task": 1,}', "application/json", headers=writer.headers
@@ -120,7 +148,10 @@ def test_head_answers_as_get_without_its_body(reader: Program) -> None:
 
 
 @pytest.mark.parametrize(("declared", "chunks"), [(b"11", []), (b"9" * 30, []), (b"", [b"12345678", b"90ab"])])
-def test_a_request_that_is_too_large_does_not_reach_the_application(declared: bytes, chunks: list[bytes]) -> None:
+@pytest.mark.parametrize("path", ["/jobs/", "/api/v1/audits"])
+def test_a_request_that_is_too_large_does_not_reach_the_application(
+    declared: bytes, chunks: list[bytes], path: str
+) -> None:
     seen: list[bytes] = []
     sent: list[dict[str, Any]] = []
     left = [{"type": "http.request", "body": body, "more_body": True} for body in chunks]
@@ -136,10 +167,17 @@ def test_a_request_that_is_too_large_does_not_reach_the_application(declared: by
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "headers": [(b"content-length", declared)] if declared else []}
+    scope = {"type": "http", "path": path, "headers": [(b"content-length", declared)] if declared else []}
     asyncio.run(bounded(app, 10)(scope, receive, send))
     assert [message["status"] for message in sent if message["type"] == "http.response.start"] == [413]
     assert seen == chunks[:1]
+    kind = dict(sent[0]["headers"])[b"content-type"].decode()
+    if path == "/jobs/":
+        assert kind.startswith("text/plain")
+    else:
+        found = json.loads(sent[1]["body"])
+        assert (kind, found["status"], found["instance"]) == (PROBLEM, 413, path)
+        assert found["error"]["code"] == "too_large"
 
 
 def test_every_operation_says_what_it_does_and_takes() -> None:

@@ -86,3 +86,12 @@ def test_a_starter_task_that_is_not_green_ends_with_1(monkeypatch: pytest.Monkey
     assert caught.value.returncode == 1
     assert sorted(Task.objects.values_list("audit_state", flat=True)) == ["green", "red"]
     assert all(task.current.references.exists() for task in Task.objects.all())
+
+
+def test_hidden_characters_of_an_import_do_not_reach_the_terminal() -> None:
+    source = "def check(initial_state, final_state):\n    raise ValueError('\\x1b[2J')\n"
+    make_task(source, key="raises\u202e")
+    said = io.StringIO()
+    call_command("audit", "--all", stdout=io.StringIO(), stderr=said)
+    assert "raises\\u202e: check_raises: Check 1" in said.getvalue()
+    assert not {"\x1b", "\u202e"} & set(said.getvalue())

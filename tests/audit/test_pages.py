@@ -163,3 +163,14 @@ def test_many_probes_are_paged_and_cost_no_more_queries(django_assert_max_num_qu
 
 def test_every_kind_of_fault_has_words() -> None:
     assert set(get_args(FaultKind)) == set(FAULTS)
+
+
+def test_auditing_again_says_whether_anything_has_changed() -> None:
+    task, client = audited(make_task()), browser("operator")
+    again = client.post(reverse("scenarios:start_audit", args=[task.pk]), follow=True).content.decode()
+    assert "Nothing that it depends on has changed" in again
+    Job.objects.all().delete()
+    save_reference(task.current, other_reference(), "test")
+    fresh = client.post(reverse("scenarios:start_audit", args=[task.pk]), follow=True).content.decode()
+    assert "The audit is queued." in fresh
+    assert "Nothing that it depends on" not in fresh

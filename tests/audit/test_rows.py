@@ -128,7 +128,7 @@ def test_a_rubric_without_a_judge_is_incomplete() -> None:
     assert (task.current.verifier_kind, task.current.criteria) == ("rubric", ["Three teas are ordered."])
     assert not task.current.findings.filter(kind="no_checks").exists()
     assert audited(task)["incomplete"] == 1
-    assert "No judge endpoint" in Audit.objects.get().why
+    assert "No model plays the judge" in Audit.objects.get().why
 
 
 class Dying:

@@ -95,6 +95,10 @@ def test_the_pages_are_accessible_with_hostile_text(live_site: str, chromium: Br
     for path in ("tokens/all/", "users/", f"users/{pk}/", "audit/", "audit/?actor=nobody"):
         page.goto(f"/account/{path}")
         found += faults(page, path)
+    page.goto("/account/audit/")
+    box = page.locator("td.break").first.bounding_box()
+    assert box
+    assert box["width"] > 120, "details are not squeezed into a column of single letters"
     page.goto("/api/")
     found += faults(page, "reference")
     page.goto("/environments/")

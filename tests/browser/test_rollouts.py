@@ -173,6 +173,46 @@ def test_without_a_stream_the_page_asks_by_itself(live_site: str, browser: Brows
     page.wait_for_function("() => !document.querySelector('.rollout').dataset.old", timeout=10_000)
 
 
+def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, browser: Browser) -> None:
+    """A proxy that holds it back: it is neither open nor refused."""
+    task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
+    apart(lambda: _started(task))
+    page = signed_in(browser, live_site)
+    page.route("**/events/**", lambda route: None)
+    page.goto(f"{live_site}/tasks/{task}/")
+    page.wait_for_function("() => document.documentElement.dataset.live === 'poll'", timeout=20_000)
+
+
+def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, browser: Browser) -> None:
+    """The last change of a job came while the one before was fetched, and the page said “running” until a beat."""
+    from webapp.events.services import publish
+
+    task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
+    apart(lambda: _started(task))
+    job = apart(_newest_job)
+    page = signed_in(browser, live_site)
+    page.goto(f"{live_site}/tasks/{task}/")
+    page.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
+    page.wait_for_timeout(1_000)
+    page.evaluate(
+        """() => {
+            const ajax = window.htmx.ajax.bind(window.htmx);
+            window.fetches = 0;
+            window.htmx.ajax = async (...given) => {
+                window.fetches += 1;
+                if (window.fetches === 1) await new Promise((go) => { window.deliver = go; });
+                await ajax(...given);
+            };
+        }"""
+    )
+    apart(lambda: publish([f"job:{job}"]))
+    page.wait_for_function("() => window.deliver")
+    apart(lambda: publish([f"job:{job}"]))
+    page.wait_for_timeout(1_000)
+    page.evaluate("() => window.deliver()")
+    page.wait_for_function("() => window.fetches === 2", timeout=6_000)
+
+
 def _started(task: int) -> None:
     from webapp.scenarios.models import Task
     from webapp.trajectories.rollouts.spec import Spec

@@ -112,6 +112,40 @@ def test_the_tree_by_keyboard(live_site: str, chromium: Browser) -> None:
 
 
 @pytest.mark.usefixtures("planted")
+def test_a_space_inside_a_name_is_typed_too(live_site: str, chromium: Browser) -> None:
+    place([("Web Apps",)])
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/taxonomy/")
+    page.keyboard.press("j")
+    assert press(page, "w", "e", "b") == "Web Apps"
+    assert press(page, " ", "s") == "Web Search & Research"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.usefixtures("planted")
+def test_long_names_fit(live_site: str, chromium: Browser) -> None:
+    """The treemap's table shows its last column; at 400 px nothing is cut off where it cannot be scrolled to."""
+    long = {"primary_label": "W" * 120, "secondary_labels": ["L" * 120], "custom_label": "M" * 120}
+    import_servers(entries(server(9, **long, tools=[{"name": "t" * 200}])))
+    context, page, _ = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    page.goto("/taxonomy/map/")
+    assert (
+        page.evaluate("(one => one.scrollWidth - one.clientWidth)(document.querySelector('table.tiles').parentElement)")
+        <= 0
+    )
+    page.set_viewport_size({"width": 400, "height": 900})
+    for url, parts in (("/", ".lines .push"), (f"/taxonomy/themes/{Theme.objects.get(key='9').pk}/", "summary b")):
+        page.goto(url)
+        right = page.evaluate(
+            "(sel) => Math.max(...[...document.querySelectorAll(sel)].map((one) => one.getBoundingClientRect().right))",
+            parts,
+        )
+        assert right <= 400 - 12, url
+    context.close()
+
+
+@pytest.mark.usefixtures("planted")
 def test_more_labels_than_are_shown_at_once(live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     place([("Weather", f"Field {number:03d}") for number in range(queries.SHOWN + 30)])
     context, page, complaints = signed_in(chromium, live_site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from webapp.endpoints.trying import try_endpoint
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-very-secret-4711"
+UNCOUNTED = llm.raw(200, json.dumps({"choices": [{"finish_reason": "stop", "message": {"content": "hello"}}]}))
 
 
 @pytest.fixture
@@ -135,6 +137,8 @@ def test_loopback_is_for_development(settings: Any) -> None:
     [
         (llm.call("ping", word="hello"), True, True, "calls tools"),
         (llm.say("hello"), True, False, "ReAct"),
+        (llm.calls(("ping", "{bad")), True, False, "a call that cannot be used"),
+        (UNCOUNTED, True, False, "counts no tokens"),
         (llm.refuse(401, f"no such key {KEY}"), False, None, "refused the key"),
         (llm.html(), False, None, "no chat completion"),
         (llm.DROP, False, None, "hung up"),
@@ -167,7 +171,7 @@ def test_roles_are_saved_all_or_none(admin: Client, server: llm.ScriptedServer) 
     admin.post("/endpoints/roles/", {"agent": f"{row.pk}/b", "user": f"{row.pk}/scripted-1"})
     assert queries.default_of("agent") == (row, "b")
     refused = admin.post("/endpoints/roles/", {"agent": "", "user": f"{row.pk}/gone"}, follow=True)
-    assert b"not listed any more" in refused.content
+    assert b"not listed at its endpoint" in refused.content
     assert RoleModel.objects.count() == 2
     services.delete_endpoint(None, row.pk)
     assert queries.default_of("agent") is None
@@ -196,7 +200,7 @@ def test_more_models_than_are_kept_is_said(admin: Client) -> None:
 
 
 def test_the_endpoint_of_the_start_follows_the_environment(settings: Any) -> None:
-    settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = "http://10.9.8.7:8000/v1", KEY
+    settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = "http://127.0.0.1:9/v1", KEY
     call_command("register_endpoint")
     call_command("register_endpoint")
     row = Endpoint.objects.get()
@@ -206,6 +210,22 @@ def test_the_endpoint_of_the_start_follows_the_environment(settings: Any) -> Non
     call_command("register_endpoint")
     row.refresh_from_db()
     assert services.opened(row).api_key.get_secret_value() == "another"
+
+
+def test_the_start_asks_for_the_models_once_it_can(settings: Any, server: llm.ScriptedServer) -> None:
+    settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = "http://127.0.0.1:9/v1", KEY
+    call_command("register_endpoint", stdout=(said := io.StringIO()))
+    assert "Its models are not known yet" in said.getvalue()
+    settings.OPENAI_BASE_URL = server.url
+    call_command("register_endpoint", stdout=(said := io.StringIO()))
+    assert "models" in said.getvalue()
+    row = Endpoint.objects.get()
+    assert row.model_names == ["scripted-1"]
+    row.model_names = ["one that a person typed"]
+    row.save()
+    call_command("register_endpoint", stdout=io.StringIO())
+    row.refresh_from_db()
+    assert row.model_names == ["one that a person typed"]
 
 
 def test_a_changed_secret_is_said_in_words(settings: Any, server: llm.ScriptedServer) -> None:
@@ -230,6 +250,7 @@ def test_the_api_registers_changes_and_deletes(admin: Client, server: llm.Script
     tag = admin.get(url).headers["ETag"]
     assert send("put", url, body | {"timeout_s": 9}, **{"If-Match": tag}).json()["timeout_s"] == 9
     assert send("put", url, body, **{"If-Match": tag}).status_code == 412
+    assert send("delete", url, **{"If-Match": tag}).status_code == 412
     assert send("put", url, {"name": "local", "base_url": "https://"}).status_code == 422
     assert send("post", f"{url}/try", {"model": "scripted-1"}).json()["calls_tools"] is True
     assert admin.delete(url).status_code == 204

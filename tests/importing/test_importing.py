@@ -19,8 +19,9 @@ from synthesis.formats.files import parse_entries
 from synthesis.runtime import default_sandbox
 from webapp.environments.models import Environment, Tool, Version
 from webapp.jobs.context import JobContext
+from webapp.jobs.jobs import perform
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import Cancelled
+from webapp.jobs.services import Cancelled, claim
 from webapp.scenarios.importing import import_entries
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevision
 from webapp.scenarios.services import exported_scenarios
@@ -274,8 +275,6 @@ def upload(value: Any, name: str = "x.json") -> ContentFile[bytes]:
 
 
 def context_of(job: Any) -> JobContext:
-    from webapp.jobs.services import claim
-
     claimed = claim(job.pk, "test")
     assert claimed
     return JobContext(claimed.pk, claimed.attempt, claimed.payload, None)
@@ -287,8 +286,11 @@ def test_a_job_imports_an_upload_and_removes_it() -> None:
     stored = job.payload["environments"]
     assert stored["original"] == "e.json"
     assert ".." not in stored["name"]
-    report = KINDS["import_envscaler"].handler(context_of(job))
-    assert counts(report) == [(1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)]
+    claimed = claim(job.pk, "test")
+    assert claimed
+    perform(claimed)
+    job.refresh_from_db()
+    assert counts(job.result) == [(1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)]
     assert not default_storage.exists(stored["name"])
 
 

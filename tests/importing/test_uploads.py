@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
 from tests.importing import samples
 from tests.importing.test_importing import context_of, counts, upload
 from webapp import uploads
+from webapp.jobs.jobs import perform
+from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
+from webapp.jobs.services import claim
 from webapp.scenarios.starting import start_envscaler_import
 from webapp.trajectories.starting import start_trajectory_import
 
@@ -40,3 +44,22 @@ def test_a_small_file_of_countless_values_is_not_read(content: bytes, monkeypatc
     stored = uploads.store_upload(ContentFile(gzip.compress(content), name="bomb.json.gz"))
     with pytest.raises(InputError, match=r"bomb\.json\.gz: about [0-9,]+ values; split it"):
         uploads.read_upload(stored)
+
+
+def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is lost between its work and the row's last write leaves the next attempt its file."""
+    job = start_trajectory_import(None, upload([{"task_id": "none"}], "t.json"))
+    stored = job.payload["file"]["name"]
+    monkeypatch.setattr("webapp.jobs.jobs.services.finish", lambda *given, **how: False)
+    claimed = claim(job.pk, "lost")
+    assert claimed is not None
+    perform(claimed)
+    assert default_storage.exists(stored)
+    monkeypatch.undo()
+    Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED)
+    again = claim(job.pk, "next")
+    assert again is not None
+    perform(again)
+    job.refresh_from_db()
+    assert (job.state, job.error) == (JobState.SUCCEEDED, "")
+    assert not default_storage.exists(stored)

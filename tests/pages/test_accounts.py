@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from tests.fixtures import pages_seed
 from tests.fixtures.pages_seed import PASSWORD
 from webapp.accounts.models import LoginAttempt, User
 
@@ -40,6 +44,32 @@ def test_five_failures_lock_the_name_for_that_address(annotator: User) -> None:
     LoginAttempt.objects.update(at=timezone.now() - timedelta(seconds=61))
     assert sign_in(client, PASSWORD) == 302
     assert not LoginAttempt.objects.filter(address="127.0.0.1").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tries_at_one_time_are_counted_before_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    person = pages_seed.person("annotator")
+    looked: list[str] = []
+    gate = threading.Barrier(10)
+
+    def wrong(request: Any, **given: Any) -> None:
+        looked.append(str(given["username"]))
+
+    monkeypatch.setattr("django.contrib.auth.forms.authenticate", wrong)
+
+    def guess() -> None:
+        try:
+            gate.wait(20)
+            sign_in(Client(), "wrong", person.username)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=guess) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(looked) == LoginAttempt.objects.count() == 5
 
 
 def test_an_unknown_name_is_slowed_down_too(db: None) -> None:

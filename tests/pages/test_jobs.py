@@ -47,6 +47,13 @@ def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> Non
     assert "\u202e" not in html
 
 
+def test_sums_are_not_counted_as_records(page: Client) -> None:
+    result = {"themes": {"created": 5, "updated": 0, "unchanged": 0}, "failed": [{"place": "line 2", "reason": "no"}]}
+    html = page.get(f"/jobs/{pages_seed.job(JobState.SUCCEEDED, result=result).pk}/").content.decode()
+    assert "<h3>themes</h3>" in html, "three kinds are not three themes"
+    assert "<h3>failed · 1</h3>" in html
+
+
 def test_cancel_and_retry(page: Client) -> None:
     queued = pages_seed.job(JobState.QUEUED)
     assert page.get(f"/jobs/{queued.pk}/cancel").status_code == 405

@@ -129,3 +129,18 @@ def test_native_calls_count_also_where_text_was_asked_for() -> None:
     found = read_message("react", native, TOOLS)
     assert [one.name for one in found.tool_calls] == ["burn"]
     assert "burn" in found.content, "the history must show what was called"
+
+
+@pytest.mark.parametrize("style", ["react", "call"])
+def test_line_breaks_without_end_are_read_in_one_pass(style: PromptStyle) -> None:
+    """Each pattern once needed the square of their number: minutes, with the interpreter held all the while."""
+    assert read(style, "I think" + "\n" * 400_000) == ([], "I think")
+    found, _words = read(style, 'Action: find_box\nAction Input: {"owner": "Ada"}' + "\n" * 400_000)
+    assert found == ([("find_box", {"owner": "Ada"}, False)] if style == "react" else [])
+
+
+def test_a_call_that_is_repeated_without_end_is_kept_so_often_as_a_native_one() -> None:
+    found, _words = read("react", 'Action: find_box\nAction Input: {"owner": "Ada"}\n' * 5_000)
+    assert len(found) == 128
+    found, _words = read("call", 'find_box(owner="Ada")\n' * 2_000)
+    assert len(found) == 128

@@ -48,6 +48,17 @@ def test_attempts_are_started_looked_at_and_counted() -> None:
     assert AuditEntry.objects.filter(action="job.start", actor=caller.user).count() == 1
 
 
+def test_a_rollout_that_was_changed_meanwhile_is_not_stopped_or_retried() -> None:
+    task, caller = make_task(), Caller("read", "synthesise")
+    job = caller.post(f"/tasks/{task.pk}/rollouts", {"policy": "reference", "attempts": 2}).json()["job"]
+    for act, after in (("cancel", "cancelled"), ("retry", "queued")):
+        assert caller.post(f"/rollouts/{job}/{act}", **{"If-Match": '"another"'}).status_code == 412
+        tag = caller.get(f"/rollouts/{job}").headers["ETag"]
+        done = caller.post(f"/rollouts/{job}/{act}", **{"If-Match": tag})
+        assert (done.status_code, done.json()["state"]) == (200, after)
+    assert caller.post("/rollouts/999999/cancel").status_code == 404
+
+
 def test_the_same_key_starts_once() -> None:
     task, caller = make_task(), Caller("read", "synthesise")
     body = {"policy": "reference", "attempts": 1}
@@ -62,7 +73,7 @@ def test_the_same_key_starts_once() -> None:
     ("body", "said"),
     [
         ({"policy": "model"}, "Choose the model"),
-        ({"policy": "model", "model": "7/gone"}, "not listed any more"),
+        ({"policy": "model", "model": "7/gone"}, "not listed at its endpoint"),
         ({"policy": "reference"}, "no reference"),
         ({"policy": "random", "conversational": True}, "plays the user"),
         ({"policy": "random", "attempts": 65}, "64"),

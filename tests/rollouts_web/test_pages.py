@@ -89,7 +89,7 @@ def test_what_cannot_be_chosen_says_why() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"who": "model:77/gone", "attempts": "2"}, "not listed any more"),
+        ({"who": "model:77/gone", "attempts": "2"}, "not listed at its endpoint"),
         ({"who": "dance", "attempts": "2"}, "Choose who acts"),
         ({"who": "reference", "attempts": "65"}, "64"),
         ({"who": "reference", "attempts": "0"}, "1"),

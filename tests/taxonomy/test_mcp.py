@@ -76,18 +76,18 @@ def test_two_tools_of_one_name_stay_two() -> None:
 @pytest.mark.parametrize(
     ("fields", "place", "reason"),
     [
-        ({"name": ""}, "[0].name", "empty"),
-        ({"name": 7}, "[0].name", "expected text"),
-        ({"tools": []}, "[0].tools", "without tools"),
-        ({"tools": {"a": 1}}, "[0].tools", "expected a list"),
-        ({"tools": [{"name": " "}]}, "[0].tools[0].name", "empty"),
-        ({"tools": ["t"]}, "[0].tools[0]", "not JSON"),
-        ({"tools": [{"name": "t", "input_schema": 5}]}, "[0].tools[0].input_schema", "found a number"),
-        ({"tools": [{"name": "t" * 201}]}, "[0].tools[0].name", "200 are allowed"),
-        ({"tools": [{"name": "t"}] * 1001}, "[0].tools", "1000 are allowed"),
-        ({"primary_label": 3}, "[0].primary_label", "expected text"),
-        ({"secondary_labels": [1]}, "[0].secondary_labels[0]", "expected text"),
-        ({"server_id": [1]}, "[0].server_id", "expected an id"),
+        ({"name": ""}, "line 1.name", "empty"),
+        ({"name": 7}, "line 1.name", "expected text"),
+        ({"tools": []}, "line 1.tools", "without tools"),
+        ({"tools": {"a": 1}}, "line 1.tools", "expected a list"),
+        ({"tools": [{"name": " "}]}, "line 1.tools[0].name", "empty"),
+        ({"tools": ["t"]}, "line 1.tools[0]", "not JSON"),
+        ({"tools": [{"name": "t", "input_schema": 5}]}, "line 1.tools[0].input_schema", "found a number"),
+        ({"tools": [{"name": "t" * 201}]}, "line 1.tools[0].name", "200 are allowed"),
+        ({"tools": [{"name": "t"}] * 1001}, "line 1.tools", "1000 are allowed"),
+        ({"primary_label": 3}, "line 1.primary_label", "expected text"),
+        ({"secondary_labels": [1]}, "line 1.secondary_labels[0]", "expected text"),
+        ({"server_id": [1]}, "line 1.server_id", "expected an id"),
     ],
 )
 def test_what_means_nothing_is_refused_where_it_stands(fields: dict[str, Any], place: str, reason: str) -> None:
@@ -103,8 +103,8 @@ def test_a_bad_line_does_not_stop_the_others_and_an_id_counts_once(tmp_path: Pat
     found = [record for _, record in mcp.themes(mcp.read_servers(path))]
     assert [type(one) for one in found] == [ThemeRecord, Failure, ThemeRecord, Failure, Failure, Failure]
     failures = [one for one in found if isinstance(one, Failure)]
-    assert "already stands at [0]" in failures[0].reason
-    assert failures[1].place == "line 4"
+    assert "already stands at line 1" in failures[0].reason
+    assert [one.place for one in failures] == ["line 2", "line 4", "line 5", "line 6.name"]
     assert "found a list" in failures[2].reason
     assert "NaN" in failures[3].reason
 

@@ -60,7 +60,7 @@ def test_importing_twice_changes_nothing_and_a_change_moves_the_counts() -> None
     file = entries(server(1), server(2, custom_label=None), server(3, primary_label="Gaming", tools=[]))
     first = import_servers(file)
     assert first["themes"] == {"created": 2, "unchanged": 0, "updated": 0}
-    assert (first["tools"], first["failed"][0]["place"]) == (2, "[2].tools")
+    assert (first["tools"], first["failed"][0]["place"]) == (2, "line 3.tools")
     assert import_servers(file)["themes"] == {"created": 0, "unchanged": 2, "updated": 0}
     assert numbers("weather", "themes", "tools", "children") == [2, 2, 1]
     assert numbers("weather \u203a api integration", "themes", "tools", "children") == [2, 2, 1]
@@ -180,7 +180,7 @@ def test_the_command_says_in_json_what_it_did(tmp_path: Path) -> None:
     said = json.loads(out.getvalue().splitlines()[-1])
     assert said["themes"] == {"created": 1, "unchanged": 0, "updated": 0}
     assert said["tools"] == 1
-    assert said["failed"] == [{"place": "[1].name", "reason": "empty"}]
+    assert said["failed"] == [{"place": "line 2.name", "reason": "empty"}]
     with pytest.raises(CommandError, match="no such file"):
         call_command("import_mcp_servers", str(tmp_path / "none.jsonl"), stderr=StringIO())
 

@@ -19,7 +19,8 @@ from synthesis.runtime import default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
 from webapp.environments.models import Environment
-from webapp.jobs.registry import KINDS
+from webapp.jobs.jobs import perform
+from webapp.jobs.services import claim
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparing import same_observation, same_reward
 from webapp.trajectories.importing import import_runs
@@ -245,8 +246,11 @@ def test_a_job_imports_an_upload() -> None:
     prepare()
     content = json.dumps([samples.run([samples.CLOSE], 0.6667)]).encode()
     job = start_trajectory_import(None, ContentFile(content, name="runs.json"))
-    context: Any = type("Context", (), {"payload": job.payload, "progress": lambda *a: None})
-    assert KINDS["import_trajectories"].handler(context)["reproduced"] == 1
+    claimed = claim(job.pk, "test")
+    assert claimed is not None
+    perform(claimed)
+    job.refresh_from_db()
+    assert job.result["reproduced"] == 1
 
 
 @pytest.mark.parametrize(

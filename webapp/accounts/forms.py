@@ -18,7 +18,8 @@ class LoginForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
         username = self.cleaned_data.get("username", "")
         address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
-        wait = services.locked_seconds(username, address) if username else 0
+        tries = bool(username and self.cleaned_data.get("password"))
+        wait = services.begin_login(username, address) if tries else 0
         if wait:
             raise ValidationError(
                 f"Too many failed sign-ins for this name from your address. Try again in {wait} seconds, "

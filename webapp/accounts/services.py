@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
+from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
@@ -58,10 +60,23 @@ def locked_seconds(username: str, address: str) -> int:
     return max(0, int(left.total_seconds()) + 1) if left > timedelta(0) else 0
 
 
+@transaction.atomic
+def begin_login(username: str, address: str) -> int:
+    """How long this username stays locked for this address. At 0 it may try, once: that counts as a failure until
+    `forget_failures`, since many tries at one time would else all begin before the first has failed.
+    """
+    number = int.from_bytes(hashlib.sha256(f"login {username.lower()} {address}".encode()).digest()[:8], signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+    wait = locked_seconds(username, address)
+    if not wait:
+        LoginAttempt.objects.filter(at__lt=timezone.now() - KEPT_FOR).delete()
+        LoginAttempt.objects.create(username=username.lower()[:150], address=address[:45])
+    return wait
+
+
 def note_failure(username: str, address: str) -> None:
-    """Count a failed login; the one that locks the name is written to the audit log."""
-    LoginAttempt.objects.filter(at__lt=timezone.now() - KEPT_FOR).delete()
-    LoginAttempt.objects.create(username=username.lower()[:150], address=address[:45])
+    """After a failed login: what locks the name is written to the audit log."""
     if locked_seconds(username, address):
         audit(None, "login.lock", username=clean(username)[:150])
 

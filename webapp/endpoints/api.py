@@ -54,8 +54,10 @@ def change_endpoint(request: HttpRequest, pk: Id, body: EndpointIn) -> Endpoint:
 @router.delete("/endpoints/{pk}", auth=needs("admin"), response={204: None})
 def delete_endpoint(request: HttpRequest, pk: Id) -> Any:
     """Remove an endpoint and its key. What was made with it stays."""
-    get_object_or_404(Endpoint.objects.only("pk"), pk=pk)
-    services.delete_endpoint(person(request), pk)
+    with transaction.atomic():
+        row = get_object_or_404(Endpoint.objects.select_for_update(), pk=pk)
+        require_match(request, EndpointOut.from_orm(row))
+        services.delete_endpoint(person(request), pk)
     return Status(204, None)
 
 

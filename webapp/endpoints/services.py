@@ -134,7 +134,7 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
             continue
         found = find_choice(value) if value else None
         if value and found is None:
-            raise InputError(f"The model chosen for {role} is not listed any more. Choose another one.")
+            raise InputError(f"The model chosen for {role} is not listed at its endpoint. Choose another one.")
         if found is None:
             RoleModel.objects.filter(role=role).delete()
         else:
@@ -162,6 +162,8 @@ def register_from_environment() -> Endpoint | None:
     if row is not None and row.base_url == opened.base_url and _same_key(row, key):
         return row
     row = row or Endpoint(name=ENVIRONMENT_NAME)
+    if row.base_url != opened.base_url:
+        row.model_names = []  # another server's
     row.base_url, row.sealed_key, row.from_environment = opened.base_url, seal(key), True
     with transaction.atomic():
         row.save()

@@ -40,10 +40,14 @@ def try_endpoint(row: Row, model: str) -> Trial:
     except EnvariumError as error:
         return Trial(False, str(error), time.monotonic() - started)
     seconds = time.monotonic() - started
-    called = any(call.name == "ping" for call in reply.message.tool_calls)
-    used = f" {reply.usage.prompt_tokens} + {reply.usage.completion_tokens} tokens." if reply.usage else ""
-    if called:
+    used = f" {reply.usage.prompt_tokens} + {reply.usage.completion_tokens} tokens."
+    if not reply.usage.prompt_tokens + reply.usage.completion_tokens:
+        used = " The server counts no tokens."
+    calls = [call for call in reply.message.tool_calls if call.name == PING.name]
+    if any(not call.error for call in calls):
         return Trial(True, f"{model} replied and calls tools.{used}", seconds, True)
+    if calls:
+        return Trial(True, f"{model} replied with a call that cannot be used: {calls[0].error}.{used}", seconds, False)
     said = " ".join(reply.message.content.split())[:120] or "nothing"
     return Trial(
         True,
@@ -61,9 +65,9 @@ async def _ask(endpoint: Endpoint, model: str) -> Reply:
         return await connection.chat(model).complete([ASKED], [PING], max_tokens=200, temperature=0)
 
 
-def look_for_models(row: Row) -> list[str]:
+def look_for_models(row: Row, seconds: float = SECONDS) -> list[str]:
     """Every model that the server lists, each once. Raises EnvariumError."""
-    endpoint = services.opened(row).model_copy(update={"timeout_s": SECONDS})
+    endpoint = services.opened(row).model_copy(update={"timeout_s": seconds})
 
     async def ask() -> list[str]:
         from synthesis.llm.client import connect

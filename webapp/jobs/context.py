@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from webapp.jobs import services
@@ -20,6 +21,8 @@ class JobContext:
         self.attempt = attempt
         self.payload = payload
         self.user_id = user_id
+        self.afterwards: list[Callable[[], None]] = []
+        """What to do once the row says that the job succeeded: till then another attempt may need what this removes."""
         self._written = 0.0
 
     def check(self) -> None:

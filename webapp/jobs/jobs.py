@@ -58,7 +58,9 @@ def perform(job: Job) -> None:
         if kind is None:
             raise EnvariumError(f"This installation has no jobs of the kind {job.kind!r}.")
         result = kind.handler(context)
-        services.finish(job.pk, job.attempt, JobState.SUCCEEDED, result=result)
+        if services.finish(job.pk, job.attempt, JobState.SUCCEEDED, result=result):
+            for act in context.afterwards:
+                act()
     except services.StaleAttempt as error:
         logger.warning("%s", error)
     except services.Cancelled:

@@ -19,6 +19,7 @@ NOT_LISTED = ("payload", "result", "error")
 class Result:
     """A job's result as a page shows it: single values, lists of records as tables, the rest as JSON.
 
+    A table is (title, columns, rows, how many records there are), the last 0 where a line is a sum and no record.
     `failed` counts the records that an import could not use: a job may end well and have left some out."""
 
     facts: list[tuple[str, Any]]
@@ -46,7 +47,7 @@ def result_view(result: Any) -> Result:
             facts.append((spoken(key), value))
         elif isinstance(value, dict) and value and all(isinstance(one, str | int | float) for one in value.values()):
             rows = [[spoken(name), one] for name, one in sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))]
-            tables.append((spoken(key), ["kind", "number"], rows[::-1], len(rows)))
+            tables.append((spoken(key), ["kind", "number"], rows[::-1], 0))
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             columns = list(dict.fromkeys(name for row in value[:ROWS_UP_TO] for name in row))[:8]
             rows = [[row.get(column, "") for column in columns] for row in value[:ROWS_UP_TO]]
@@ -69,7 +70,7 @@ def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list
         ]
         for key, part in parts.items()
     ]
-    return "records", ["", *map(spoken, columns)], rows, len(rows)
+    return "records", ["", *map(spoken, columns)], rows, 0
 
 
 def jobs(state: str) -> QuerySet[Job]:

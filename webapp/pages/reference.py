@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.api import whole_schema
 from webapp.rest import copying
-from webapp.rest.problems import CODES, SAID
+from webapp.rest.problems import CLOSER, CODES, SAID
 
 BOUNDS = {
     "minimum": "≥",
@@ -157,5 +157,8 @@ def reference(site: str) -> Reference:
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
     problems = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
+    problems = sorted(
+        problems + [(status, code, said) for code, (status, said) in CLOSER.items()], key=lambda one: one[0]
+    )
     found = reference(request.build_absolute_uri("/").rstrip("/"))
     return render(request, "api/reference.html", {"reference": found, "problems": problems})

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from synthesis.errors import InputError
+from synthesis.formats import mcp
 from webapp.accounts.access import access
 from webapp.jobs.models import Job
 from webapp.pages import queries
@@ -85,6 +86,7 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
+        "servers_limit": mcp.MAX_FILE_BYTES >> 20,
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
         "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),

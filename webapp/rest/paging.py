@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from django.db.models import QuerySet
+from django.db.models import CharField, QuerySet, TextField
 from ninja import Schema
 from pydantic import Field
 
@@ -23,10 +23,13 @@ class PageQuery(Schema):
 
 def fits(rows: QuerySet[Any], order: str, value: Any) -> bool:
     """Whether a cursor with this value can stand in this order: none by id, one by a column that has no nulls."""
-    field = order.lstrip("-")
-    if field in ("id", "pk"):
+    name = order.lstrip("-")
+    if name in ("id", "pk"):
         return value is None
-    return value is not None or bool(getattr(rows.model._meta.get_field(field), "null", False))
+    column = rows.model._meta.get_field(name)
+    if value is None:
+        return bool(getattr(column, "null", False))
+    return isinstance(value, str) == isinstance(column, CharField | TextField) and not isinstance(value, bool)
 
 
 def cursor_page(rows: QuerySet[Any], query: PageQuery, order: str = "-id") -> dict[str, Any]:

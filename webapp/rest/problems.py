@@ -34,6 +34,16 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
+CLOSER = {
+    "malformed_body": (400, "The body is no JSON, or no form, that can be read. The detail says where."),
+    "bad_cursor": (400, "The cursor is not one of this list in this order."),
+    "bad_key": (400, "The Idempotency-Key is too long, or not of printable ASCII."),
+    "invalid_token": (401, "The token is unknown, was revoked or expired, or its owner may not sign in."),
+    "csrf": (403, "A write with a session needs the header X-CSRFToken."),
+    "in_flight": (409, "A request with the same Idempotency-Key is being answered."),
+    "key_reused": (422, "The Idempotency-Key was sent before with another request."),
+}
+"""Codes that say more than their status; `type` leads to their row in the reference."""
 SAID = {
     400: "The request could not be read. Compare it with the reference at /api/.",
     404: "No object or operation has this address.",
@@ -91,6 +101,12 @@ class Problem(Exception):
 
 
 def response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    text = as_json(problem, request.path)
+    return HttpResponse(text, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
+
+
+def as_json(problem: Problem, path: str) -> str:
+    """The body of a problem that a request to `path` met."""
     param = ".".join(str(part) for part in problem.errors[0].loc[1:]) or None if problem.errors else None
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"
     body = ProblemOut(
@@ -98,12 +114,11 @@ def response(request: HttpRequest, problem: Problem) -> HttpResponse:
         title=HTTPStatus(problem.status).phrase,
         status=problem.status,
         detail=problem.detail,
-        instance=request.path,
+        instance=path,
         errors=problem.errors,
         error=OpenAIError(message=problem.detail, code=problem.code, param=param, type=kind),
     )
-    text = json.dumps(body.model_dump())
-    return HttpResponse(text, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
+    return json.dumps(body.model_dump())
 
 
 def field_error(row: dict[str, Any]) -> FieldError:
@@ -120,7 +135,9 @@ def from_validation(error: ValidationError) -> Problem:
     found = [field_error(row) for row in error.errors[:ERRORS_SHOWN]]
     first = found[0]
     place = ".".join(str(part) for part in first.loc)
-    more = f" {len(error.errors) - 1} more are listed in errors." if len(error.errors) > 1 else ""
+    others = len(error.errors) - 1
+    first_of = f", the first {len(found) - 1} of them" if others >= len(found) else ""
+    more = f" {others} more: see errors{first_of}." if others else ""
     return Problem(422, f"{place}: {first.message}.{more}", errors=found)
 
 

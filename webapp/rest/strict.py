@@ -58,7 +58,7 @@ def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
     """`place` is where a field was: `query`, `form` for a text in a form, `file` for a file."""
     unknown = sorted(set(sent) - known)
     if not unknown:
-        return None
+        return repetition(place, sent)
     takes = f"It takes {', '.join(sorted(known))}." if known else "It takes none."
     if place == "form":
         takes = "Only files are taken (curl: -F name=@file)."
@@ -67,3 +67,12 @@ def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
         for name in unknown[:ERRORS_SHOWN]
     ]
     return Problem(422, f"{place}.{errors[0].loc[1]}: this operation knows no such field. {takes}", errors=errors)
+
+
+def repetition(place: str, sent: Any) -> Problem | None:
+    """No operation takes a list here: of two values one would be left out."""
+    twice = sorted(name for name in sent if len(sent.getlist(name)) > 1)
+    if not twice:
+        return None
+    errors = [FieldError(loc=[place, name], message="Given more than once", code="repeated") for name in twice]
+    return Problem(422, f"{place}.{twice[0]}: given more than once; one value is taken.", errors=errors)

@@ -38,10 +38,11 @@ class PageOf(Schema, Generic[Item]):
 class BodyIn(BaseModel):
     """What the body of a request inherits from: an object with the fields it names and no others.
 
-    Ninja's own `Schema` would take a list or a text for an object whose fields all have defaults.
+    Ninja's own `Schema` would take a list or a text for an object whose fields all have defaults. Types are those of
+    JSON: `true` is no number, and neither is "1".
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def file_of(media_type: str, what: str) -> dict[str, Any]:

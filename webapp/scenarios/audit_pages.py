@@ -37,7 +37,7 @@ FAULTS: dict[str, str] = {
     "answer_ignored": "The answer is not looked at",
     "claim_passes": "A mere claim fools the judge",
     "no_reference": "No reference is known",
-    "no_judge": "No judge is registered",
+    "no_judge": "No model plays the judge",
     "no_checks": "There are no checks",
     "start_fails": "The program does not start",
 }

@@ -15,6 +15,7 @@ from webapp.htmx import wants_fragment
 from webapp.rest.copying import api_call
 from webapp.scenarios import starting
 from webapp.scenarios.audit_pages import audit_context
+from webapp.scenarios.auditing import is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.views import filtered, find_task, shown_revision
 
@@ -40,12 +41,15 @@ def audit(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
     """Audit one task; the page it was asked from shows how it goes."""
-    row = get_object_or_404(Task.objects.only("pk", "current"), pk=pk)
-    if row.current_id is None:
+    row = get_object_or_404(Task.objects.select_related("audit", "current__scenario__version"), pk=pk)
+    if row.current is None:
         messages.error(request, "This task has no revision, so there is nothing to audit.")
     else:
         starting.start_task_audit(request.user, row)
-        messages.success(request, "The audit is queued.")
+        # A rubric's audit depends on the judge too, who may be another one by now.
+        known = row.audit is not None and row.current.verifier_kind != "rubric" and not is_stale(row.audit, row.current)
+        same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
+        messages.success(request, f"The audit is queued.{same}")
     return redirect(reverse("scenarios:task", args=[pk]) + "#audit")
 
 

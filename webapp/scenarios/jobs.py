@@ -22,15 +22,14 @@ def import_envscaler(context: JobContext) -> dict[str, Any]:
     environments, scenarios = context.payload["environments"], context.payload.get("scenarios")
     entries, cases = read_upload(environments), read_upload(scenarios)
     require_records((environments, entries), (scenarios, cases))
-    result = import_entries(
+    context.afterwards.append(lambda: drop_uploads(environments, scenarios))
+    return import_entries(
         default_sandbox(),
         entries,
         cases,
         context.payload["source"],
         context.progress,
     )
-    drop_uploads(environments, scenarios)
-    return result
 
 
 @job("audit", queue="sandbox")

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
@@ -38,6 +38,8 @@ class StateOut(Schema):
 
 class TaskFilterQuery(BodyIn):
     """As query parameters, and as a part of bodies: there an unknown filter is refused, for it would choose more."""
+
+    model_config = ConfigDict(strict=False)  # query parameters are texts
 
     q: Annotated[ShortText, Field(description="Text in the title, the key or the instruction.")] = ""
     environment: Annotated[ShortText, Field(description="An id, part of the name, or the whole key.")] = ""

@@ -57,7 +57,7 @@ def import_servers(
         else:
             chunk.append(record)
         if len(chunk) == CHUNK:
-            progress(done, len(entries), f"Server {place_}")
+            progress(done, len(entries), f"Server at {place_}")
             save_themes(chunk, source, tally)
             chunk = []
     progress(max(0, len(entries) - 1), len(entries), "The last servers")

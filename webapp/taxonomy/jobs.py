@@ -17,6 +17,5 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
     stored = context.payload["file"]
     entries = bounded(read_upload(stored), stored["original"])
     require_records((stored, entries))
-    result = import_servers(entries, context.payload["source"], context.progress)
-    drop_uploads(stored)
-    return result
+    context.afterwards.append(lambda: drop_uploads(stored))
+    return import_servers(entries, context.payload["source"], context.progress)

@@ -22,9 +22,8 @@ def import_trajectories(context: JobContext) -> dict[str, Any]:
     stored = context.payload["file"]
     entries = read_upload(stored)
     require_records((stored, entries))
-    result = import_runs(default_sandbox(), entries, context.payload["source"], context.progress)
-    drop_uploads(stored)
-    return result
+    context.afterwards.append(lambda: drop_uploads(stored))
+    return import_runs(default_sandbox(), entries, context.payload["source"], context.progress)
 
 
 @job("compute_matrix", queue="sandbox")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
+from webapp.jobs.models import Job
 from webapp.jobs.services import cancel as cancel_job
 from webapp.jobs.services import retry as retry_job
 from webapp.rest.auth import needs, person
+from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
 from webapp.rest.problems import Problem
@@ -25,6 +28,13 @@ router = Router(tags=["rollouts"])
 
 def find(job: int) -> Rollout:
     return get_object_or_404(queries.rows(), job_id=job)
+
+
+def unchanged(request: HttpRequest, job: int) -> int:
+    """The rollout's job, locked. Raises `Problem` (412) where the rollout is not what `If-Match` names."""
+    get_object_or_404(Job.objects.select_for_update(of=("self",)).only("pk").filter(rollout__isnull=False), pk=job)
+    require_match(request, RolloutOut.model_validate(rollout_out(find(job))))
+    return job
 
 
 @router.post("/tasks/{pk}/rollouts", auth=needs("synthesise"), response={202: RolloutOut})
@@ -53,8 +63,9 @@ def get_rollout(request: HttpRequest, job: Id) -> Any:
 @idempotent
 def cancel_rollout(request: HttpRequest, job: Id) -> Any:
     """Ask the attempts to stop: those under way end within a step, those that are done stay."""
-    if not cancel_job(find(job).job_id, person(request)):
-        raise Problem(409, "The attempts had ended before they could be stopped.")
+    with transaction.atomic():
+        if not cancel_job(unchanged(request, job), person(request)):
+            raise Problem(409, "The attempts had ended before they could be stopped.")
     return rollout_out(find(job))
 
 
@@ -62,6 +73,7 @@ def cancel_rollout(request: HttpRequest, job: Id) -> Any:
 @idempotent
 def retry_rollout(request: HttpRequest, job: Id) -> Any:
     """Make those attempts again that say nothing about the agent, or were stopped."""
-    if not retry_job(find(job).job_id, person(request)):
-        raise Problem(409, "Nothing is to be made again: the job runs, or every attempt was made.")
+    with transaction.atomic():
+        if not retry_job(unchanged(request, job), person(request)):
+            raise Problem(409, "Nothing is to be made again: the job runs, or every attempt was made.")
     return rollout_out(find(job))

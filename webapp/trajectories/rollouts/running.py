@@ -82,15 +82,16 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     ordinals = recorder.take()
     prepared = prepare(rollout)
     connection.close()
-    with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
-        try:
+    try:
+        # The writers are through before an attempt is given up: one that was being begun is seen, too.
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
             asyncio.run(_run(Run(sandbox, recorder, context, writers), prepared, ordinals))
-        except StaleAttempt:
-            raise
-        except BaseException as error:
-            with contextlib.suppress(StaleAttempt, Error):
-                recorder.abandon(f"The job ended before the attempt did: {type(error).__name__}.")
-            raise
+    except StaleAttempt:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(StaleAttempt, Error):
+            recorder.abandon(f"The job ended before the attempt did: {type(error).__name__}.")
+        raise
     return _result(rollout, context)
 
 

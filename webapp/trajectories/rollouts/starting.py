@@ -65,7 +65,9 @@ def _model(value: str, role: str) -> Endpoint:
         raise InputError(f"Choose the model that plays the {role}: none is named, and the role has no default.")
     found = find_choice(value)
     if found is None:
-        raise InputError(f"The model chosen for the {role} ({value[:80]}) is not listed any more. Choose another one.")
+        raise InputError(
+            f"The model chosen for the {role} ({value[:80]}) is not listed at its endpoint. Choose another one."
+        )
     return found[0]
 
 

@@ -3,7 +3,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from synthesis.errors import EnvariumError
-from webapp.endpoints.services import register_from_environment
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.services import MAX_MODELS, register_from_environment, save_models
+from webapp.endpoints.trying import look_for_models
+
+START_SECONDS = 5.0
 
 
 class Command(BaseCommand):
@@ -15,4 +19,15 @@ class Command(BaseCommand):
         except EnvariumError as error:
             raise CommandError(f"OPENAI_BASE_URL or OPENAI_API_KEY cannot be used: {error}") from error
         if row is not None:
-            self.stdout.write(f"LLM endpoint {row.name}: {row.base_url}")
+            self.stdout.write(f"LLM endpoint {row.name}: {row.base_url}{self.models(row)}")
+
+    def models(self, row: Endpoint) -> str:
+        """Ask a server for its models where none are known yet. One that is not up must not hold up the start."""
+        if row.model_names:
+            return ""
+        try:
+            found = look_for_models(row, START_SECONDS)
+        except EnvariumError as error:
+            return f"\n  Its models are not known yet: {error} The page Endpoints can ask again."
+        save_models(None, row.pk, found[:MAX_MODELS])
+        return f", {len(found)} models"

@@ -16,6 +16,7 @@ from webapp.scenarios.audit_runs import audit_tasks
 from webapp.scenarios.judging import registered_judge
 from webapp.scenarios.models import Task
 from webapp.scenarios.starter import load_starter
+from webapp.templatetags.show import plain
 
 
 class Command(BaseCommand):
@@ -63,12 +64,12 @@ class Command(BaseCommand):
             result |= next(iter(parts.values()))
         result["faults"] = found
         for name, part in parts.items():
-            self.stderr.write(line_of(name, part))
+            self.stderr.write(line_of(plain(name), part))
         for key, lines in found.items():
             for line in lines:
-                self.stderr.write(f"  {key}: {line['kind']}: {line['message'][:300]}")
+                self.stderr.write(f"  {plain(key)}: {line['kind']}: {plain(line['message'][:300])}")
         for line in done["failed"]:
-            self.stderr.write(f"  {line['place']}: {line['reason']}")
+            self.stderr.write(f"  {plain(line['place'])}: {plain(line['reason'])}")
         return result
 
 

@@ -1,0 +1,59 @@
+"""The pages of endpoints in a real browser: long names of models stay inside their cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.test_try_tool import ARGS, PASSWORD, signed_in
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+OUTSIDE = """() => [...document.querySelectorAll('.form select, .form textarea, .form input')].filter(one => {
+    const card = one.closest('.card').getBoundingClientRect();
+    return one.getBoundingClientRect().right > card.right;
+}).length"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
+        yield browser
+        browser.close()
+
+
+def prepared() -> int:
+    """An endpoint with a long name and a person; made away from Playwright's event loop."""
+    from django.db import connection
+
+    def make() -> int:
+        from webapp.accounts.models import User
+        from webapp.endpoints.services import Wish, save_endpoint
+
+        try:
+            User.objects.create_user("ann", password=PASSWORD, role="admin")
+            return save_endpoint(None, Wish("local", "http://127.0.0.1:9/v1", models=("model-" * 33,))).pk
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(make).result()
+
+
+def test_a_long_name_of_a_model_stays_inside_its_card(live_site: str, browser: Browser) -> None:
+    endpoint = prepared()
+    page = signed_in(browser, live_site)
+    for width in (1440, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path in ("/endpoints/", f"/endpoints/{endpoint}/"):
+            page.goto(live_site + path)
+            assert page.evaluate(OUTSIDE) == 0, (path, width)
+    page.context.close()
