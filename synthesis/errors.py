@@ -76,3 +76,31 @@ class LLMError(InfrastructureError):
         super().__init__(message)
         self.reason = reason
         self.requests = requests
+
+
+class MalformedReply(LLMError):
+    """A model's replies could not be used, the bounded retries included. Nothing of them was kept as data.
+
+    `call_key` names the stored call of the last reply, so that a person can read it.
+    """
+
+    def __init__(self, message: str, *, call_key: str = "", requests: int = 0) -> None:
+        super().__init__("malformed", message, requests=requests)
+        self.call_key = call_key
+
+
+class SpendCapReached(EnvariumError):
+    """A request would begin above the batch's spend cap: the batch pauses, and nothing is lost."""
+
+
+class Rejected(EnvariumError):
+    """A stage decided that an item is not good enough: a fact about the item, with its reason.
+
+    `reason` is a short slug that batches are counted by (`assessment_below_threshold`), the message says it in words,
+    `evidence` is JSON that a person can look at.
+    """
+
+    def __init__(self, reason: str, message: str, evidence: object = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.evidence = evidence

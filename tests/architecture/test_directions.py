@@ -13,11 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "syntax", "prompts", "formats"},
+    {"contracts", "errors", "syntax", "prompts", "formats", "drafts"},
     {"runtime", "llm"},
+    {"stages"},
     {"verifiers", "themes", "skeleton", "assessment", "scenarios"},
     {"rollout"},
-    {"tasks", "taxonomy", "starter"},
+    {"tasks", "taxonomy", "starter", "scripted"},
     {"pipeline"},
 ]
 TRAINING_MAY = {"contracts", "errors", "runtime", "rollout", "verifiers", "llm"}

@@ -1,0 +1,151 @@
+"""What stages hand to each other: frozen, JSON-shaped, stored whole as a stage's output.
+
+Nothing here has a row yet. A draft becomes data only when its item has passed every stage.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen, Reference, ScoreRule, State, ToolKind, Usage
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolSpec
+
+ThemeOrigin = Literal["tasks", "servers", "typed", "scripted"]
+CaseKind = Literal["positive", "negative"]
+CallVerdict = Literal["pass", "warning", "fail"]
+
+
+class ThemeDraft(Frozen):
+    """A theme as environments are grown from it. `origin_text` is what it was made from (a task, a specification)."""
+
+    key: str
+    name: str
+    description: str
+    category: str = ""
+    origin: ThemeOrigin = "typed"
+    origin_text: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+
+
+class EntityPlan(Frozen):
+    """One kind of record in the state (EnvScaler's level 1); `attributes` are its fields (level 2)."""
+
+    entity: str
+    attributes: tuple[str, ...]
+    description: str = ""
+
+
+class OperationPlan(Frozen):
+    """One tool as it is planned, before there is code."""
+
+    name: str
+    description: str
+    kind: ToolKind
+
+
+class Plan(Frozen):
+    """The logic plan of an environment (ES 3.2): description, state space, rules, operations."""
+
+    name: str
+    introduction: str
+    category: str = ""
+    entities: tuple[EntityPlan, ...]
+    rules: tuple[str, ...]
+    operations: tuple[OperationPlan, ...]
+
+
+class CodeDraft(Frozen):
+    """Fragments as the author wrote them: class attributes (imports and types included), one method an operation."""
+
+    class_name: str
+    attributes: str
+    methods: tuple[str, ...]
+
+
+class Assembled(Frozen):
+    """A program that passed the static check. `invalid_before_repair` lists what was wrong with the first version."""
+
+    record: EnvironmentRecord
+    invalid_before_repair: tuple[str, ...] = ()
+    repairs: int = 0
+
+
+class ToolCase(Frozen):
+    """One call of an assessment with its verdict; it re-runs without an LLM from `state` (encoded, before the call).
+
+    `result` and `patch` are what the runtime gave (encoded; RFC 6902).
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    case: CaseKind
+    state: State
+    ok: bool
+    result: Any = None
+    error: str = ""
+    patch: tuple[dict[str, Any], ...] = ()
+    verdict: CallVerdict
+    reason: str = ""
+
+
+class ToolRate(Frozen):
+    """Verdicts on one tool."""
+
+    tool: str
+    passed: int = 0
+    warned: int = 0
+    failed: int = 0
+    positive: int = 0
+    negative: int = 0
+
+
+class AssessmentDraft(Frozen):
+    """The dual-agent assessment of a program (ES 3.3): `score` = (pass + warning) / N as released, `strict` = pass / N.
+
+    `planned` is N; where the sequential test decided earlier, `saved` calls were not made.
+    """
+
+    cases: tuple[ToolCase, ...]
+    rates: tuple[ToolRate, ...]
+    score: float
+    strict: float
+    planned: int
+    saved: int = 0
+    kept: bool
+
+
+class ScenarioDraft(Frozen):
+    """An initial state that the program was constructed from, with a line about what it is. `state` is plain JSON."""
+
+    name: str
+    state: dict[str, Any]
+
+
+class TaskDraft(Frozen):
+    """A task on its way: fields are filled from stage to stage."""
+
+    title: str
+    instruction: str
+    checklist: tuple[str, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
+    rule: ScoreRule = "goals"
+    reference: Reference | None = None
+
+
+class FilterCount(Frozen):
+    """How many trajectories one filter saw and left out."""
+
+    name: str
+    seen: int
+    dropped: int
+
+
+class Spent(Frozen):
+    """What a stage used."""
+
+    usage: Usage = Field(default_factory=Usage)
+    cost: float = 0.0
+    replayed: int = 0
+    seconds: float = 0.0
