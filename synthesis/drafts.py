@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import Frozen, Reference, ScoreRule, State, ToolKind, Usage
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    Frozen,
+    Reference,
+    ScoreRule,
+    State,
+    ToolKind,
+    Usage,
+)
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolSpec
 
 ThemeOrigin = Literal["tasks", "servers", "typed", "scripted"]
@@ -57,11 +66,15 @@ class Plan(Frozen):
 
 
 class CodeDraft(Frozen):
-    """Fragments as the author wrote them: class attributes (imports and types included), one method an operation."""
+    """Fragments as the author wrote them: class attributes (imports and types included), one method an operation.
+
+    `refused` says what was wrong with fragments that had to be asked for again.
+    """
 
     class_name: str
     attributes: str
     methods: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 class Assembled(Frozen):
@@ -75,7 +88,8 @@ class Assembled(Frozen):
 class ToolCase(Frozen):
     """One call of an assessment with its verdict; it re-runs without an LLM from `state` (encoded, before the call).
 
-    `result` and `patch` are what the runtime gave (encoded; RFC 6902).
+    `result` and `patch` are what the runtime gave (encoded; RFC 6902), `digest` their hash together with `ok` and
+    `error`. With `cut` result or patch were too large to keep and are left out.
     """
 
     tool: str
@@ -88,10 +102,14 @@ class ToolCase(Frozen):
     patch: tuple[dict[str, Any], ...] = ()
     verdict: CallVerdict
     reason: str = ""
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+    digest: str = ""
+    cut: bool = False
 
 
 class ToolRate(Frozen):
-    """Verdicts on one tool."""
+    """Verdicts on one tool; of its positive and negative calls `positive_sound` and `negative_sound` did not fail."""
 
     tool: str
     passed: int = 0
@@ -99,12 +117,15 @@ class ToolRate(Frozen):
     failed: int = 0
     positive: int = 0
     negative: int = 0
+    positive_sound: int = 0
+    negative_sound: int = 0
 
 
 class AssessmentDraft(Frozen):
     """The dual-agent assessment of a program (ES 3.3): `score` = (pass + warning) / N as released, `strict` = pass / N.
 
-    `planned` is N; where the sequential test decided earlier, `saved` calls were not made.
+    N being the calls made. `planned` is what it would be without the sequential test, which decided at `confidence`
+    (None: it was not used) and saved `saved` calls. `prompts` maps the prompts used to their SHA-256.
     """
 
     cases: tuple[ToolCase, ...]
@@ -114,6 +135,9 @@ class AssessmentDraft(Frozen):
     planned: int
     saved: int = 0
     kept: bool
+    threshold: float
+    confidence: float | None = None
+    prompts: dict[str, str] = Field(default_factory=dict)
 
 
 class ScenarioDraft(Frozen):
@@ -124,7 +148,7 @@ class ScenarioDraft(Frozen):
 
 
 class TaskDraft(Frozen):
-    """A task on its way: fields are filled from stage to stage."""
+    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it."""
 
     title: str
     instruction: str
@@ -132,6 +156,7 @@ class TaskDraft(Frozen):
     checks: tuple[CheckRecord, ...] = ()
     rule: ScoreRule = "goals"
     reference: Reference | None = None
+    notes: tuple[str, ...] = ()
 
 
 class FilterCount(Frozen):
@@ -143,9 +168,19 @@ class FilterCount(Frozen):
 
 
 class Spent(Frozen):
-    """What a stage used."""
+    """What a stage used. `cost` is the known part: `unpriced` replies came whose cost nobody can tell."""
 
     usage: Usage = Field(default_factory=Usage)
     cost: float = 0.0
+    unpriced: int = 0
     replayed: int = 0
     seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            usage=self.usage + other.usage,
+            cost=self.cost + other.cost,
+            unpriced=self.unpriced + other.unpriced,
+            replayed=self.replayed + other.replayed,
+            seconds=self.seconds + other.seconds,
+        )

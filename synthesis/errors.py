@@ -5,7 +5,7 @@ Three families that must never be mixed up: the *input* was bad (somebody has to
 a reward of zero). A tool that raises is none of these: it is an observation (`CallResult.ok` is false).
 
 Broad `except` is allowed at these boundaries only: around a hostile program in the sandbox's children,
-around one record of an import, and around one background job.
+around one record of an import, around one stage of a batch's item, and around one background job.
 """
 
 from __future__ import annotations
@@ -69,19 +69,21 @@ class LLMError(InfrastructureError):
 
     `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large`
     (the reply), `failed` (the server's own fault) or `context` (the conversation exceeds the model's window).
-    `requests` were sent for nothing.
+    `requests` were sent for nothing; `retry_after` is how many seconds the server asked to be left alone.
     """
 
-    def __init__(self, reason: str, message: str, *, requests: int = 0) -> None:
+    def __init__(self, reason: str, message: str, *, requests: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.requests = requests
+        self.retry_after = retry_after
 
 
 class MalformedReply(LLMError):
     """A model's replies could not be used, the bounded retries included. Nothing of them was kept as data.
 
-    `call_key` names the stored call of the last reply, so that a person can read it.
+    `call_key` names the stored call of the last reply, so that a person can read it. `requests` is the number of
+    those replies; each was counted when it came.
     """
 
     def __init__(self, message: str, *, call_key: str = "", requests: int = 0) -> None:

@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from synthesis.contracts import Frozen, Message, ScoreRule
+from synthesis.drafts import ThemeDraft
 from synthesis.llm.asker import TRIES, Asker
 from synthesis.llm.calls import Site, StageCall
 from synthesis.runtime import Sandbox
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+Level = Literal["theme", "scenario", "task", "trajectory"]
+LEVELS: tuple[Level, ...] = ("theme", "scenario", "task", "trajectory")
+
+
+def _rising(pair: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= pair[0] <= pair[1]:
+        raise ValueError("a range goes from a lower to a higher number, and neither is below 0")
+    return pair
+
+
+ActionRange = Annotated[tuple[int, int], AfterValidator(_rising)] | Literal["released"] | None
 
 
 class StageSettings(Frozen):
@@ -46,6 +58,8 @@ class StageSettings(Frozen):
     assessment_confidence: float = Field(default=0.95, gt=0.5, lt=1)
     """At which the sequential test stops early (ours)."""
     sequential: bool = True
+    test_states: int = Field(default=3, ge=1, le=10)
+    """Initial states that an assessment starts from (ours)."""
     scenarios: int = Field(default=2, ge=1, le=50)
     """Initial states an environment."""
     tasks: int = Field(default=2, ge=1, le=50)
@@ -57,10 +71,13 @@ class StageSettings(Frozen):
     """Trajectories a task and setting."""
     conversational: bool = True
     """Teachers also act in conversations with a simulated user."""
-    action_range: tuple[int, int] | None = None
-    """Calls that a kept trajectory may have; released: (3, 29), and (5, 39) in conversations."""
-    state_bytes: int = Field(default=1_000_000, ge=1_000, le=4_000_000)
-    """Of an initial state as JSON."""
+    least_reward: float = Field(default=1.0, ge=0, le=1)
+    """What a kept trajectory must have earned."""
+    action_range: ActionRange = None
+    """Actions (calls and messages, as EnvScaler counts) that a kept trajectory may have, both ends allowed;
+    `released`: 3 to 29, and 5 to 39 in conversations."""
+    state_bytes: int = Field(default=1_000_000, ge=1_000, le=1_000_000)
+    """Of an initial state as JSON; no longer reply is read."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +113,16 @@ class Kit:
         stage: str,
         words: str,
         wanted: type[M],
-        check: Callable[[M], None] = lambda found: None,
+        check: Callable[[M], Awaitable[None] | None] = lambda found: None,
         sample: int = 0,
         tries: int = TRIES,
         **parameters: Any,
     ) -> M:
-        """Ask one question for JSON of a shape. Raises MalformedReply and what `Asker.reply` raises."""
+        """Ask one question for JSON of a shape. Raises MalformedReply and what `Asker.reply` raises.
+
+        Where `check` raises InputError (it may be async, for what the sandbox has to say) the model is asked again;
+        that error is the `__cause__` of the MalformedReply after the last try.
+        """
         return await self.asker.structured(self._call(role, stage, words, sample, parameters), wanted, check, tries)
 
     async def ask_code(
@@ -109,7 +130,7 @@ class Kit:
         role: str,
         stage: str,
         words: str,
-        check: Callable[[str], None] = lambda code: None,
+        check: Callable[[str], Awaitable[None] | None] = lambda code: None,
         sample: int = 0,
         tries: int = TRIES,
         **parameters: Any,
@@ -124,3 +145,71 @@ class Kit:
     def _call(self, role: str, stage: str, words: str, sample: int, parameters: dict[str, Any]) -> StageCall:
         message = Message(role="user", content=words)
         return StageCall(site=self.site(role, stage, sample), messages=(message,), parameters=parameters)
+
+
+class ItemSpec(Frozen):
+    """What is known of an item before any stage has worked on it.
+
+    Of a theme: the `theme` where it is known, else the `text` of a task set (`source`) that one is to be found in, with
+    the `key` that it will have. Below: `ordinal` among its siblings, and for a trajectory whether it is a conversation.
+    """
+
+    theme: ThemeDraft | None = None
+    text: str = ""
+    source: str = ""
+    key: str = ""
+    ordinal: int = 0
+    conversational: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A row of the pipeline: `run(kit, spec, *drafts)` gives a draft of the type `gives`.
+
+    `takes` names the earlier stages, of the item or of those above it, whose drafts it is given. A stage with `group`
+    is a barrier instead: once all items of the level have come so far, `group(settings, drafts)` gives lists of indices
+    that are one thing, and the first of each list goes on.
+    """
+
+    name: str
+    level: Level
+    roles: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+    gives: type[BaseModel] | None = None
+    run: Callable[..., Awaitable[Any]] | None = None
+    group: Callable[[StageSettings, Sequence[Any]], Sequence[Sequence[int]]] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """An item below another: its level, its name in the path (`scenario-0`) and its spec."""
+
+    level: Level
+    name: str
+    spec: ItemSpec
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The stages in order, and what is made of an item that passed all of its level."""
+
+    stages: tuple[Stage, ...]
+    parts: Callable[[Level, StageSettings], list[Part]]
+
+    @property
+    def first(self) -> dict[str, str]:
+        """The first stage of each level."""
+        return {stage.level: stage.name for stage in reversed(self.stages)}
+
+    def of(self, level: Level) -> tuple[Stage, ...]:
+        return tuple(stage for stage in self.stages if stage.level == level)
+
+    def stage(self, name: str) -> Stage:
+        """Raises KeyError."""
+        return {stage.name: stage for stage in self.stages}[name]
+
+    def after(self, name: str) -> Stage | None:
+        """The stage that an item goes to next; None after its level's last."""
+        own = self.of(self.stage(name).level)
+        place = [stage.name for stage in own].index(name)
+        return own[place + 1] if place + 1 < len(own) else None

@@ -7,6 +7,7 @@ once may meet a `SystemError` for source that is perfectly well. The sandbox's c
 from __future__ import annotations
 
 import ast
+import symtable
 import threading
 from typing import Any
 
@@ -25,6 +26,12 @@ def expression(source: str) -> ast.Expression:
     """The tree of one expression. Raises one of `UNREADABLE`."""
     with _ONE_AT_A_TIME:
         return ast.parse(source, mode="eval")
+
+
+def scopes(source: str) -> symtable.SymbolTable:
+    """Which names each scope of a module binds and reads; nothing is executed. Raises one of `UNREADABLE`."""
+    with _ONE_AT_A_TIME:
+        return symtable.symtable(source, "<program>", "exec")
 
 
 def literal(text: str) -> Any:

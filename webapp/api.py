@@ -11,8 +11,10 @@ from ninja.constants import NOT_SET
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
+from webapp.batches.api import router as batches
 from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
+from webapp.environments.assessment_api import router as assessments
 from webapp.jobs.api import router as jobs
 from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
@@ -21,17 +23,23 @@ from webapp.rest.types import BodyParser
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audit_api import router as audits
 from webapp.taxonomy.api import router as taxonomy
+from webapp.taxonomy.folding_api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
 from webapp.trajectories.rollouts.api import router as rollouts
+from webapp.trajectories.training.api import router as training
 
 ROUTERS: list[tuple[str, Router]] = [
     ("", endpoints),
     ("", taxonomy),
+    ("", near_duplicates),
     ("", environments),
+    ("", assessments),
     ("", scenarios),
     ("", audits),
+    ("", training),
     ("", trajectories),
     ("", rollouts),
+    ("", batches),
     ("", jobs),
 ]
 SECURITY = {

@@ -99,6 +99,7 @@ INSTALLED_APPS = [
     "webapp.environments",
     "webapp.scenarios",
     "webapp.trajectories",
+    "webapp.batches",
     "webapp.pages",
 ]
 MIDDLEWARE = [

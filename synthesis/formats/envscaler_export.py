@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from synthesis.formats.records import RunRecord
+from synthesis.formats.records import EnvironmentRecord, RunRecord
 
 STATE_FIELD = "init_config"
 
@@ -22,6 +22,29 @@ def without_state(raw: dict[str, Any]) -> dict[str, Any]:
 def scenario_to_envscaler(raw: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     """The scenario as it was imported, from `without_state(raw)` and the plain (decoded) initial state."""
     return {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
+
+
+def environment_to_envscaler(record: EnvironmentRecord) -> dict[str, Any]:
+    """An environment that was made here (its `raw` is not read) in EnvScaler's shape, to be imported anywhere."""
+    operations = [
+        {
+            "operation_name": tool.name,
+            "operation_description": tool.description.partition("\n")[0],
+            "operation_type": "state_change" if tool.kind == "change" else "query",
+        }
+        for tool in record.tools
+    ]
+    return {
+        "env_id": record.key,
+        "environment_summary": record.summary,
+        "environment_introduction": record.introduction,
+        "category": record.category,
+        "state_space_definition": list(record.state_schema),
+        "constraints_rules": list(record.rules),
+        "operation_list": operations,
+        "env_class_name": record.class_name,
+        "env_class_code": record.source,
+    }
 
 
 def environments_to_envscaler(records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:

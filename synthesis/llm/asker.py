@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import contextlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from synthesis.contracts import Message, Tool, Usage
-from synthesis.errors import InputError, LLMError, MalformedReply
+from synthesis.errors import EnvariumError, InputError, LLMError, MalformedReply
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import ChatModel, Reply
-from synthesis.llm.cost import Meter
+from synthesis.llm.cost import FREE, Meter
 from synthesis.llm.store import CallStore
-from synthesis.llm.structured import again, code_form, json_form, json_reader, read_code
+from synthesis.llm.structured import (
+    again,
+    code_form,
+    json_form,
+    read_code,
+    read_json,
+    reason_of,
+    response_format,
+)
 
 TRIES = 3
 M = TypeVar("M", bound=BaseModel)
@@ -34,14 +45,16 @@ class SiteModel(Protocol):
 
 @dataclass
 class Asker:
-    """Asks the models of a batch, by role. Raises LLMError and SpendCapReached.
+    """Asks the models of a batch, by role, in one event loop. Raises LLMError and SpendCapReached.
 
-    Equal requests of one item that are made twice are one call unless their `sample` differs.
+    Equal requests of one item that are made twice are one call unless their `sample` differs: the second finds the
+    first one's reply, or waits for it. What fails is the failure of all who waited.
     """
 
     models: Mapping[str, ChatModel | SiteModel]
     store: CallStore
     meter: Meter = field(default_factory=Meter)
+    _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict)
 
     def model(self, role: str) -> ChatModel | SiteModel:
         if role not in self.models:
@@ -52,69 +65,110 @@ class Asker:
         """The stored reply of this call, or a new one, stored before it is given back."""
         model = self.model(call.site.role)
         key = call.key(model.name)
-        known = await self.store.find(key)
-        if known is not None:
-            self.meter.replayed += 1
-            return known
-        self.meter.require_room()
-        await self.store.begin(key, call, model.name)
+        while (flight := self._flights.get(key)) is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                reply = await asyncio.shield(flight)
+                self.meter.replay(call.site)
+                return reply
+            if _stopped():  # else whoever had sent it was: this one goes instead
+                raise asyncio.CancelledError
+        flight = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
-            reply = await self._send(model, call)
-        except LLMError as error:
-            self.meter.add(call.site, model.name, Usage(requests=error.requests, lost=error.requests))
-            await self.store.fail(key, call, error)
+            reply = await self._found(key, call) or await self._sent(key, call, model)
+            flight.set_result(reply)
+            return reply
+        except EnvariumError as error:
+            flight.set_exception(error)
+            flight.exception()  # nobody may be waiting for it
             raise
-        self.meter.add(call.site, model.name, reply.usage)
-        return await self.store.keep(key, call, reply)
+        finally:
+            del self._flights[key]
+            flight.cancel()
 
     async def structured(
         self,
         call: StageCall,
         wanted: type[M],
-        check: Callable[[M], None] = lambda found: None,
+        check: Callable[[M], Awaitable[None] | None] = lambda found: None,
         tries: int = TRIES,
     ) -> M:
-        """A reply as `wanted`; one that does not fit, or where `check` raises InputError, is asked for again."""
-        return await self.formed(call, json_form(wanted), json_reader(wanted, check), tries)
+        """A reply as `wanted`; one that does not fit, or where `check` raises InputError, is asked for again.
 
-    async def code(self, call: StageCall, check: Callable[[str], None] = lambda code: None, tries: int = TRIES) -> str:
+        Models whose endpoint can be held to a schema are; words ask all of them.
+        """
+        if getattr(self.model(call.site.role), "structured", False):
+            held = {"response_format": response_format(wanted)} | call.parameters
+            call = call.model_copy(update={"parameters": held})
+
+        async def read(text: str) -> M:
+            return await _looked_at(read_json(text, wanted), check)
+
+        return await self.formed(call, json_form(wanted), read, tries)
+
+    async def code(
+        self,
+        call: StageCall,
+        check: Callable[[str], Awaitable[None] | None] = lambda code: None,
+        tries: int = TRIES,
+    ) -> str:
         """A reply as Python source. It is not looked at further than `check` does, and never executed here."""
 
-        def read(text: str) -> str:
-            code = read_code(text)
-            check(code)
-            return code
+        async def read(text: str) -> str:
+            return await _looked_at(read_code(text), check)
 
         return await self.formed(call, code_form(), read, tries)
 
-    async def formed(self, call: StageCall, form: str, read: Callable[[str], T], tries: int = TRIES) -> T:
+    async def formed(self, call: StageCall, form: str, read: Callable[[str], Awaitable[T]], tries: int = TRIES) -> T:
         """What `read` makes of a reply whose `form` is told at the end of the last message.
 
         Where `read` raises InputError the model is asked again with the error. Raises MalformedReply after `tries`
-        replies: nothing of them is kept as data.
+        replies, from the last of these errors: nothing of them is kept as data.
         """
         asked = call.model_copy(update={"messages": _with_form(call.messages, form)})
-        reason = key = ""
-        for _ in range(tries):
+        key = reason = ""
+        last: InputError | None = None
+        for number in range(1, tries + 1):
             reply = await self.reply(asked)
             key = asked.key(self.model(call.site.role).name)
             try:
-                return read(reply.message.content)
+                return await read(reply.message.content)
             except InputError as error:
-                reason = str(error)
-                more = again(reply.message, reason)
+                last, reason = error, reason_of(reply, error)
+                more = again(reply.message, reason, number)
                 asked = asked.model_copy(update={"messages": (*asked.messages[: len(call.messages)], *more)})
         message = f"The {call.site.role} gave no usable reply in {tries} tries ({call.site.stage}): {reason}"
-        raise MalformedReply(message, call_key=key, requests=tries)
+        raise MalformedReply(message, call_key=key, requests=tries) from last
 
     def chat(self, site: Site) -> SiteChat:
         """A chat model for rollouts and judges whose calls are stored and counted like all others."""
         return SiteChat(self, site)
 
-    async def _send(self, model: ChatModel | SiteModel, call: StageCall) -> Reply:
-        if hasattr(model, "answer"):
-            return await model.answer(call)
-        return await model.complete(call.messages, call.tools, **call.parameters)
+    async def _found(self, key: str, call: StageCall) -> Reply | None:
+        known = await self.store.find(key)
+        if known is not None:
+            self.meter.replay(call.site)
+        return known
+
+    async def _sent(self, key: str, call: StageCall, model: ChatModel | SiteModel) -> Reply:
+        price = FREE if hasattr(model, "answer") else None
+        sent = 0
+
+        async def before() -> None:
+            nonlocal sent
+            await self.store.begin(key, call, model.name)
+            sent += 1
+
+        async with self.meter.room(call, model.name, price):
+            usage: Usage | None = None
+            try:
+                reply = await _answer(model, call, before)
+                usage = reply.usage if reply.usage.requests else reply.usage.model_copy(update={"requests": sent})
+            except LLMError as error:
+                await self.store.fail(key, call, error)
+                raise
+            finally:  # also where the task is cancelled: what was sent is paid for
+                self.meter.add(call, model.name, usage or Usage(requests=sent, lost=sent), price)
+        return await self.store.keep(key, call, reply)
 
 
 @dataclass(frozen=True)
@@ -131,6 +185,29 @@ class SiteChat:
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
         call = StageCall(site=self.site, messages=tuple(messages), tools=tuple(tools), parameters=parameters)
         return await self.asker.reply(call)
+
+
+async def _answer(model: ChatModel | SiteModel, call: StageCall, before: Callable[[], Awaitable[None]]) -> Reply:
+    """The model's reply. `before` is awaited before each request, where the model can say when that is."""
+    if hasattr(model, "send"):
+        return await model.send(call.messages, call.tools, call.parameters, before)
+    await before()
+    if hasattr(model, "answer"):
+        return await model.answer(call)
+    return await model.complete(call.messages, call.tools, **call.parameters)
+
+
+def _stopped() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _looked_at(found: T, check: Callable[[T], Awaitable[None] | None]) -> T:
+    """What was read, once `check` (which may have to wait for the sandbox) let it pass."""
+    waiting = check(found)
+    if inspect.isawaitable(waiting):
+        await waiting
+    return found
 
 
 def _with_form(messages: tuple[Message, ...], form: str) -> tuple[Message, ...]:

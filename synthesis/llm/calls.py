@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import Field
 
 from synthesis.contracts import Frozen, Message, Tool
+from synthesis.errors import InputError
+from synthesis.llm.wire import request_messages, request_tools
 
 
 class Site(Frozen):
@@ -33,15 +35,21 @@ class StageCall(Frozen):
     tools: tuple[Tool, ...] = ()
     parameters: dict[str, Any] = Field(default_factory=dict)
 
+    def body(self) -> dict[str, Any]:
+        """What of this call travels, without the model's name: plain JSON, no key, no reasoning of earlier turns."""
+        sent: dict[str, Any] = {"messages": request_messages(self.messages)}
+        if self.tools:
+            sent["tools"] = request_tools(self.tools)
+        return sent | self.parameters
+
     def key(self, model: str) -> str:
-        """SHA-256 over model, messages, tools, parameters, item and sample: what the reply may depend on."""
-        content = {
-            "model": model,
-            "messages": [message.model_dump(mode="json") for message in self.messages],
-            "tools": [tool.model_dump(mode="json") for tool in self.tools],
-            "parameters": self.parameters,
-            "item": self.site.item,
-            "sample": self.site.sample,
-        }
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        """SHA-256 over model, messages, tools, parameters, item and sample: what the reply may depend on.
+
+        Raises InputError for parameters that are no JSON.
+        """
+        content = {"model": model, "body": self.body(), "item": self.site.item, "sample": self.site.sample}
+        try:
+            text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The parameters of a call must be plain JSON ({error}).") from None
         return hashlib.sha256(text.encode()).hexdigest()

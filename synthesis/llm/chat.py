@@ -17,6 +17,13 @@ class Reply(Frozen):
     model: str = ""
 
 
+class Embedded(Frozen):
+    """A vector for each text that was handed in, all of one length."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage = Usage()
+
+
 class ChatModel(Protocol):
     """A model behind some endpoint. `name` is how people know it."""
 

@@ -7,27 +7,36 @@ import email.utils
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import openai
 
-from synthesis.contracts import Message, Tool
+from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import FormatError, InputError, LLMError
-from synthesis.llm.chat import Reply
+from synthesis.llm.chat import Embedded, Reply
 from synthesis.llm.endpoint import Endpoint
 from synthesis.llm.transport import BoundedTransport, Lanes
-from synthesis.llm.wire import read_models, read_reply, request_messages, request_tools
+from synthesis.llm.wire import read_embeddings, read_models, read_reply, request_messages, request_tools
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 120.0
+"""So long others wait on the word of a server; whoever it was said to waits as asked, if the deadline lets it."""
+EMBEDDED_AT_ONCE = 16
+"""Texts in a request: their vectors must fit in a reply, 4,096 numbers as text each."""
+EMBEDDED_CHARS = 32_000
+LONG_KEY = 12
 _AGAIN = {"unreachable", "timeout", "rate_limited", "failed", "malformed"}
 RESERVED = frozenset({"model", "stream", "n"})
 """Set here; as a parameter they are an InputError."""
 _RETRIED_STATUS = {408, 409, 425, 429}
+_QUOTA_WORDS = ("insufficient_quota", "exceeded your current quota")
+"""Of a 429 that no waiting helps."""
+T = TypeVar("T")
 _CONTEXT_WORDS = (
     "context_length_exceeded",
     "maximum context length",
@@ -42,12 +51,20 @@ def connect(endpoint: Endpoint) -> Connection:
     return Connection(endpoint)
 
 
+async def _nothing() -> None:
+    """Before a request, where nobody wants to know."""
+
+
 class Connection:
-    """One endpoint's connection pool and its gate: all its models together keep to `max_concurrency`."""
+    """One endpoint's connection pool and its gate: all its models together keep to `max_concurrency`.
+
+    Where the server asks for a pause (`Retry-After`), nothing more goes to it until that is over.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.gate = asyncio.Semaphore(endpoint.max_concurrency)
+        self._quiet_until = 0.0
         self._key = endpoint.api_key.get_secret_value()
         transport = BoundedTransport(Lanes(endpoint.max_concurrency), self._key, endpoint.reply_bytes)
         self._http = httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
@@ -63,34 +80,108 @@ class Connection:
         """A model of this endpoint."""
         return OpenAIChat(self, model)
 
-    async def request(self, body: dict[str, Any]) -> Reply:
-        """One request, without a retry. Raises LLMError."""
+    async def completion(self, body: dict[str, Any], before: Callable[[], Awaitable[None]] = _nothing) -> Reply:
+        """The reply to a request, tried again while that may help; `before` is awaited before each try.
+
+        `usage.requests` counts what was sent, `usage.lost` what failed. Raises LLMError.
+        """
 
         # Not `chat.completions.create`: it walks every message by its declared type first, 13 ms for a long talk.
         def send() -> Awaitable[httpx.Response]:
             return self._client.post("/chat/completions", cast_to=httpx.Response, body=body)
 
-        return self._read(await self._answer(send))
+        reply, sent = await self._insist(send, self._reader(read_reply, "chat completion"), before)
+        usage = reply.usage.model_copy(update={"requests": sent, "lost": sent - 1})
+        return reply.model_copy(update={"usage": usage})
+
+    async def embed(self, model: str, texts: Sequence[str]) -> Embedded:
+        """A vector for each text, in their order and of one length; `EMBEDDED_AT_ONCE` texts a request.
+
+        Raises LLMError, and InputError for a text that is empty or longer than `EMBEDDED_CHARS`.
+        """
+        for place, text in enumerate(texts):
+            if not 0 < len(text) <= EMBEDDED_CHARS:
+                raise InputError(f"Text {place} has {len(text):,} characters; 1 to {EMBEDDED_CHARS:,} can be embedded.")
+        starts = range(0, len(texts), EMBEDDED_AT_ONCE)
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [
+                    group.create_task(self._embedded(model, texts[start : start + EMBEDDED_AT_ONCE]))
+                    for start in starts
+                ]
+        except ExceptionGroup as failed:  # the first one has stopped the others
+            raise failed.exceptions[0] from None
+        found = [one.result() for one in asked]
+        usage = sum((one.usage for one in found), Usage())
+        vectors = tuple(vector for one in found for vector in one.vectors)
+        if len({len(vector) for vector in vectors}) > 1:
+            raise LLMError("malformed", f"{self._who()} sent vectors of different lengths.", requests=usage.requests)
+        return Embedded(vectors=vectors, usage=usage)
+
+    async def _embedded(self, model: str, texts: Sequence[str]) -> Embedded:
+        body = {"model": model, "input": list(texts), "encoding_format": "float"}
+
+        def send() -> Awaitable[httpx.Response]:
+            return self._client.post("/embeddings", cast_to=httpx.Response, body=body)
+
+        read = self._reader(lambda text: read_embeddings(text, len(texts)), "list of embeddings")
+        found, sent = await self._insist(send, read)
+        return found.model_copy(update={"usage": found.usage.model_copy(update={"requests": sent, "lost": sent - 1})})
 
     async def models(self) -> list[str]:
         """The names of the models that the server lists, without a retry. Raises LLMError."""
-        response = await self._answer(lambda: self._client.get("/models", cast_to=httpx.Response))
-        try:
-            return read_models(response.text)
-        except FormatError as error:
-            message = f"{self._who()} sent something that is no list of models ({error}): {self._excerpt(response)}"
-            raise LLMError("malformed", message) from None
+        response = await self._answer(
+            lambda: self._client.get("/models", cast_to=httpx.Response), self.endpoint.timeout_s
+        )
+        return self._reader(read_models, "list of models")(response)
 
-    async def _answer(self, send: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    async def _insist(
+        self,
+        send: Callable[[], Awaitable[httpx.Response]],
+        read: Callable[[httpx.Response], T],
+        before: Callable[[], Awaitable[None]] = _nothing,
+    ) -> tuple[T, int]:
+        """(what is read of the answer, requests sent), within the retries and the deadline. Raises LLMError.
+
+        The deadline counts requests and waits between them, not the wait for a turn: that is not the server's fault.
+        """
+        endpoint, left, started = self.endpoint, self.endpoint.deadline_s, 0.0
+
+        async def begin() -> None:
+            nonlocal started
+            await before()
+            started = time.monotonic()
+
+        for sent in range(1, endpoint.max_retries + 2):
+            try:
+                return read(await self._answer(send, min(left, endpoint.timeout_s), begin)), sent
+            except LLMError as error:
+                error.requests = sent
+                wait = _wait(error, sent)
+                left -= time.monotonic() - started + wait
+                if error.reason not in _AGAIN or sent > endpoint.max_retries or left <= 0:
+                    raise _final(error, sent) from None
+                await asyncio.sleep(wait)
+        raise AssertionError("the loop returns or raises")
+
+    async def _answer(
+        self,
+        send: Callable[[], Awaitable[httpx.Response]],
+        seconds: float,
+        before: Callable[[], Awaitable[None]] = _nothing,
+    ) -> httpx.Response:
         """What the server answers to one request, within the gate and the time. Raises LLMError."""
-        seconds = self.endpoint.timeout_s
         try:
-            async with self.gate, asyncio.timeout(seconds):
-                return await send()
+            async with self.gate:
+                while (rest := self._quiet_until - time.monotonic()) > 0:
+                    await asyncio.sleep(rest)
+                await before()
+                async with asyncio.timeout(seconds):
+                    return await send()
         except (TimeoutError, openai.APITimeoutError):
-            raise LLMError("timeout", f"{self._who()} did not reply within {seconds:g} seconds.") from None
+            raise LLMError("timeout", f"{self._who()} did not reply within {round(seconds, 1):g} seconds.") from None
         except openai.APIStatusError as error:
-            raise self._refusal(error.response) from None
+            raise self._paused(self._refusal(error.response)) from None
         except openai.APIConnectionError as error:
             if isinstance(error.__cause__, LLMError):
                 raise self._named(error.__cause__) from None
@@ -99,14 +190,29 @@ class Connection:
         except LLMError as error:
             raise self._named(error) from None
 
-    def _read(self, response: httpx.Response) -> Reply:
-        try:
-            return read_reply(response.text)
-        except FormatError as error:
-            kind = response.headers.get("content-type", "no content type")[:60]
-            shown = self._excerpt(response)
-            message = f"{self._who()} sent something that is no chat completion ({error}; {kind}): {shown}"
-            raise LLMError("malformed", message) from None
+    def _reader(self, read: Callable[[str], T], what: str) -> Callable[[httpx.Response], T]:
+        """`read` on a response's text; what it cannot read is an LLMError that shows what came instead."""
+
+        def reading(response: httpx.Response) -> T:
+            text = response.text
+            if len(self._key) >= LONG_KEY:  # a server may repeat it; short ones are words that replies hold
+                text = text.replace(self._key, "[key]")
+            try:
+                return read(text)
+            except FormatError as error:
+                kind = response.headers.get("content-type", "no content type")[:60]
+                shown = self._excerpt(response)
+                message = f"{self._who()} sent something that is no {what} ({error}; {kind}): {shown}"
+                raise LLMError("malformed", message) from None
+
+        return reading
+
+    def _paused(self, error: LLMError) -> LLMError:
+        """The same error; where the server asks for a pause with it, everybody keeps it."""
+        if error.retry_after is not None:
+            rest = max(0.0, min(error.retry_after, LONGEST_RETRY_AFTER_S))
+            self._quiet_until = max(self._quiet_until, time.monotonic() + rest)
+        return error
 
     def _refusal(self, response: httpx.Response) -> LLMError:
         status, said = response.status_code, self._excerpt(response)
@@ -122,14 +228,12 @@ class Connection:
             return LLMError("refused", f"{who} knows no such model or address (404): {said}")
         if status in {400, 413, 422} and any(word in response.text.lower() for word in _CONTEXT_WORDS):
             return LLMError("context", f"The conversation is longer than the model of {who} can read: {said}")
-        if status == 429:
-            error = LLMError("rate_limited", f"{who} asks for fewer requests (429): {said}")
-        elif status in _RETRIED_STATUS or status >= 500:
-            error = LLMError("failed", f"{who} failed ({status}): {said}")
-        else:
-            return LLMError("refused", f"{who} refused the request ({status}): {said}")
-        error.__dict__["retry_after"] = retry_after(response.headers)
-        return error
+        asked = retry_after(response.headers)
+        if status == 429 and not any(word in response.text.lower() for word in _QUOTA_WORDS):
+            return LLMError("rate_limited", f"{who} asks for fewer requests (429): {said}", retry_after=asked)
+        if status in _RETRIED_STATUS - {429} or status >= 500:
+            return LLMError("failed", f"{who} failed ({status}): {said}", retry_after=asked)
+        return LLMError("refused", f"{who} refused the request ({status}): {said}")
 
     def _named(self, error: LLMError) -> LLMError:
         return LLMError(error.reason, f"{self._who()}: {error}") if self._who() not in str(error) else error
@@ -173,52 +277,62 @@ class OpenAIChat:
     def name(self) -> str:
         return f"{self.connection.endpoint.name}/{self.model}"
 
+    @property
+    def structured(self) -> bool:
+        """Whether `response_format` holds it to a JSON schema."""
+        return self.connection.endpoint.structured
+
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
         """The next message; `usage.requests` counts what was sent for it, `usage.lost` what failed before.
 
         Raises LLMError once the retries or the deadline are used up; its `requests` says how many were sent.
         Raises InputError for a parameter that is not the caller's to set.
         """
+        return await self.send(messages, tools, parameters)
+
+    async def send(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        parameters: Mapping[str, Any],
+        before: Callable[[], Awaitable[None]] = _nothing,
+    ) -> Reply:
+        """As `complete`; `before` is awaited when a request's turn has come, each retry included."""
         if taken := RESERVED & parameters.keys():
             raise InputError(f"{', '.join(sorted(taken))} cannot be set as a parameter of a model.")
         body: dict[str, Any] = {"model": self.model, "messages": request_messages(messages)}
         if tools:
             body["tools"] = request_tools(tools)
-        body |= parameters
-        endpoint = self.connection.endpoint
-        until = time.monotonic() + endpoint.deadline_s
-        for sent in range(1, endpoint.max_retries + 2):
-            try:
-                async with asyncio.timeout(until - time.monotonic()):
-                    reply = await self.connection.request(body)
-            except TimeoutError:
-                message = f"The endpoint {endpoint.name} gave no reply within {endpoint.deadline_s:g} seconds."
-                raise LLMError("timeout", message, requests=sent) from None
-            except LLMError as error:
-                error.requests = sent
-                wait = _wait(error, sent)
-                last = sent > endpoint.max_retries or time.monotonic() + wait >= until
-                if error.reason not in _AGAIN or last:
-                    raise _final(error, sent) from None
-                await asyncio.sleep(wait)
-            else:
-                usage = reply.usage.model_copy(update={"requests": sent, "lost": sent - 1})
-                return reply.model_copy(update={"usage": usage})
-        raise AssertionError("the loop returns or raises")
+        return await self.connection.completion(body | dict(parameters), before)
+
+
+@asynccontextmanager
+async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterator[dict[str, OpenAIChat]]:
+    """The chosen (endpoint, model) of each role, opened. Roles at one endpoint share its connection and its gate."""
+    async with AsyncExitStack() as stack:
+        opened: list[Connection] = []
+        models: dict[str, OpenAIChat] = {}
+        for role, (endpoint, model) in chosen.items():
+            connection = next((one for one in opened if one.endpoint == endpoint), None)
+            if connection is None:
+                connection = await stack.enter_async_context(connect(endpoint))
+                opened.append(connection)
+            models[role] = connection.chat(model)
+        yield models
 
 
 def _final(error: LLMError, sent: int) -> LLMError:
     if sent == 1:
         return error
-    return LLMError(error.reason, f"{error} (tried {sent} times)", requests=sent)
+    return LLMError(error.reason, f"{error} (tried {sent} times)", requests=sent, retry_after=error.retry_after)
 
 
 def _wait(error: LLMError, sent: int) -> float:
     """Seconds until the next try: what the server asks for, else doubling, with jitter so that many do not come
     back at once."""
-    asked = error.__dict__.get("retry_after")
-    backoff = min(FIRST_WAIT_S * 2 ** (sent - 1), LONGEST_WAIT_S) * random.uniform(0.75, 1.25)
-    return backoff if asked is None else max(0.0, min(asked, LONGEST_RETRY_AFTER_S)) + random.uniform(0.0, 0.1)
+    if error.retry_after is not None:
+        return max(0.0, error.retry_after) + random.uniform(0.0, 0.1)
+    return min(FIRST_WAIT_S * 2 ** (sent - 1), LONGEST_WAIT_S) * random.uniform(0.75, 1.25)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

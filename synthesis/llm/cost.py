@@ -1,55 +1,177 @@
-"""What calls cost: prices a model, what was used, and the cap that nothing may begin above."""
+"""What calls cost: prices a model, what was used, and the cap that nothing may begin above.
+
+What the cap guarantees: a request begins only while what is spent, what requests in flight are likely to cost and its
+own likely cost together keep to it. So the end is above the cap by no more than the replies then in flight cost beyond
+what was reserved for them: by nothing, where every call says `max_tokens` and no prompt has more than a token for three
+bytes. One meter sees one process; what others spend meanwhile it knows as far as `elsewhere` is kept up to date. What a
+provider bills for requests that it never answered nobody can know.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pydantic import Field
 
 from synthesis.contracts import Frozen, Usage
+from synthesis.drafts import Spent
 from synthesis.errors import SpendCapReached
-from synthesis.llm.calls import Site
+from synthesis.llm.calls import Site, StageCall
 
 MILLION = 1_000_000
+BYTES_A_TOKEN = 3
+"""Fewer than texts in most languages have, so that a prompt is rather taken for too dear."""
+LIKELY_COMPLETION = 1_000
+"""Tokens of a reply, where neither the call bounds it nor an earlier reply at its place was longer."""
+ROUNDING = 1e-9
+"""Sums of floats are this exact: a call that just fits is not refused for the last digit."""
+_BOUNDS = ("max_completion_tokens", "max_tokens")
 
 
 class Price(Frozen):
-    """Money for a million tokens. Cached prompt tokens cost `cached`, or as much as others where that is None."""
+    """Money for a million tokens. Cached prompt tokens cost `cached`, or as much as others where that is None.
 
-    prompt: float = Field(default=0.0, ge=0)
-    completion: float = Field(default=0.0, ge=0)
-    cached: float | None = Field(default=None, ge=0)
+    Reasoning tokens are part of the completion and cost the same. A model without a `Price` has an unknown one.
+    """
+
+    prompt: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    completion: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    @property
+    def free(self) -> bool:
+        return not (self.prompt or self.completion or self.cached)
 
     def of(self, usage: Usage) -> float:
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         cheap = self.prompt if self.cached is None else self.cached
-        spent = (
-            (usage.prompt_tokens - cached) * self.prompt + cached * cheap + usage.completion_tokens * self.completion
-        )
-        return spent / MILLION
+        # Some servers count reasoning beside the completion instead of in it.
+        written = max(usage.completion_tokens, usage.reasoning_tokens)
+        return ((usage.prompt_tokens - cached) * self.prompt + cached * cheap + written * self.completion) / MILLION
+
+
+FREE = Price()
+
+
+def cost_of(price: Price | None, usage: Usage) -> float | None:
+    """What a reply cost. None where it cannot be known: no price, or a server that counts no tokens."""
+    if price is None:
+        return None
+    return price.of(usage) if price.free or usage.prompt_tokens + usage.completion_tokens else None
+
+
+def unpriced(prices: Mapping[str, Price], models: Iterable[str]) -> list[str]:
+    """The models whose price nobody has said."""
+    return sorted({name for name in models if name not in prices})
 
 
 @dataclass
 class Meter:
-    """What one batch has used so far. `spent` starts with what earlier processes spent; `cap` None is no cap."""
+    """What one batch has used so far, in one event loop.
+
+    `spent` starts with what earlier processes spent; `elsewhere` is what others spend at the same time, for their owner
+    to keep up to date; `cap` None is no cap. `watch` hears of every call, as it is counted.
+    """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
     cap: float | None = None
     spent: float = 0.0
-    usage: dict[tuple[str, str], Usage] = field(default_factory=dict)
+    elsewhere: float = 0.0
+    watch: Callable[[Site, Spent], None] = lambda site, spent: None
+    places: dict[tuple[str, str], Spent] = field(default_factory=dict)
     """By role and stage."""
-    replayed: int = 0
+    reserved: float = 0.0
+    """What requests in flight are likely to cost."""
+    assumed: float = 0.0
+    """Likely costs of replies whose server counts no tokens: held against the cap, never shown as spent."""
+    _flying: int = 0
+    _landed: asyncio.Event = field(default_factory=asyncio.Event)
+    _longest: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def require_room(self) -> None:
-        """Raises SpendCapReached where nothing more may begin."""
-        if self.cap is not None and self.spent >= self.cap:
-            raise SpendCapReached(f"The spend cap of {self.cap:g} is reached ({self.spent:.4f} spent).")
+    @property
+    def total(self) -> Spent:
+        return sum(self.places.values(), Spent())
 
-    def add(self, site: Site, model: str, usage: Usage) -> float:
-        """Count one reply (or what failed requests used) and give its cost."""
-        cost = self.prices.get(model, Price()).of(usage)
-        self.spent += cost
-        place = (site.role, site.stage)
-        self.usage[place] = self.usage.get(place, Usage()) + usage
+    @property
+    def replayed(self) -> int:
+        return self.total.replayed
+
+    @asynccontextmanager
+    async def room(self, call: StageCall, model: str, price: Price | None = None) -> AsyncIterator[None]:
+        """Holds the likely cost of a call while it runs; waits where only calls in flight stand in its way.
+
+        Raises SpendCapReached where it would begin above the cap, or where no price says what it costs.
+        """
+        likely = await self._fitting(call, model, price or self.prices.get(model))
+        self.reserved += likely
+        self._flying += 1
+        try:
+            yield
+        finally:
+            self._flying -= 1
+            self.reserved = self.reserved - likely if self._flying else 0.0
+            self._landed.set()
+            self._landed = asyncio.Event()
+
+    def add(self, call: StageCall, model: str, usage: Usage, price: Price | None = None) -> float | None:
+        """Count one reply (or what failed requests used) and give its cost, None where it cannot be known."""
+        price = price or self.prices.get(model)
+        place = (call.site.role, call.site.stage)
+        if not usage.requests > usage.lost:
+            self._count(call.site, Spent(usage=usage))
+            return 0.0
+        cost = cost_of(price, usage)
+        self.spent += cost or 0.0
+        if price is not None and cost is None:
+            self.assumed += price.of(self.likely(call))
+        self._longest[place] = max(self._longest.get(place, 0), usage.completion_tokens)
+        self._count(call.site, Spent(usage=usage, cost=cost or 0.0, unpriced=int(cost is None)))
         return cost
+
+    def replay(self, site: Site) -> None:
+        """Count a reply that cost nothing, because it was there."""
+        self._count(site, Spent(replayed=1))
+
+    def likely(self, call: StageCall, size: int | None = None) -> Usage:
+        """The tokens that a call will probably use; `size` is that of its body, where it is known."""
+        size = _size(call) if size is None else size
+        bounds = [call.parameters.get(name) for name in _BOUNDS]
+        bound = next((one for one in bounds if type(one) is int and one > 0), None)
+        longest = max(LIKELY_COMPLETION, self._longest.get((call.site.role, call.site.stage), 0))
+        return Usage(prompt_tokens=math.ceil(size / BYTES_A_TOKEN), completion_tokens=bound or longest)
+
+    async def _fitting(self, call: StageCall, model: str, price: Price | None) -> float:
+        if self.cap is None:
+            return 0.0
+        if price is None:
+            raise SpendCapReached(
+                f"The spend cap of {self.cap:g} cannot be kept: nobody has said what {model} costs. Set its price on "
+                "the page of its endpoint (0 where it is free), or run without a cap."
+            )
+        size = _size(call)
+        while True:
+            likely = 0.0 if price.free else price.of(self.likely(call, size))
+            sure = self.spent + self.elsewhere + self.assumed
+            if sure + self.reserved + likely <= self.cap + ROUNDING:
+                return likely
+            if not self._flying or sure > self.cap:
+                raise SpendCapReached(
+                    f"The spend cap of {self.cap:g} is reached: {sure:.4f} is spent, and the next call would cost "
+                    f"about {likely:.4f}. Raise the cap to go on."
+                )
+            await self._landed.wait()
+
+    def _count(self, site: Site, spent: Spent) -> None:
+        place = (site.role, site.stage)
+        self.places[place] = self.places.get(place, Spent()) + spent
+        self.watch(site, spent)
+
+
+def _size(call: StageCall) -> int:
+    """Bytes of what travels."""
+    return len(json.dumps(call.body(), ensure_ascii=False, default=str).encode("utf-8", "replace"))

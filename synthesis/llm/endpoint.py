@@ -10,7 +10,8 @@ from synthesis.contracts import Frozen
 
 
 class Endpoint(Frozen):
-    """An OpenAI-compatible server. `timeout_s` is for one request, `deadline_s` for one reply with all retries.
+    """An OpenAI-compatible server. `timeout_s` is for one request, `deadline_s` for one reply with all retries
+    and the pauses between them; waiting for a turn among `max_concurrency` counts to neither.
 
     A `base_url` that is no plain http(s) address, or that holds a password, is a ValueError (pydantic's).
     """
@@ -22,6 +23,8 @@ class Endpoint(Frozen):
     deadline_s: float = Field(default=600.0, gt=0)
     max_concurrency: int = Field(default=8, ge=1)
     max_retries: int = Field(default=4, ge=0, le=20)
+    structured: bool = False
+    """Known to hold its models to the JSON schema in `response_format`."""
     reply_bytes: int = Field(default=4 * 1024 * 1024, ge=1_024)
 
     @field_validator("base_url")

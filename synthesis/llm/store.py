@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
 
-from synthesis.errors import LLMError
+from synthesis.errors import InputError, LLMError
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 
 
 class CallStore(Protocol):
-    """Keeps one reply a key. Every method may be called from one event loop only, by many tasks at once."""
+    """Keeps one reply a key. Every method may be called from one event loop only, by many tasks at once, but never for
+    one key at the same time.
+
+    A person's "try again" must set aside the replies that led to the failure, or the same ones are found again.
+    """
 
     async def find(self, key: str) -> Reply | None:
         """The reply that is stored under this key."""
         ...
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        """Say that a request is about to be sent: after a crash it counts as lost."""
+        """Say that a request is sent now, each retry included. One that is neither kept nor failed is lost: its process
+        ended. May raise SpendCapReached, where the store knows more than the meter; then nothing is sent."""
         ...
 
     async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
@@ -49,3 +60,89 @@ class MemoryStore:
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         self.failed.append((key, str(error)))
+
+
+class FileStore:
+    """A store in one file, for scripts without a database: a line for each event, only ever added to.
+
+    One process at a time. A line that a crash cut short is dropped, and its call counts as lost. Raises InputError for
+    a file that another process uses or that holds something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.replies: dict[str, Reply] = {}
+        self.lost = 0
+        """Requests whose process ended before an answer was written, up to now."""
+        self._open: Counter[str] = Counter()
+        self._file = path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
+        except BlockingIOError:
+            self._file.close()
+            raise InputError(f"{path}: another process uses this file of replies.") from None
+        except InputError:
+            self._file.close()
+            raise
+
+    async def find(self, key: str) -> Reply | None:
+        return self.replies.get(key)
+
+    async def begin(self, key: str, call: StageCall, model: str) -> None:
+        self._open[key] += 1
+        self._write({"begin": key, "model": model, "site": call.site.model_dump(), "body": call.body()})
+
+    async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
+        del self._open[key]
+        if key not in self.replies:
+            self.replies[key] = reply
+            self._write({"keep": key, "reply": reply.model_dump(mode="json")})
+        return self.replies[key]
+
+    async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
+        del self._open[key]
+        self._write({"fail": key, "reason": error.reason, "message": str(error)})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> FileStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, event: dict[str, Any]) -> None:
+        self._file.write(json.dumps(event).encode() + b"\n")
+        self._file.flush()
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        end = number = 0
+        for number, line in enumerate(self._file, 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                event = json.loads(line)
+                if "begin" in event:
+                    self._open[event["begin"]] += 1
+                elif "keep" in event:
+                    self.replies[event["keep"]] = Reply.model_validate(event["reply"])
+                    del self._open[event["keep"]]
+                elif "lost" in event:
+                    self.lost += int(event["lost"])
+                    self._open.clear()
+                else:
+                    del self._open[event["fail"]]
+            except (ValueError, KeyError, TypeError):
+                raise InputError(f"{self.path}, line {number}: this is no file of replies.") from None
+            end += len(line)
+        self._file.seek(end)
+        os.ftruncate(self._file.fileno(), end)
+        if self._open:
+            self.lost += self._open.total()
+            self._write({"lost": self._open.total()})
+            self._open.clear()

@@ -1,25 +1,33 @@
-"""Replies in a form: how a model is told of it, how strictly it is read, and what it hears when it does not fit."""
+"""Replies in a form: how a model is told of it, how strictly it is read, and what it hears when it does not fit.
+
+Read: one JSON object, or one block of code, alone or with words around it. Never guessed: what stands there twice, is
+cut short, repeats a key or is no JSON number is asked for again.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from synthesis.contracts import Message
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.files import loads, require_usable
+from synthesis.formats.values import clean
+from synthesis.llm.chat import Reply
 from synthesis.prompts import prompt
 
 SHOWN = 4_000
 """Characters of a reply that a model is shown again."""
 REASON = 600
 ERRORS = 3
-_FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
-_REFUSAL = re.compile(r"\b(I('m| am) sorry|I (can('|no)t|am unable to)|as an AI)\b", re.IGNORECASE)
+MOST = 1_000_000
+"""Characters of a reply that are read at all."""
+FENCE = "```"
+_OPENING = re.compile(r"(?:^|\s)```([\w+-]*)$")
+_REFUSAL = re.compile(r"\b(I('m| am) sorry|I (can('|no)t|am unable to|won't)|as an AI)\b", re.IGNORECASE)
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -29,58 +37,125 @@ def json_form(wanted: type[BaseModel]) -> str:
     return prompt("reply", "json").render(schema=json.dumps(schema, ensure_ascii=False, indent=1))
 
 
+def response_format(wanted: type[BaseModel]) -> dict[str, Any]:
+    """The same as a parameter, for endpoints that hold their models to a schema."""
+    return {"type": "json_schema", "json_schema": {"name": wanted.__name__[:64], "schema": wanted.model_json_schema()}}
+
+
 def code_form() -> str:
     """The words that ask for Python code."""
     return prompt("reply", "code").render()
 
 
-def json_reader(wanted: type[M], check: Callable[[M], None]) -> Callable[[str], M]:
-    """A reader of `wanted` that also asks `check`, which raises InputError."""
-
-    def read(text: str) -> M:
-        found = read_json(text, wanted)
-        check(found)
-        return found
-
-    return read
-
-
 def read_json(text: str, wanted: type[M]) -> M:
-    """The one JSON object of a reply, alone or in a fence. Raises InputError with what is wrong."""
-    body = _fenced(text, {"", "json"}) or text.strip()
+    """The one JSON object of a reply. Raises InputError with what is wrong.
+
+    Text in it is cleaned as all text is: NUL and half surrogate pairs become visible signs.
+    """
+    body = _json_in(_bounded(text))
     try:
         value = loads(body)
         require_usable(value, "")
-        return wanted.model_validate(value)
+        return wanted.model_validate(_cleaned(value))
     except ValidationError as error:
-        said = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in error.errors()[:ERRORS]]
-        raise InputError("; ".join(said)[:REASON]) from None
+        listed = error.errors(include_input=False, include_context=False, include_url=False)
+        said = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in listed[:ERRORS]]
+        raise InputError("; ".join(part[: REASON // ERRORS] for part in said)) from None
     except FormatError as error:
         raise InputError(str(error)[:REASON]) from None
     except (ValueError, RecursionError) as error:
-        if not body.startswith("{") and _REFUSAL.search(text):
-            raise InputError("it is a refusal, not the JSON object that was asked for") from None
-        raise InputError(f"it is not one JSON object ({error})"[:REASON]) from None
+        raise InputError(_not_json(text, body, error)[:REASON]) from None
 
 
 def read_code(text: str) -> str:
     """The one block of code of a reply. Raises InputError."""
-    body = _fenced(text, {"", "python", "py", "python3"})
-    if body is not None:
-        return body
+    found, closed = _fenced(_bounded(text), {"", "python", "py", "python3"})
+    if len(found) == 1 and closed:
+        return found[0]
+    if not closed:
+        raise InputError("its fenced block of code does not end")
+    if found:
+        raise InputError(f"it holds {len(found)} fenced blocks of code, not one")
     if _REFUSAL.search(text):
         raise InputError("it is a refusal, not the code that was asked for")
     raise InputError("it holds no fenced block of Python code")
 
 
-def again(said: Message, reason: str) -> tuple[Message, Message]:
-    """What is added to a conversation so that the model tries once more."""
+def reason_of(reply: Reply, error: InputError) -> str:
+    """Why a reply could not be used, with what its envelope says about that."""
+    if reply.finish_reason == "length":
+        return f"it was cut off at the limit of tokens ({error})"[:REASON]
+    if not reply.message.content.strip():
+        calls = reply.message.tool_calls
+        return "it calls a tool; there is none here" if calls else "it is empty"
+    return str(error)[:REASON]
+
+
+def again(said: Message, reason: str, number: int) -> tuple[Message, Message]:
+    """What is added to a conversation so that the model tries once more.
+
+    The `number` of the reply stands in it: a model that says the same twice is asked a third time, not looked up.
+    """
     shown = said.content if len(said.content) <= SHOWN else f"{said.content[:SHOWN]} …"
-    asked = prompt("reply", "again").render(reason=reason)
+    asked = prompt("reply", "again").render(reason=reason, number=str(number))
     return Message(role="assistant", content=shown or "(nothing)"), Message(role="user", content=asked)
 
 
-def _fenced(text: str, languages: set[str]) -> str | None:
-    """The only fenced block of one of these languages; None where there is none or more than one."""
-    found = [body for language, body in _FENCE.findall(text) if language.lower() in languages]
-    return found[0] if len(found) == 1 else None
+def _bounded(text: str) -> str:
+    if len(text) > MOST:
+        raise InputError(f"it has {len(text):,} characters; at most {MOST:,} are read")
+    return text
+
+
+def _json_in(text: str) -> str:
+    """Where the object is: in the only fence, or from the first to the last brace where no bracket stands outside."""
+    found, _ = _fenced(text, {"", "json"}) if FENCE in text else ([], True)
+    if len(found) > 1:
+        raise InputError(f"it holds {len(found)} fenced blocks, not one JSON object")
+    body = (found[0] if found else text).strip()
+    start, end = body.find("{"), body.rfind("}") + 1
+    if not 0 <= start < end or any(sign in body[:start] + body[end:] for sign in "[]{}"):
+        return body
+    return body[start:end]
+
+
+def _not_json(text: str, body: str, error: Exception) -> str:
+    if body.startswith("{"):
+        return f"it is not one JSON object ({error})"
+    if text.lstrip()[:15].lower().startswith(("<!doctype", "<html")):
+        return "it is a page of HTML, not the JSON object that was asked for"
+    if _REFUSAL.search(text):
+        return "it is a refusal, not the JSON object that was asked for"
+    return "it holds no JSON object" if "{" not in body else f"it is not one JSON object ({error})"
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(inner) for key, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _fenced(text: str, languages: set[str]) -> tuple[list[str], bool]:
+    """(fenced blocks in one of these languages, whether the last fence is closed).
+
+    A block ends at the first line that begins or ends with a fence. Read line by line: a reply may be long and hostile.
+    """
+    found: list[str] = []
+    inside: list[str] | None = None
+    language = ""
+    for line in text.split("\n"):
+        bare = line.rstrip()
+        if inside is None:
+            opening = _OPENING.search(bare[-80:])
+            if opening:
+                inside, language = [], opening[1].lower()
+        elif bare.endswith(FENCE) or bare.lstrip().startswith(FENCE):
+            rest = bare.rpartition(FENCE)[0].rstrip()
+            body = "\n".join([*inside, rest] if rest else inside)
+            found += [body] if language in languages else []
+            inside = None
+        else:
+            inside.append(line)
+    return found, inside is None

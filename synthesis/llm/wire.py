@@ -11,9 +11,11 @@ from synthesis.contracts import Message, Tool, ToolCall, Usage
 from synthesis.errors import FormatError
 from synthesis.formats.files import json_type, loads, require_usable
 from synthesis.formats.values import clean
-from synthesis.llm.chat import Reply
+from synthesis.llm.chat import Embedded, Reply
 
 MAX_CALLS = 128
+MAX_COORDINATE = 1e15
+"""So that a vector's length can be told in 32 bits."""
 _THINK = re.compile(r"\s*<(think|thinking|thought)>(.*?)(?:</\1>|\Z)\s*", re.DOTALL)
 _UNOPENED = re.compile(r"\A(.*?)</(?:think|thinking)>\s*", re.DOTALL)
 _UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
@@ -91,6 +93,34 @@ def read_models(text: str) -> list[str]:
         raise FormatError("data", "there is no list in it")
     names = [one.get("id") for one in listed if isinstance(one, dict)]
     return [clean(name)[:200] for name in names if isinstance(name, str) and name]
+
+
+def read_embeddings(text: str, count: int) -> Embedded:
+    """`count` finite vectors of one length, in the order of the texts. Raises FormatError."""
+    try:
+        data = loads(text)
+    except (ValueError, RecursionError):
+        raise FormatError("", "the body is not JSON") from None
+    listed = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(listed, list) or len(listed) != count:
+        raise FormatError("data", f"there are not {count} vectors in it")
+    found: dict[Any, tuple[float, ...]] = {}
+    for place, one in enumerate(listed):
+        vector = one.get("embedding") if isinstance(one, dict) else None
+        index = one.get("index", place) if isinstance(one, dict) else place
+        # Numbers that are none, or too large to be kept, are marked by `loads` and are neither int nor float.
+        if not isinstance(vector, list) or not vector or not all(type(value) in (int, float) for value in vector):
+            raise FormatError(f"data[{place}].embedding", "this is no list of numbers")
+        found[index if type(index) is int else None] = tuple(_bounded(value, place) for value in vector)
+    if found.keys() != set(range(count)) or len({len(vector) for vector in found.values()}) > 1:
+        raise FormatError("data", "indices or lengths of the vectors do not fit each other")
+    return Embedded(vectors=tuple(found[index] for index in range(count)), usage=_usage(data.get("usage")))
+
+
+def _bounded(value: float, place: int) -> float:
+    if abs(value) > MAX_COORDINATE:
+        raise FormatError(f"data[{place}].embedding", "a number is too large")
+    return float(value)
 
 
 def read_message(data: dict[str, Any]) -> Message:

@@ -53,3 +53,9 @@ def prompt(stage: str, name: str) -> Prompt:
 def hashes(*used: Prompt) -> dict[str, str]:
     """What provenance keeps: each prompt's name with its hash."""
     return {one.name: one.sha256 for one in used}
+
+
+def fenced(label: str, text: str) -> str:
+    """Text that nobody trusts between two lines that its own hash makes, so that nothing in it can close them."""
+    line = f"=== {label} {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]} ==="
+    return f"{line}\n{text}\n{line}"

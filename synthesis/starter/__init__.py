@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Reference
-from synthesis.formats.envscaler_export import run_to_envscaler
+from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
 
@@ -32,37 +32,14 @@ def environment(folder: Path) -> EnvironmentRecord:
     docs = {item.name: item.doc for item in signatures(source, about["class_name"])}
     tools = tuple(ToolRecord(**tool, description=docs[tool["name"]]) for tool in about["tools"])
     fields = {name: about[name] for name in ("key", "name", "category", "summary", "introduction", "class_name")}
-    return EnvironmentRecord(
+    record = EnvironmentRecord(
         **fields,
         rules=tuple(about["rules"]),
         state_schema=tuple(about["state_schema"]),
         source=source,
         tools=tools,
-        raw=_environment_raw(about, source, docs),
     )
-
-
-def _environment_raw(about: dict[str, Any], source: str, docs: dict[str, str]) -> dict[str, Any]:
-    """The record in EnvScaler's shape, so that an export of the starter set can be imported anywhere."""
-    operations = [
-        {
-            "operation_name": tool["name"],
-            "operation_description": docs[tool["name"]].partition("\n")[0],
-            "operation_type": "state_change" if tool["kind"] == "change" else "query",
-        }
-        for tool in about["tools"]
-    ]
-    return {
-        "env_id": about["key"],
-        "environment_summary": about["summary"],
-        "environment_introduction": about["introduction"],
-        "category": about["category"],
-        "state_space_definition": about["state_schema"],
-        "constraints_rules": about["rules"],
-        "operation_list": operations,
-        "env_class_name": about["class_name"],
-        "env_class_code": source,
-    }
+    return record.model_copy(update={"raw": environment_to_envscaler(record)})
 
 
 def tasks(folder: Path) -> list[TaskRecord]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from synthesis.contracts import SOLVED_AT, Frozen, Mark
+from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
 AUDIT_VERSION = 2
@@ -92,6 +93,13 @@ class TaskAudit(Frozen):
     def below(self) -> int:
         """How many mutants are known to earn less than the full reward."""
         return sum(one.probe.reward is not None and not full(one.probe.reward) for one in self.counted)
+
+
+class AuditedTask(Frozen):
+    """A task as it came out of its audit, which may have had it repaired."""
+
+    task: TaskDraft
+    audit: TaskAudit
 
 
 def untried(kind: FaultKind, why: str) -> TaskAudit:

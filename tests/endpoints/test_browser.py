@@ -57,3 +57,24 @@ def test_a_long_name_of_a_model_stays_inside_its_card(live_site: str, browser: B
             page.goto(live_site + path)
             assert page.evaluate(OUTSIDE) == 0, (path, width)
     page.context.close()
+
+
+def test_a_price_is_said_and_forgotten_and_the_page_holds_it(live_site: str, browser: Browser) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    endpoint = prepared()
+    page = signed_in(browser, live_site)
+    page.goto(f"{live_site}/endpoints/{endpoint}/")
+    for name, price in (("prompt", "2.5"), ("completion", "10"), ("cached", "0.25")):
+        page.locator(f"input[name={name}]").fill(price)
+    page.get_by_role("button", name="Save the price").click()
+    prices = page.get_by_role("region", name="Prices")
+    assert "0.25" in prices.inner_text()
+    for width in (1440, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(OUTSIDE) == 0, width
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        assert not Axe().run(page).response["violations"]
+    prices.get_by_role("button", name="Forget").click()
+    assert "unknown" in page.get_by_role("region", name="Prices").inner_text()
+    page.context.close()

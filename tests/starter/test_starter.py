@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -16,6 +15,7 @@ from synthesis.runtime.encoding import encode_state
 from synthesis.runtime.program import check_program
 from synthesis.starter import environment, folders, load, read, references, runs, tasks
 from synthesis.starter.record import execute, program_of, record_folder
+from synthesis.tasks.leak import leaks, names_of
 from synthesis.verifiers.checks import do_nothing, marks
 from synthesis.verifiers.table import reads_answer
 
@@ -60,11 +60,7 @@ def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, t
 
 @every_task
 def test_the_instruction_names_no_tool_and_no_field(folder, task):
-    about = environment(folder)
-    names = {tool.name for tool in about.tools} | set(task.initial_state)
-    fields = {word for part in about.state_schema for word in re.findall(r"\w+", part["attributes"])}
-    names |= {word for word in fields if "_" in word}
-    assert not [name for name in names if "_" in name and name in task.instruction]
+    assert leaks(f"{task.title}\n{task.instruction}", names_of(environment(folder), task.initial_state)) == []
 
 
 @every_folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +13,17 @@ from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from tests.assessment import rows as assessed
 from tests.fixtures import pages_seed, replay_seed
 from webapp.accounts.access import SCOPE_WORDS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.api import api, scope_of
+from webapp.batches.models import Batch, Body, LLMCall
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
 from webapp.scenarios.models import Audit, Playground
-from webapp.taxonomy.models import Node, NodeCounts, Theme
+from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -53,6 +56,23 @@ def a_rollout(run: Trajectory) -> Rollout:
     return row
 
 
+def a_grouping() -> Grouping:
+    """Of nothing, with its decision."""
+    decision = Decision.objects.create(kind="grouping", words="Grouped no themes")
+    return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
+
+
+def a_batch() -> dict[str, Any]:
+    """A draft with one theme, and a call."""
+    batch = Batch.objects.create(name="a batch")
+    item = batch.items.create(level="theme", path="a-theme", stage="discover")
+    request = Body.objects.create(hash="0" * 64, size=2, body=zlib.compress(b"{}"))
+    call = LLMCall.objects.create(
+        key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
+    )
+    return {"batch": batch, "item": item, "call": call}
+
+
 def objects() -> dict[str, Any]:
     """One of everything that an address may name."""
     run = replay_seed.make(replay_seed.ordinary())
@@ -60,6 +80,7 @@ def objects() -> dict[str, Any]:
     node = Node.objects.create(level=1, name="Health", path="health")
     NodeCounts.objects.create(node=node)
     owner = pages_seed.person(Role.ANNOTATOR)
+    assessment = assessed.saved(4, version=version)
     audit = Audit.objects.create(
         revision=run.revision, key="0" * 64, verifier_hash="0" * 64, audit_version=1, state="green"
     )
@@ -73,10 +94,15 @@ def objects() -> dict[str, Any]:
         "rollout": a_rollout(run),
         "node": node,
         "theme": Theme.objects.create(node=node, source="made", key="t", name="A theme", content_hash="0" * 64),
+        "source": ThemeSource.objects.create(name="made", origin="tasks"),
+        "grouping": a_grouping(),
         "endpoint": Endpoint.objects.create(name="an endpoint", base_url="http://127.0.0.1:9/v1"),
         "token": create_token(None, owner, "a test", ["read"])[0],
         "owner": owner,
         "audit": audit,
+        "assessment": assessment,
+        "case": assessment.cases.get(position=0),
+        **a_batch(),
     }
 
 
@@ -91,6 +117,9 @@ def arguments(db: None) -> dict[str, dict[str, Any]]:
         "endpoints": {"pk": made["endpoint"].pk},
         "environments": {"pk": run.environment_id, "a": 1, "b": 1},
         "environments:of_node": {"pk": made["node"].pk},
+        "environments:assessment": {"pk": made["assessment"].pk},
+        "environments:start_rerun": {"pk": made["assessment"].pk},
+        "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
         "scenarios:of_environment": {"pk": run.environment_id},
@@ -100,6 +129,10 @@ def arguments(db: None) -> dict[str, dict[str, Any]]:
         "scenarios:playground": {"pk": made["play"].pk},
         "taxonomy": {"pk": made["node"].pk},
         "taxonomy:theme": {"pk": made["theme"].pk},
+        "taxonomy:keep_apart": {"pk": made["theme"].pk},
+        "taxonomy:choose_theme": {"pk": made["theme"].pk},
+        "taxonomy:source": {"pk": made["source"].pk},
+        "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
         "trajectories": {"pk": run.pk, "index": 1, "position": 0, "task_pk": run.task_id},
         "trajectories:rollout": {"pk": made["rollout"].pk},
     }
@@ -109,8 +142,13 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What stands in the paths of the API's operations, by their first part."""
     run = made["run"]
     return {
+        "assessments": {"pk": made["assessment"].pk},
         "audits": {"pk": made["audit"].pk},
+        "batches": {"pk": made["batch"].pk},
+        "batch-items": {"pk": made["item"].pk},
+        "llm-calls": {"pk": made["call"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
+        "exports": {"job": made["job"].pk},
         "environments": {"pk": run.environment_id, "number": 1},
         "jobs": {"pk": made["job"].pk},
         "rollouts": {"job": made["rollout"].job_id},
@@ -118,6 +156,9 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "tasks": {"pk": run.task_id, "number": 1},
         "taxonomy": {"pk": made["node"].pk},
         "themes": {"pk": made["theme"].pk},
+        "theme-decisions": {"pk": made["grouping"].decision_id},
+        "theme-groupings": {"pk": made["grouping"].pk},
+        "tool-cases": {"pk": made["case"].pk},
         "tools": {"pk": made["tool"].pk},
         "trajectories": {"pk": run.pk, "index": 1},
     }

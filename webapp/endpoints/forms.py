@@ -4,8 +4,9 @@ from typing import Any
 
 from django import forms
 
+from synthesis.llm.cost import Price
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import Wish, names_in
+from webapp.endpoints.services import MAX_PRICE, Wish, names_in
 
 
 class EndpointForm(forms.Form):
@@ -18,13 +19,14 @@ class EndpointForm(forms.Form):
     models = forms.CharField(max_length=50_000, required=False, widget=forms.Textarea(attrs={"rows": 5}))
     max_concurrency = forms.IntegerField(label="Requests at once", min_value=1, max_value=1_000, initial=8)
     timeout_s = forms.IntegerField(label="Seconds to wait for a reply", min_value=1, max_value=3_600, initial=120)
+    structured = forms.BooleanField(label="Holds replies to a JSON schema", required=False)
 
     @classmethod
     def of(cls, row: Endpoint | None) -> EndpointForm:
         """The form as it is first shown."""
         if row is None:
             return cls()
-        fields = ("name", "base_url", "max_concurrency", "timeout_s")
+        fields = ("name", "base_url", "max_concurrency", "timeout_s", "structured")
         known: dict[str, Any] = {name: getattr(row, name) for name in fields}
         return cls(initial={**known, "models": "\n".join(row.model_names)})
 
@@ -38,4 +40,18 @@ class EndpointForm(forms.Form):
             models=names_in(said["models"]),
             max_concurrency=said["max_concurrency"],
             timeout_s=said["timeout_s"],
+            structured=said["structured"],
         )
+
+
+class PriceForm(forms.Form):
+    """What a million tokens of a model cost."""
+
+    model = forms.CharField(max_length=200)
+    prompt = forms.FloatField(label="Prompt", min_value=0, max_value=MAX_PRICE)
+    completion = forms.FloatField(label="Reply", min_value=0, max_value=MAX_PRICE)
+    cached = forms.FloatField(label="Cached prompt", min_value=0, max_value=MAX_PRICE, required=False)
+
+    def price(self) -> Price:
+        said = self.cleaned_data
+        return Price(prompt=said["prompt"], completion=said["completion"], cached=said["cached"])

@@ -28,6 +28,10 @@ class Endpoint(models.Model):
     """As the server knows them."""
     max_concurrency = models.PositiveSmallIntegerField(default=8)
     timeout_s = models.PositiveSmallIntegerField(default=120)
+    structured = models.BooleanField(default=False)
+    """It holds its models to the JSON schema of a request's `response_format`."""
+    prices = OrderedJSONField(default=dict)
+    """By model: money for a million tokens (`synthesis.llm.cost.Price`). One that is not there is unknown, not 0."""
     from_environment = models.BooleanField(default=False)
     """Registered at start from OPENAI_BASE_URL: whoever starts the server vouches for its address."""
     created_at = models.DateTimeField(auto_now_add=True)

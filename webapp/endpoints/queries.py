@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from synthesis.llm.cost import Price
 from webapp.endpoints.models import Endpoint, Role, RoleModel
 
 
@@ -44,6 +45,31 @@ def find_choice(value: str) -> tuple[Endpoint, str] | None:
         return None
     row = Endpoint.objects.filter(pk=int(number)).first()
     return (row, model) if row is not None and model in row.model_names else None
+
+
+@dataclass(frozen=True)
+class PriceLine:
+    """A model with its price, None where nobody has said it. `listed`: its endpoint still lists it."""
+
+    model: str
+    price: Price | None
+    listed: bool = True
+
+
+def prices_of(row: Endpoint) -> list[PriceLine]:
+    """Every model that the endpoint lists or has a price for."""
+    known = {model: Price.model_validate(said) for model, said in row.prices.items()}
+    listed = [PriceLine(model, known.get(model)) for model in row.model_names]
+    return listed + [PriceLine(model, said, False) for model, said in known.items() if model not in row.model_names]
+
+
+def prices() -> dict[str, Price]:
+    """Every known price by the name that calls are counted under (`endpoint/model`)."""
+    return {
+        f"{one.name}/{model}": Price.model_validate(said)
+        for one in endpoints().only("name", "prices")
+        for model, said in one.prices.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.endpoints.services import MAX_MODELS, Wish
+from synthesis.llm.cost import Price
+from webapp.endpoints.services import MAX_MODELS, MAX_PRICE, Wish
 from webapp.rest.types import BodyIn, ShortText, Text
 
 EXAMPLE: dict[str, Any] = {
@@ -16,7 +17,10 @@ EXAMPLE: dict[str, Any] = {
     "base_url": "https://models.example.org/v1",
     "key": "",
     "model_names": ["a-model"],
+    "prices": {"a-model": {"prompt": 0.5, "completion": 1.5, "cached": None}},
 }
+PricedModel = Annotated[ShortText, Field(min_length=1)]
+Money = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
 class EndpointLine(Schema):
@@ -28,17 +32,37 @@ class EndpointLine(Schema):
     has_key: bool
 
 
+class PriceOut(Schema):
+    """Money for a million tokens, in the unit of spend caps. `cached` null: cached tokens cost what others cost."""
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+
+
 class EndpointOut(EndpointLine):
+    """`prices` by model; one that is not there is unknown, not free. `structured`: replies are held to a schema."""
+
     base_url: str
     max_concurrency: int
     timeout_s: int
+    structured: bool
+    prices: dict[str, PriceOut]
     from_environment: bool
     created_at: datetime
     updated_at: datetime
 
 
+class PriceIn(BodyIn):
+    """Money for a million tokens, in the unit of spend caps; 0 where it is free."""
+
+    prompt: Money
+    completion: Money
+    cached: Money | None = None
+
+
 class EndpointIn(BodyIn):
-    """`key`: left out keeps the one there is, an empty text takes it away."""
+    """`key`: left out keeps the one there is, an empty text takes it away. `prices`: left out keeps those there are."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
@@ -48,8 +72,11 @@ class EndpointIn(BodyIn):
     model_names: Annotated[list[ShortText], Field(max_length=MAX_MODELS)] = []
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 120
+    structured: bool = False
+    prices: Annotated[dict[PricedModel, PriceIn], Field(max_length=MAX_MODELS)] | None = None
 
     def wish(self) -> Wish:
+        said = self.prices
         return Wish(
             name=self.name,
             base_url=self.base_url,
@@ -57,6 +84,8 @@ class EndpointIn(BodyIn):
             models=tuple(self.model_names),
             max_concurrency=self.max_concurrency,
             timeout_s=self.timeout_s,
+            structured=self.structured,
+            prices={name: Price(**one.model_dump()) for name, one in said.items()} if said is not None else None,
         )
 
 

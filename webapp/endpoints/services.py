@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from synthesis import llm
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
+from synthesis.llm.cost import Price
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
 from webapp.endpoints.models import Endpoint, Role, RoleModel
@@ -21,12 +22,14 @@ from webapp.endpoints.seals import seal, unseal
 
 ENVIRONMENT_NAME = "default"
 MAX_MODELS = 500
+MAX_PRICE = 1_000_000
 _NAME = re.compile(r"[\w][\w .:-]{0,59}")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a person asked for. `key` None keeps the one there is, "" takes it away."""
+    """What a person asked for. `key` None keeps the one there is, "" takes it away; `prices` None keeps
+    those there are."""
 
     name: str
     base_url: str
@@ -34,6 +37,8 @@ class Wish:
     models: tuple[str, ...] = ()
     max_concurrency: int = 8
     timeout_s: int = 120
+    structured: bool = False
+    prices: dict[str, Price] | None = None
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -47,8 +52,9 @@ def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
         raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
     if len(wish.models) > MAX_MODELS or any(len(name) > 200 for name in wish.models):
         raise InputError(f"At most {MAX_MODELS} models, each with at most 200 characters in its name.")
+    _require_prices(wish.prices or {})
     try:
-        opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s)
+        opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s, wish.structured)
     except ValidationError as error:
         raise InputError("; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())) from None
     try:
@@ -58,7 +64,16 @@ def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
     return opened
 
 
-def _opened(name: str, base_url: str, key: str, concurrency: int, timeout_s: int) -> llm.Endpoint:
+def _require_prices(prices: dict[str, Price]) -> None:
+    if len(prices) > MAX_MODELS or any(not 0 < len(model) <= 200 for model in prices):
+        raise InputError(f"At most {MAX_MODELS} prices, each for a model of 1 to 200 characters.")
+    if any(max(one.prompt, one.completion, one.cached or 0.0) > MAX_PRICE for one in prices.values()):
+        raise InputError(f"A million tokens cost {MAX_PRICE:,} at most: is this the price of a million?")
+
+
+def _opened(
+    name: str, base_url: str, key: str, concurrency: int, timeout_s: int, structured: bool = False
+) -> llm.Endpoint:
     return llm.Endpoint.model_validate(
         {
             "name": name,
@@ -67,6 +82,7 @@ def _opened(name: str, base_url: str, key: str, concurrency: int, timeout_s: int
             "max_concurrency": concurrency,
             "timeout_s": timeout_s,
             "deadline_s": timeout_s * 5,
+            "structured": structured,
         }
     )
 
@@ -74,7 +90,7 @@ def _opened(name: str, base_url: str, key: str, concurrency: int, timeout_s: int
 def save_endpoint(actor: Any, wish: Wish, pk: int | None = None) -> Endpoint:
     """Register an endpoint, or change one. Raises InputError and, for a `pk` that is gone, Endpoint.DoesNotExist.
 
-    A new address needs its key typed again, so that no key goes where it was not meant to.
+    A new address needs its key typed again, so that no key goes where it was not meant to, and its prices said again.
     """
     before = Endpoint.objects.get(pk=pk) if pk is not None else None
     moved = before is not None and wish.base_url.strip().rstrip("/") != before.base_url
@@ -85,6 +101,11 @@ def save_endpoint(actor: Any, wish: Wish, pk: int | None = None) -> Endpoint:
     row = before or Endpoint()
     row.name, row.base_url = wish.name, opened.base_url
     row.model_names, row.max_concurrency, row.timeout_s = list(wish.models), wish.max_concurrency, wish.timeout_s
+    row.structured = wish.structured
+    if wish.prices is not None:
+        row.prices = {model: price.model_dump() for model, price in wish.prices.items()}
+    elif moved:
+        row.prices = {}  # another server's
     row.sealed_key = seal(opened.api_key.get_secret_value())
     row.from_environment = row.from_environment and not moved
     try:
@@ -97,6 +118,7 @@ def save_endpoint(actor: Any, wish: Wish, pk: int | None = None) -> Endpoint:
                 base_url=row.base_url,
                 models=row.model_names[:20],
                 key="set" if row.sealed_key else "none",
+                prices=dict(list(row.prices.items())[:20]),
             )
     except IntegrityError:
         raise InputError(f"There is an endpoint named {wish.name} already.") from None
@@ -117,6 +139,18 @@ def save_models(actor: Any, pk: int, names: list[str]) -> None:
     row.model_names = names[:MAX_MODELS]
     row.save(update_fields=["model_names", "updated_at"])
     audit(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
+
+
+@transaction.atomic
+def save_price(actor: Any, pk: int, model: str, price: Price | None) -> None:
+    """Say what a million tokens of a model cost; None: it is not known any more. Raises InputError."""
+    row = Endpoint.objects.select_for_update().get(pk=pk)
+    before = row.prices.pop(model, None)
+    if price is not None:
+        row.prices[model] = price.model_dump()
+        _require_prices({name: Price.model_validate(said) for name, said in row.prices.items()})
+    row.save(update_fields=["prices", "updated_at"])
+    audit(actor, "endpoint.price", row, model=model, price=row.prices.get(model), before=before)
 
 
 @transaction.atomic
@@ -146,7 +180,8 @@ def opened(row: Endpoint) -> llm.Endpoint:
     """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
     its name is not known. Only its own address ever gets the key."""
     check_address(row.base_url, vouched=row.from_environment)
-    return _opened(row.name, row.base_url, unseal(row.sealed_key), row.max_concurrency, row.timeout_s)
+    key = unseal(row.sealed_key)
+    return _opened(row.name, row.base_url, key, row.max_concurrency, row.timeout_s, row.structured)
 
 
 def register_from_environment() -> Endpoint | None:
@@ -163,7 +198,7 @@ def register_from_environment() -> Endpoint | None:
         return row
     row = row or Endpoint(name=ENVIRONMENT_NAME)
     if row.base_url != opened.base_url:
-        row.model_names = []  # another server's
+        row.model_names, row.prices = [], {}  # another server's
     row.base_url, row.sealed_key, row.from_environment = opened.base_url, seal(key), True
     with transaction.atomic():
         row.save()

@@ -10,5 +10,6 @@ urlpatterns = [
     path("<int:pk>/", views.edit, name="edit"),
     path("<int:pk>/try/", views.trial, name="try"),
     path("<int:pk>/models/", views.look, name="look"),
+    path("<int:pk>/price/", views.price, name="price"),
     path("<int:pk>/delete/", views.remove, name="delete"),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -12,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import EnvariumError, InputError
 from webapp.accounts.access import access
 from webapp.endpoints import queries, services, trying
-from webapp.endpoints.forms import EndpointForm
+from webapp.endpoints.forms import EndpointForm, PriceForm
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.rest.copying import Call, api_call
@@ -50,7 +52,9 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
             messages.success(request, f"{saved.name} is {done}. Try a model to see whether it replies.")
             return redirect("endpoints:edit", saved.pk)
     status = 422 if request.method == "POST" else 200
-    context = {"form": form, "row": row, "copy_as": save_call(request, row)}
+    context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
+    if row is not None:
+        context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
     return render(request, "endpoints/edit.html", context, status=status)
 
 
@@ -100,6 +104,28 @@ def look(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         kept = f" The first {services.MAX_MODELS} are kept." if len(names) > services.MAX_MODELS else ""
         messages.success(request, f"{row.name} lists {len(names):,} model{'' if len(names) == 1 else 's'}.{kept}")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def price(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say what a model costs, or (`forget`) that nobody knows."""
+    get_object_or_404(Endpoint, pk=pk)
+    model, form = request.POST.get("forget", "")[:200], PriceForm(request.POST)
+    try:
+        if model:
+            services.save_price(request.user, pk, model, None)
+        elif form.is_valid():
+            model = form.cleaned_data["model"]
+            services.save_price(request.user, pk, model, form.price())
+        else:
+            wrong = [f"{form.fields[name].label or name}: {said.as_text()[2:]}" for name, said in form.errors.items()]
+            raise InputError(f"The price is not saved. {' '.join(wrong)}")
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The price of {model} is {'saved' if form.is_valid() else 'unknown now'}.")
     return redirect("endpoints:edit", pk)
 
 

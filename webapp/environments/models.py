@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
+from webapp.bodies import Body
 from webapp.fields import OrderedJSONField
 from webapp.taxonomy.models import Node
 
@@ -126,3 +127,77 @@ class Finding(FindingBase):
 
     class Meta:
         indexes = [models.Index(fields=["kind", "version"], name="finding_by_kind")]
+
+
+class CaseState(Body):
+    """The state before a call of an assessment."""
+
+
+class Assessment(models.Model):
+    """A dual-agent assessment of a version: `score` = (pass + warning) / calls made, `strict` = pass / calls made.
+
+    `rates` are the verdicts by tool (`synthesis.drafts.ToolRate`), `roles` the model of each role and `prompts` the
+    SHA-256 of each prompt. `same_count` and `differs_count` are what the last re-run of its cases came to.
+    """
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="assessments", db_index=False)
+    content_hash = models.CharField(max_length=64)
+    score = models.FloatField()
+    strict = models.FloatField()
+    threshold = models.FloatField()
+    confidence = models.FloatField(null=True, blank=True)
+    kept = models.BooleanField()
+    planned = models.PositiveIntegerField()
+    made = models.PositiveIntegerField()
+    saved = models.PositiveIntegerField()
+    passed = models.PositiveIntegerField()
+    warned = models.PositiveIntegerField()
+    failed = models.PositiveIntegerField()
+    rates = OrderedJSONField(default=list)
+    roles = OrderedJSONField(default=dict)
+    prompts = OrderedJSONField(default=dict)
+    scripted = models.BooleanField(default=False)
+    rerun_at = models.DateTimeField(null=True, blank=True)
+    same_count = models.PositiveIntegerField(default=0)
+    differs_count = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "content_hash"], name="assessment_unique")]
+        indexes = [models.Index(fields=["version", "-id"], name="assessment_of_version")]
+
+    def __str__(self) -> str:
+        return f"{self.version} {self.score:.2f}"
+
+
+class ToolCase(models.Model):
+    """One call of an assessment, executed again without an LLM from `state`, `seed` and `now`.
+
+    `result` and `patch` are encoded; with `cut` they were too large to keep and `digest` alone says what they were.
+    `rerun` is what the last re-run found, `differs` names what was another.
+    """
+
+    assessment = models.ForeignKey(Assessment, on_delete=models.CASCADE, related_name="cases", db_index=False)
+    position = models.PositiveIntegerField()
+    tool = models.CharField(max_length=200)
+    case = models.CharField(max_length=8, choices=[("positive", "positive"), ("negative", "negative")])
+    arguments = OrderedJSONField(default=dict)
+    state = models.ForeignKey(CaseState, on_delete=models.PROTECT, related_name="+", db_index=False)
+    seed = models.BigIntegerField()
+    now = models.CharField(max_length=40)
+    ok = models.BooleanField()
+    result = OrderedJSONField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    patch = OrderedJSONField(default=list)
+    digest = models.CharField(max_length=64)
+    cut = models.BooleanField(default=False)
+    verdict = models.CharField(max_length=8, choices=[("pass", "pass"), ("warning", "warning"), ("fail", "fail")])
+    reason = models.TextField(blank=True)
+    rerun = models.CharField(max_length=8, blank=True, choices=[("same", "same"), ("differs", "differs")])
+    differs = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["assessment", "position"], name="tool_case_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.case})"

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.environments import describe, diffing, export, queries
+from webapp.environments.assessment_views import assessment_tab
 from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
@@ -22,6 +23,7 @@ TABS = (
     ("state", "State"),
     ("tools", "Tools"),
     ("scenarios", "Scenarios"),
+    ("assessment", "Assessment"),
     ("findings", "Findings"),
     ("versions", "Versions"),
 )
@@ -134,6 +136,7 @@ TAB_CONTEXT = {
     "state": state_tab,
     "tools": tools_tab,
     "scenarios": scenarios_tab,
+    "assessment": assessment_tab,
     "findings": findings_tab,
     "versions": versions_tab,
 }

@@ -6,21 +6,13 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
+from webapp.bodies import Body
 from webapp.environments.models import Environment, FindingBase, Version
 from webapp.fields import OrderedJSONField
 
 
-class StateBody(models.Model):
-    """A state, content-addressed: `hash` is the SHA-256 of its JSON with key order kept.
-
-    `body` is that JSON, zlib-compressed. `state_hash` is the order-free hash the runtime compares by.
-    Never joined into lists.
-    """
-
-    hash = models.CharField(max_length=64, primary_key=True)
-    state_hash = models.CharField(max_length=64)
-    size = models.PositiveIntegerField()
-    body = models.BinaryField()
+class StateBody(Body):
+    """A state of a scenario or a trajectory."""
 
 
 class Scenario(models.Model):

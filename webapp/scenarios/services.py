@@ -78,11 +78,7 @@ def save_task(record: TaskRecord, version: Version, initial: StateBody, start: S
     The environment's row is locked: two imports at once number their revisions one after the other.
     """
     environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
-    scenario, new_scenario = Scenario.objects.get_or_create(
-        version=version,
-        initial=initial,
-        defaults={"environment": environment, "name": (record.scenario_name or record.key)[:300]},
-    )
+    scenario, new_scenario = _scenario(version, initial, record.scenario_name or record.key)
     task, new_task = Task.objects.get_or_create(
         environment=environment,
         source=source,
@@ -100,6 +96,21 @@ def save_task(record: TaskRecord, version: Version, initial: StateBody, start: S
     keep_reference(task, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
     return SavedTask("created" if new_scenario else "unchanged", saved, task)
+
+
+@transaction.atomic
+def save_scenario(version: Version, initial: StateBody, name: str) -> Scenario:
+    """Store an initial state of a version on its own: tasks may come later, or never."""
+    environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
+    scenario, new = _scenario(version, initial, name)
+    if new:
+        _count_scenarios(environment)
+    return scenario
+
+
+def _scenario(version: Version, initial: StateBody, name: str) -> tuple[Scenario, bool]:
+    known = {"environment_id": version.environment_id, "name": name[:300]}
+    return Scenario.objects.get_or_create(version=version, initial=initial, defaults=known)
 
 
 def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Start, digest: str) -> TaskRevision:
@@ -160,9 +171,13 @@ def _count(environment: Environment, task: Task, scenario: Scenario, *, new_scen
     scenario.task_count = scenario.tasks.count()
     scenario.save(update_fields=["task_count"])
     if new_scenario or new_task:
-        environment.scenario_count = Scenario.objects.filter(version=environment.current_id).count()
-        environment.save(update_fields=["scenario_count", "updated_at"])
+        _count_scenarios(environment)
         counting.count(environment.pk, tasks=int(new_task))
+
+
+def _count_scenarios(environment: Environment) -> None:
+    environment.scenario_count = Scenario.objects.filter(version=environment.current_id).count()
+    environment.save(update_fields=["scenario_count", "updated_at"])
 
 
 def check_sources(revision: TaskRevision) -> list[str]:

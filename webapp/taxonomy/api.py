@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
-from ninja import File, Query, Router
+from ninja import File, Query, Router, Status
 from ninja.files import UploadedFile
 
 from webapp.jobs.models import Job
@@ -17,6 +17,8 @@ from webapp.rest.paging import cursor_page
 from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
+from webapp.taxonomy.folding_schemas import ThemeIn
+from webapp.taxonomy.keeping import save_typed
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.starting import start_mcp_import
@@ -44,6 +46,14 @@ def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
     if query.node and node is None:
         raise no_such("query", "node", query.node)
     return cursor_page(queries.themes(filters, node), query, filters.order)
+
+
+@router.post("/themes", auth=needs("synthesise"), response={201: ThemeOut, 200: ThemeOut}, tags=["themes"])
+@idempotent
+def create_theme(request: HttpRequest, body: ThemeIn) -> Any:
+    """Keep a theme that a person typed (201). The same words again give the theme that there is (200)."""
+    saved, row = save_typed(person(request), body.name, body.description, body.category)
+    return Status(201 if saved == "created" else 200, row)
 
 
 @router.get("/themes/{pk}", auth=needs("read"), response=ThemeOut, tags=["themes"])

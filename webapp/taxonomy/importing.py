@@ -16,7 +16,7 @@ from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
 from webapp.content import content_hash
 from webapp.taxonomy.labels import path_of_theme
-from webapp.taxonomy.models import Theme, ThemeTool
+from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.services import count, lock, place
 
 SOURCE = "mcp"
@@ -71,11 +71,14 @@ def theme_hash(record: ThemeRecord) -> str:
 
 
 @transaction.atomic
-def save_themes(records: Sequence[ThemeRecord], source: str, tally: ThemeTally) -> None:
+def save_themes(
+    records: Sequence[ThemeRecord], source: str, tally: ThemeTally, origin: Origin = Origin.SERVERS
+) -> None:
     """Store themes of different keys with their tools, hang them into the tree and count them there."""
     if not records:
         return
     lock(IMPORT_LOCK)
+    ThemeSource.objects.get_or_create(name=source, defaults={"origin": origin})
     known = {row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])}
     digests = {record.key: theme_hash(record) for record in records}
     fresh = [one for one in records if one.key not in known or known[one.key].content_hash != digests[one.key]]
@@ -85,6 +88,8 @@ def save_themes(records: Sequence[ThemeRecord], source: str, tally: ThemeTally) 
     rows = [_row(one, known.get(one.key), source, digests[one.key], nodes[paths[one.key]], changes) for one in fresh]
     new = [row for row in rows if row.pk is None]
     old = [row for row in rows if row.pk is not None]
+    for row in new:
+        row.origin = origin
     Theme.objects.bulk_create(new)
     Theme.objects.bulk_update(old, FILLED)
     ThemeTool.objects.filter(theme__in=old).delete()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.formats.mcp import bounded
+from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.taxonomy.grouping import regroup, vectoriser
 from webapp.taxonomy.importing import import_servers
 from webapp.uploads import drop_uploads, read_upload, require_records
 
@@ -19,3 +21,12 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
     require_records((stored, entries))
     context.afterwards.append(lambda: drop_uploads(stored))
     return import_servers(entries, context.payload["source"], context.progress)
+
+
+@job("group_themes", queue="sandbox")
+def group_themes(context: JobContext) -> dict[str, Any]:
+    """Compare all themes and fold near-duplicates. A second run of the job finds the grouping and changes nothing."""
+    by = User.objects.filter(pk=context.user_id or 0).first()
+    chosen = vectoriser(context.payload["model"])
+    found = regroup(context.payload["threshold"], chosen, context.progress, by, context.job_id)
+    return {"themes": found.themes, "groups": found.groups, "folded": found.folded, "grouping": found.pk}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
@@ -10,6 +11,7 @@ from django.db.models.functions import Upper
 from django.urls import reverse
 
 from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
 
 LEVELS = 3
 
@@ -79,14 +81,43 @@ class NodeCounts(models.Model):
         return self.tasks - self.green - self.red
 
 
+class Origin(models.TextChoices):
+    """Where a theme came from; the values are those of `synthesis.drafts.ThemeOrigin`."""
+
+    TASKS = "tasks", "discovered in a task set"
+    SERVERS = "servers", "an MCP server"
+    TYPED = "typed", "typed by a person"
+    SCRIPTED = "scripted", "bundled"
+
+
+class Verdict(models.TextChoices):
+    """A person's word on a theme among near-duplicates. Grouping again keeps to it."""
+
+    NONE = "", "none"
+    APART = "apart", "kept apart"
+    CHOSEN = "chosen", "kept instead of others"
+
+
 class Theme(models.Model):
     """A text that an environment can be grown from, with the tools it describes. Hangs on one node.
 
     `labels` are all labels it came with, the first-level ones in front: those that are not on its path too.
+    `origin_text` is what it was made from; `provenance` says by which models, prompts and batch. A near-duplicate is
+    `folded_into` a kept theme, to which it is `similarity` alike, and never deleted; the kept one counts `duplicates`.
     """
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="themes", db_index=False)
-    source = models.CharField(max_length=32)
+    source = models.CharField(max_length=200)
+    origin = models.CharField(max_length=16, choices=Origin.choices, default=Origin.SERVERS)
+    origin_text = models.TextField(blank=True)
+    provenance = OrderedJSONField(default=dict)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    folded_into = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="folded")
+    similarity = models.FloatField(null=True, blank=True)
+    verdict = models.CharField(max_length=8, choices=Verdict.choices, blank=True, default=Verdict.NONE)
+    duplicates = models.PositiveIntegerField(default=0)
     key = models.CharField(max_length=200)
     name = models.CharField(max_length=300)
     description = models.TextField(blank=True)
@@ -102,6 +133,10 @@ class Theme(models.Model):
         indexes = [
             models.Index(F("id").desc(), name="theme_newest"),
             models.Index(fields=["node", "-id"], name="theme_of_node"),
+            models.Index(fields=["origin", "-id"], name="theme_by_origin"),
+            models.Index(
+                F("duplicates").desc(), F("id").desc(), condition=Q(duplicates__gt=0), name="theme_by_duplicates"
+            ),
             models.Index(fields=["name", "id"], name="theme_by_name"),
             models.Index(fields=["tool_count", "id"], name="theme_by_tools"),
             models.Index(F("usage").desc(nulls_last=True), F("id").desc(), name="theme_by_usage"),
@@ -125,3 +160,97 @@ class ThemeTool(models.Model):
     class Meta:
         ordering = ["position"]
         constraints = [models.UniqueConstraint(fields=["theme", "position"], name="themetool_unique")]
+
+
+class ThemeSource(models.Model):
+    """Where themes came from: a file of servers, a task set, people. `name` is `Theme.source`."""
+
+    name = models.CharField(max_length=200, unique=True)
+    origin = models.CharField(max_length=16, choices=Origin.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JudgedText(models.Model):
+    """A text of a source that was judged: `reason` is empty where a theme came of it, else why not.
+
+    `evidence` is what the model said. One row a text: judged again, the later word counts.
+    """
+
+    source = models.ForeignKey(ThemeSource, on_delete=models.CASCADE, related_name="judged", db_index=False)
+    key = models.CharField(max_length=200)
+    reason = models.CharField(max_length=64, blank=True)
+    message = models.CharField(max_length=500, blank=True)
+    text = models.TextField(blank=True)
+    evidence = OrderedJSONField(null=True, blank=True)
+    at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "key"], name="judged_text_unique")]
+        indexes = [models.Index(fields=["source", "reason", "-id"], name="judged_by_reason")]
+
+
+class SourceCount(models.Model):
+    """How many texts of a source were judged so; kept in the transaction of what it counts. "" is kept."""
+
+    source = models.ForeignKey(ThemeSource, on_delete=models.CASCADE, related_name="counts", db_index=False)
+    reason = models.CharField(max_length=64, blank=True)
+    number = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "reason"], name="source_count_unique")]
+
+
+class Decision(models.Model):
+    """One decision on near-duplicates, with what every theme was before and after it. Undoing is a decision too."""
+
+    class Kind(models.TextChoices):
+        GROUPING = "grouping", "grouped"
+        APART = "apart", "kept apart"
+        CHOICE = "choice", "kept instead"
+        BATCH = "batch", "folded by a batch"
+        UNDO = "undo", "undone"
+
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    words = models.CharField(max_length=300)
+    undoes = models.OneToOneField("self", null=True, blank=True, on_delete=models.CASCADE, related_name="undone_by")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+    themes = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.words
+
+    @property
+    def is_undone(self) -> bool:
+        return getattr(self, "undone_by", None) is not None
+
+
+class DecisionChange(models.Model):
+    """What a decision made of one theme: into which it was and is folded, how similar it is, a person's verdict."""
+
+    decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="changes")
+    theme = models.ForeignKey(Theme, on_delete=models.CASCADE, related_name="+")
+    before_into = models.BigIntegerField(null=True)
+    before_similarity = models.FloatField(null=True)
+    before_verdict = models.CharField(max_length=8, choices=Verdict.choices, blank=True)
+    after_into = models.BigIntegerField(null=True)
+    after_similarity = models.FloatField(null=True)
+    after_verdict = models.CharField(max_length=8, choices=Verdict.choices, blank=True)
+
+
+class Grouping(models.Model):
+    """One look at all themes for near-duplicates. `counts` has what other thresholds would have folded."""
+
+    job = models.OneToOneField(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    decision = models.OneToOneField(Decision, on_delete=models.CASCADE, related_name="grouping")
+    threshold = models.FloatField()
+    vectoriser = models.CharField(max_length=300)
+    themes = models.PositiveIntegerField()
+    groups = models.PositiveIntegerField()
+    folded = models.PositiveIntegerField()
+    counts = OrderedJSONField(default=list)
+    seconds = models.FloatField(default=0)
+    at = models.DateTimeField(auto_now_add=True)

@@ -11,7 +11,7 @@ from django.db.models.functions import RowNumber
 from django.http import QueryDict
 
 from webapp.taxonomy.labels import SEPARATOR
-from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
+from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
 
 SHOWN = 200
@@ -147,6 +147,7 @@ THEME_SORTS = {
 }
 THEME_FIELDS = (
     "key", "name", "description", "labels", "usage", "tool_count", "source", "created_at", "node__name", "node__path",
+    "origin", "folded_into_id", "similarity", "duplicates",
 )  # fmt: skip
 
 
@@ -156,10 +157,13 @@ class ThemeFilters:
     label: str = ""
     sort: str = "new"
     errors: tuple[str, ...] = ()
+    origin: str = ""
+    folded: bool = False
+    """Also those that are folded into another one."""
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.text or self.label)
+        return bool(self.text or self.label or self.origin)
 
     @property
     def order(self) -> str:
@@ -174,7 +178,12 @@ def theme_filters(parameters: QueryDict) -> ThemeFilters:
     if sort not in THEME_SORTS:
         errors.append("This order is not known; the newest are shown first.")
         sort = "new"
-    return ThemeFilters(text("q"), text("label"), sort, tuple(errors))
+    origin = text("origin")
+    if origin and origin not in Origin.values:
+        errors.append("This origin is not known; themes of every origin are shown.")
+        origin = ""
+    folded = text("folded") in ("1", "true")
+    return ThemeFilters(text("q"), text("label"), sort, tuple(errors), origin, folded)
 
 
 def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
@@ -186,7 +195,9 @@ def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
         rows = rows.filter(name__icontains=filters.text)
     if filters.label:
         rows = rows.filter(labels__contains=[filters.label])
-    return rows
+    if filters.origin:
+        rows = rows.filter(origin=filters.origin)
+    return rows if filters.folded else rows.filter(folded_into=None)
 
 
 def subtree(node: Node) -> QuerySet[Node, Any]:

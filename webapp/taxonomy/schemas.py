@@ -54,13 +54,24 @@ class ThemeQuery(PageQuery):
         Literal["new", "name", "tools", "usage"], Field(description="By name, else most or newest first.")
     ] = "new"
 
+    origin: Annotated[
+        Literal["tasks", "servers", "typed", "scripted"] | None, Field(description="Where it came from.")
+    ] = None
+    folded: Annotated[bool, Field(description="Also near-duplicates that are folded into another theme.")] = False
+
     def filters(self) -> ThemeFilters:
-        return ThemeFilters(self.q, self.label, self.sort)
+        return ThemeFilters(self.q, self.label, self.sort, origin=self.origin or "", folded=self.folded)
 
 
 class ThemeLine(Schema):
+    """`folded_into_id` is the theme that is kept instead of this near-duplicate; `duplicates` counts the other way."""
+
     id: int
     source: str
+    origin: str
+    folded_into_id: int | None
+    similarity: float | None
+    duplicates: int
     key: str
     name: str
     labels: list[str]
@@ -82,4 +93,7 @@ class ThemeOut(ThemeLine):
     description: str
     content_hash: str
     updated_at: datetime
+    origin_text: str
+    provenance: Json
+    verdict: str
     tools: list[ThemeToolOut]

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.paging import keyset
 from webapp.rest.copying import list_call
-from webapp.taxonomy import queries, specs, treemap
-from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy import folding_queries, queries, specs, treemap
+from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.schemas import ThemeQuery
 from webapp.taxonomy.static_files import NAME, map_style_id
 from webapp.taxonomy.tree_rows import task_states, tree_rows
@@ -116,7 +116,8 @@ def default_tab(row: Node) -> str:
 def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
     filters = queries.theme_filters(request.GET)
     sorts = [(key, label) for key, (_, label) in queries.THEME_SORTS.items()]
-    return {"filters": filters, "sorts": sorts, "page": keyset(request, queries.themes(filters, row), filters.order)}
+    page = keyset(request, queries.themes(filters, row), filters.order)
+    return {"filters": filters, "sorts": sorts, "origins": Origin.choices, "page": page}
 
 
 @access("read")
@@ -129,9 +130,14 @@ def themes(request: HttpRequest) -> HttpResponse:
 @access("read")
 @require_safe
 def theme(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(Theme.objects.select_related("node"), pk=pk)
+    row = get_object_or_404(Theme.objects.select_related("node", "folded_into", "created_by"), pk=pk)
     tools = [specs.tool_view(tool) for tool in queries.theme_tools(row)]
-    context = {"subject": row, "tools": tools, "above": [*queries.ancestors(row.node), row.node]}
+    context = {
+        "subject": row,
+        "tools": tools,
+        "above": [*queries.ancestors(row.node), row.node],
+        "group": folding_queries.with_members([row])[0] if row.duplicates else None,
+    }
     return render(request, "taxonomy/theme.html", context)
 
 

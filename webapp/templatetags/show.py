@@ -81,6 +81,15 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "stale": ("…", "stale", "warn"),
         "": ("○", "not audited", ""),
     },
+    "verdict": {
+        "pass": ("✓", "pass", "good"),
+        "warning": ("▲", "warning", "warn"),
+        "fail": ("✕", "fail", "bad"),
+    },
+    "rerun": {
+        "same": ("✓", "same again", "good"),
+        "differs": ("≠", "differs", "bad"),
+    },
     "mark": {
         "goal": ("◎", "goal", "accent"),
         "guard": ("◇", "guard", ""),

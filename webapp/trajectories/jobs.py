@@ -13,6 +13,8 @@ from webapp.trajectories.importing import import_runs
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.recording import close_rollout
 from webapp.trajectories.rollouts.running import run_rollout
+from webapp.trajectories.training.spec import ExportSpec
+from webapp.trajectories.training.starting import KIND, write_export
 from webapp.uploads import drop_uploads, read_upload, require_records
 
 
@@ -41,3 +43,10 @@ def compute_matrix(context: JobContext) -> dict[str, Any]:
 def rollout(context: JobContext) -> dict[str, Any]:
     """Let a policy act. Attempts that were done before a crash stay; the others are begun again."""
     return run_rollout(default_sandbox(), context)
+
+
+@job(KIND, queue="sandbox")
+def export_sft(context: JobContext) -> dict[str, Any]:
+    """Write trajectories as training data into a file that is kept. A second run writes the same."""
+    spec = ExportSpec.model_validate(context.payload)
+    return write_export(context.job_id, context.attempt, spec, context.progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -14,25 +15,19 @@ from webapp.trajectories.listing import Filters
 
 Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 
+OutcomeName = Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled", "none"]
+ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here"]
 
-class TrajectoryFilterQuery(Schema):
-    outcome: Annotated[
-        Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled", "none"] | None,
-        Field(description="`none`: nothing judged it."),
-    ] = None
-    replay: Annotated[
-        Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here"] | None,
-        Field(description="What came of executing it again."),
-    ] = None
+
+class TrajectorySelectionQuery(Schema):
+    outcome: Annotated[OutcomeName | None, Field(description="`none`: nothing judged it.")] = None
+    replay: Annotated[ReplayName | None, Field(description="What came of executing it again.")] = None
     environment: Annotated[Id | None, Field(description="In this environment.")] = None
     task: Annotated[Id | None, Field(description="At this task.")] = None
     policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
     source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
     low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
     high: Annotated[Reward | None, Field(description="The reward is at most this.")] = None
-    order: Annotated[
-        Literal["-id", "reward", "-reward"], Field(description="Runs without a reward are left out of an order by it.")
-    ] = "-id"
 
     def filters(self) -> Filters:
         return Filters(
@@ -44,8 +39,16 @@ class TrajectoryFilterQuery(Schema):
             source=self.source,
             low=self.low,
             high=self.high,
-            order=self.order,
         )
+
+
+class TrajectoryFilterQuery(TrajectorySelectionQuery):
+    order: Annotated[
+        Literal["-id", "reward", "-reward"], Field(description="Runs without a reward are left out of an order by it.")
+    ] = "-id"
+
+    def filters(self) -> Filters:
+        return replace(super().filters(), order=self.order)
 
 
 class TrajectoryQuery(TrajectoryFilterQuery, PageQuery):

@@ -2,11 +2,17 @@ from django.urls import URLPattern, path
 
 from webapp.trajectories import list_views, views
 from webapp.trajectories.rollouts import views as rollouts
+from webapp.trajectories.training import views as training
 
 app_name = "trajectories"
 urlpatterns: list[URLPattern] = [
     path("", list_views.index, name="list"),
     path("export.jsonl", list_views.export_all, name="export_list"),
+    path("training/", training.training, name="training"),
+    path("training/download/", training.download, name="training_download"),
+    path("training/start/", training.start, name="training_start"),
+    path("training/exports/", training.exports, name="training_exports"),
+    path("training/exports/<int:pk>.zip", training.fetch, name="training_file"),
     path("of-task/<int:task_pk>/", list_views.of_task, name="of_task"),
     path("run/<int:task_pk>/", rollouts.run, name="run"),
     path("run/<int:task_pk>/start/", rollouts.start, name="start"),

@@ -20,6 +20,7 @@ from synthesis.runtime.encoding import apply_patch
 from webapp.content import content_hash
 from webapp.jobs.services import StaleAttempt, held
 from webapp.scenarios.audit_state import lock_environment
+from webapp.scenarios.models import Task
 from webapp.trajectories.comparing import same_observation
 from webapp.trajectories.counting import settle, standing
 from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
@@ -75,7 +76,7 @@ class Recorder:
             row = attempt.trajectory or self._new(ordinal)
             before = standing(row)
             row.steps.all().delete() if row.pk else None
-            _blank(row, policy)
+            blank(row, policy)
             row.save()
             settle(before, row)
             attempt.state, attempt.trajectory = AttemptState.RUNNING, row
@@ -117,8 +118,8 @@ class Recorder:
         with self._write(attempt.ordinal, AttemptState.RUNNING) as mine:
             lock_environment(self.rollout.task.environment_id)
             before = standing(row)
-            _fill(row, attempt, self.provenance(attempt))
-            row.record = self.record(attempt)
+            fill(row, attempt, self.provenance(attempt))
+            row.record = record_of(self.rollout.task, attempt)
             row.save()
             if attempt.reward is not None:
                 add_score(row, revision, attempt.reward, SOURCE)
@@ -151,25 +152,6 @@ class Recorder:
             "usage": attempt.usage.model_dump(),
             "user_usage": attempt.user_usage.model_dump(),
         }
-
-    def record(self, attempt: Attempt) -> dict[str, Any]:
-        """The run as an export gives it, which can be imported, and beside it the conversation as the agent saw it.
-
-        Calls that never reached the environment stand in the conversation alone: a replay would execute them.
-        """
-        task = self.rollout.task
-        kept = [one for one in attempt.steps if not _refused(one)]
-        run = RunRecord(
-            environment_key=task.environment.key,
-            task_key=task.key,
-            policy=clean(attempt.policy)[:200],
-            conversational=attempt.conversational,
-            steps=tuple(run_step(one, clean(one.observation)) for one in kept),
-            recorded_reward=attempt.reward.reward if attempt.reward else None,
-            truncated=attempt.outcome == "truncated",
-        )
-        seen = [message.model_dump(mode="json", exclude_defaults=True) for message in attempt.messages]
-        return run_to_envscaler(run) | {"conversation": seen}
 
     def _new(self, ordinal: int) -> Trajectory:
         rollout = self.rollout
@@ -238,6 +220,25 @@ def played_of(step: TrajectoryStep) -> Played:
     return Played(kept, step.arguments, result, None, list(result.patch) if result else [])
 
 
+def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:
+    """The run as an export gives it, which can be imported, and beside it the conversation as the agent saw it.
+
+    Calls that never reached the environment stand in the conversation alone: a replay would execute them.
+    """
+    kept = [one for one in attempt.steps if not _refused(one)]
+    run = RunRecord(
+        environment_key=task.environment.key,
+        task_key=task.key,
+        policy=clean(attempt.policy)[:200],
+        conversational=attempt.conversational,
+        steps=tuple(run_step(one, clean(one.observation)) for one in kept),
+        recorded_reward=attempt.reward.reward if attempt.reward else None,
+        truncated=attempt.outcome == "truncated",
+    )
+    seen = [message.model_dump(mode="json", exclude_defaults=True) for message in attempt.messages]
+    return run_to_envscaler(run) | {"conversation": seen}
+
+
 def _refused(step: TrajectoryStep) -> bool:
     error = step.result.error if step.result else None
     return error is not None and error.kind in ("malformed", "bad_arguments")
@@ -255,7 +256,8 @@ def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
     )
 
 
-def _blank(row: Trajectory, policy: str) -> None:
+def blank(row: Trajectory, policy: str) -> None:
+    """A trajectory that begins: what an earlier start left is gone."""
     row.live, row.starts, row.created_at = True, row.starts + 1, timezone.now()
     row.policy, row.replay = clean(policy)[:200], ReplayState.MADE_HERE
     row.outcome, row.reward, row.passed, row.total = "", None, None, None
@@ -280,7 +282,8 @@ def _save_counts(running: Open) -> None:
     row.save(update_fields=["step_count", "call_count", "error_count", "duration_us"])
 
 
-def _fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
+def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
+    """How an attempt ended, what it earned and where its time went."""
     row.live = False
     row.conversational, row.seed, row.now = attempt.conversational, attempt.seed, attempt.now
     row.outcome, row.user_error, row.note = attempt.outcome, attempt.user_error, clean(attempt.note)[:10_000]

@@ -1,0 +1,126 @@
+"""The stages in order: the table of contents of synthesis (EnvScaler end to end).
+
+A new stage is a row here, a module in the room of its step, and its words in `synthesis/prompts`. What the web app
+keeps of an item is what its stages gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthesis.assessment.dual import assess
+from synthesis.contracts import Attempt
+from synthesis.drafts import Assembled, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
+from synthesis.scenarios.states import initial_state
+from synthesis.skeleton.code import write_code
+from synthesis.skeleton.plan import plan
+from synthesis.skeleton.repair import assemble
+from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
+from synthesis.tasks.auditing import audit
+from synthesis.tasks.checklist import write_checklist
+from synthesis.tasks.checks import write_checks
+from synthesis.tasks.filtering import filter_attempt
+from synthesis.tasks.instruction import write_task
+from synthesis.tasks.solving import solve
+from synthesis.tasks.teaching import teach
+from synthesis.themes import dedupe
+from synthesis.themes.tasks import discover
+from synthesis.verifiers.audited import AuditedTask
+
+
+async def find_theme(kit: Kit, spec: ItemSpec) -> ThemeDraft:
+    return spec.theme or await discover(kit, spec.text, spec.key)
+
+
+def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
+    texts = [dedupe.theme_text(one.name, one.description, [tool.name for tool in one.tools]) for one in themes]
+    groups = dedupe.group(texts, settings.duplicate_at)
+    return [[group.kept, *(member.index for member in group.members)] for group in groups]
+
+
+async def plan_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft) -> Plan:
+    return await plan(kit, theme)
+
+
+async def code_it(kit: Kit, spec: ItemSpec, planned: Plan) -> CodeDraft:
+    return await write_code(kit, planned)
+
+
+async def assemble_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft, planned: Plan, code: CodeDraft) -> Assembled:
+    return await assemble(kit, theme, planned, code)
+
+
+async def assess_it(kit: Kit, spec: ItemSpec, made: Assembled) -> AssessmentDraft:
+    return await assess(kit, made)
+
+
+async def make_state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
+    return await initial_state(kit, made.record, spec.ordinal)
+
+
+async def instruct(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft) -> TaskDraft:
+    return await write_task(kit, made.record, scenario, spec.ordinal)
+
+
+async def list_checks(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+    return await write_checklist(kit, made.record, scenario, task)
+
+
+async def code_checks(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+    return await write_checks(kit, made.record, scenario, task)
+
+
+async def solve_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+    return await solve(kit, made.record, scenario, task)
+
+
+async def audit_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> AuditedTask:
+    task, found = await audit(kit, made.record, scenario, task)
+    return AuditedTask(task=task, audit=found)
+
+
+async def act(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, audited: AuditedTask) -> Attempt:
+    return await teach(kit, made.record, scenario, audited.task, spec.conversational, spec.ordinal)
+
+
+async def sift(kit: Kit, spec: ItemSpec, audited: AuditedTask, attempt: Attempt) -> Attempt:
+    return await filter_attempt(kit, audited.task, attempt)
+
+
+def parts(level: Level, settings: StageSettings) -> list[Part]:
+    """What is made below an item that was kept: initial states, tasks in them, trajectories in both settings."""
+    if level == "theme":
+        return [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(settings.scenarios)]
+    if level == "scenario":
+        return [Part("task", f"task-{one}", ItemSpec(ordinal=one)) for one in range(settings.tasks)]
+    if level == "task":
+        talks = (False, True) if settings.conversational else (False,)
+        return [
+            Part("trajectory", f"{'talk' if talk else 'work'}-{one}", ItemSpec(ordinal=one, conversational=talk))
+            for talk in talks
+            for one in range(settings.teacher_runs)
+        ]
+    return []
+
+
+THEME = (
+    Stage("discover", "theme", ("author",), (), ThemeDraft, find_theme),  # ES 3.1
+    Stage("deduplicate", "theme", (), ("discover",), group=alike),
+    Stage("plan", "theme", ("author",), ("discover",), Plan, plan_it),  # ES 3.2
+    Stage("code", "theme", ("author",), ("plan",), CodeDraft, code_it),
+    Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), Assembled, assemble_it),
+    Stage("assess", "theme", ("author", "tester", "checker"), ("assemble",), AssessmentDraft, assess_it),  # ES 3.3
+)
+SCENARIO = (Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, make_state),)  # ES 4
+TASK = (
+    Stage("instruction", "task", ("author",), ("assemble", "state"), TaskDraft, instruct),
+    Stage("checklist", "task", ("author",), ("assemble", "state", "instruction"), TaskDraft, list_checks),
+    Stage("checks", "task", ("author",), ("assemble", "state", "checklist"), TaskDraft, code_checks),
+    Stage("solve", "task", ("teacher",), ("assemble", "state", "checks"), TaskDraft, solve_it),
+    Stage("audit", "task", ("author", "teacher"), ("assemble", "state", "solve"), AuditedTask, audit_it),
+)
+TRAJECTORY = (
+    Stage("rollout", "trajectory", ("teacher", "user"), ("assemble", "state", "audit"), Attempt, act),  # ES B.2
+    Stage("filter", "trajectory", ("judge",), ("audit", "rollout"), Attempt, sift),
+)
+PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts)

@@ -1,0 +1,159 @@
+"""References between the records of a state, as far as the schema and its names tell.
+
+An entity owns an id where one of its attributes is made of its own name and `_id` (`Patient`: `patient_id`). Any field
+of that name, alone or behind a prefix (`from_account_id`), refers to a record of the owner's collection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.assessment.words import attribute_names
+
+MOST = 20
+"""So many faults are told."""
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An entity with its records in a state: `field` is its id, `key` where they stand, `ids` all there are."""
+
+    field: str
+    key: str
+    ids: frozenset[str]
+
+
+def reference_faults(state: Record, schema: Sequence[Record]) -> list[str]:
+    """What does not fit, in words, at most 20 of it: ids that lead nowhere, and records that stand under another id."""
+    owners = list(_owners(state, schema))
+    found: list[str] = []
+    for fault in (*_misplaced(state, owners), *_dangling(state, owners)):
+        if len(found) == MOST:
+            break
+        found.append(fault)
+    return found
+
+
+def snake(name: str) -> list[str]:
+    """The words of a name, in lower case: `AllergyRecord` and `allergy_record` have the same."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def singular(word: str) -> tuple[str, ...]:
+    """The words that this may be the plural of, itself among them."""
+    forms = [word]
+    if word.endswith("ies"):
+        forms.append(word[:-3] + "y")
+    if word.endswith("es"):
+        forms.append(word[:-2])
+    if word.endswith("s"):
+        forms.append(word[:-1])
+    return tuple(forms)
+
+
+def _owners(state: Record, schema: Sequence[Record]) -> Iterator[Owner]:
+    """Owners whose collection the state shows beyond doubt. A field that two entities could own has none."""
+    fields: dict[str, list[str]] = {}
+    for item in schema:
+        entity = item.get("entity")
+        if isinstance(entity, str):
+            field = _own_id(entity, attribute_names(item.get("attributes")))
+            if field:
+                fields.setdefault(field, []).append(entity)
+    for field, entities in fields.items():
+        key = _collection(state, entities[0], field) if len(entities) == 1 else ""
+        if key:
+            yield Owner(field, key, frozenset(_ids(state[key], field)))
+
+
+def _own_id(entity: str, attributes: Sequence[str]) -> str:
+    words = snake(entity)
+    for name in attributes:
+        if name.endswith("_id") and set(name.removesuffix("_id").split("_")) <= set(words):
+            return name
+    return ""
+
+
+def _collection(state: Record, entity: str, field: str) -> str:
+    """The key of an entity's records: by its name, else the only one whose records all carry the field."""
+    named = {"_".join(snake(entity)), field.removesuffix("_id")}
+    tables = [key for key, value in state.items() if _records(value)]
+    by_name = [key for key in tables if named & set(singular("_".join(snake(key))))]
+    if not by_name:
+        by_name = [key for key in tables if _carries(state[key], field)]
+    return by_name[0] if len(by_name) == 1 else ""
+
+
+def _records(value: Any) -> list[tuple[str, Record]]:
+    """The records of a collection with their keys (empty in a list); none where it is no collection of records."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        pairs = [("", item) for item in value]
+    else:
+        return []
+    return pairs if all(isinstance(item, dict) for _, item in pairs) else []
+
+
+def _carries(value: Any, field: str) -> bool:
+    """Whether every record has an id of its own under this field."""
+    pairs = _records(value)
+    ids = [str(record.get(field, "")) for _, record in pairs]
+    if isinstance(value, dict):
+        return ids == [key for key, _ in pairs]
+    return all(ids) and len(set(ids)) == len(ids)
+
+
+def _ids(value: Any, field: str) -> Iterator[str]:
+    for key, record in _records(value):
+        if key:
+            yield key
+        if isinstance(record.get(field), str | int):
+            yield str(record[field])
+
+
+def _misplaced(state: Record, owners: Sequence[Owner]) -> Iterator[str]:
+    for owner in owners:
+        for key, record in _records(state[owner.key]):
+            own = record.get(owner.field)
+            if key and isinstance(own, str | int) and str(own) != key:
+                yield f"{owner.key}.{key} has the {owner.field} {own!r:.80}; both must be the same"
+
+
+def _dangling(state: Record, owners: Sequence[Owner]) -> Iterator[str]:
+    by_field = {owner.field: owner for owner in owners}
+    for place, field, value in _fields(state):
+        owner = by_field.get(field) or _by_end(field, by_field)
+        if owner is None:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            known = not isinstance(one, str | int) or isinstance(one, bool) or one == "" or str(one) in owner.ids
+            if not known:
+                yield f"{place} is {one!r:.80}, but {owner.key} holds no such record"
+
+
+def _by_end(field: str, by_field: Mapping[str, Owner]) -> Owner | None:
+    """The owner behind a prefix or a plural: `from_account_id`, `patient_ids`. The longest name counts."""
+    name = field.removesuffix("s") if field.endswith("_ids") else field
+    ends = [known for known in by_field if name == known or name.endswith(f"_{known}")]
+    return by_field[max(ends, key=len)] if ends else None
+
+
+def _fields(state: Record) -> Iterator[tuple[str, str, Any]]:
+    """(place, name, value) of every field whose name ends like an id, in the state's order."""
+    waiting: list[tuple[str, Any]] = [("", state)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, list):
+            waiting += [(f"{place}[{index}]", item) for index, item in reversed(list(enumerate(value)))]
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                if name.endswith(("_id", "_ids")) and not isinstance(item, dict):
+                    yield f"{place}.{name}".lstrip("."), name, item
+            inner = [(f"{place}.{name}".lstrip("."), item) for name, item in value.items()]
+            waiting += [(at[:200], item) for at, item in reversed(inner) if isinstance(item, dict | list)]

@@ -1,0 +1,56 @@
+"""Whether the pipeline caught what was planted, told by what a run left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from synthesis.contracts import Frozen
+from synthesis.scripted.planted import Planted
+
+
+class Ending(Frozen):
+    """Where an item stands: its last stage, whether that kept, rejected or failed it, and the reason as a slug."""
+
+    stage: str
+    state: str
+    reason: str = ""
+
+
+class Traces(Protocol):
+    """What a run left behind, whoever keeps it."""
+
+    def calls(self, role: str, stage: str, item: str, sample: int) -> int:
+        """How many replies were asked for at this place."""
+        ...
+
+    def ending(self, item: str) -> Ending | None:
+        """How an item ended; None where it was never begun."""
+        ...
+
+    def output(self, item: str, stage: str) -> Mapping[str, Any] | None:
+        """What a stage of the pipeline gave for an item, as JSON; None where it gave nothing."""
+        ...
+
+
+def caught(one: Planted, traces: Traces) -> bool:
+    """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to."""
+    if one.outcome in ("rejected", "failed", "left_out"):
+        end = traces.ending(one.path)
+        wanted = "failed" if one.outcome == "failed" else "rejected"
+        return end is not None and (end.stage, end.state, end.reason) == (one.caught_by, wanted, one.reason)
+    given = traces.output(one.path, one.caught_by)
+    if given is None:
+        return False
+    if one.outcome == "asked_again":
+        return traces.calls(one.role, one.stage, one.path, one.sample or 0) > 1
+    if one.outcome == "repaired":
+        return int(given.get("repairs", 0)) > 0
+    if one.outcome == "failing_verdicts":
+        return any(rate["tool"] == one.tool and rate["failed"] > 0 for rate in given.get("rates", ()))
+    return given.get("reference") is None
+
+
+def seen(one: Planted, traces: Traces) -> bool:
+    """Whether the run came to where the fault is planted at all: a batch may leave its theme out."""
+    return traces.calls(one.role, one.stage, one.path, one.sample or 0) > 0

@@ -1,0 +1,83 @@
+"""A theme's folder as replies of an author.
+
+| file | holds |
+|---|---|
+| `theme.json` | name, category, description; the task it was inferred from and what the author thinks of that task |
+| `plan.json` | introduction, kinds of records, rules, operations |
+| `program.py` | the whole program; cut at its public methods |
+| `states.json` | `scenario-N`: name and initial state |
+| `tasks.json` | `scenario-N/task-M`: title and instruction |
+| `checks.py` | a class a task, a function a check; its docstring is the item of the checklist |
+| `planted.json`, `planted/` | faults, and the replies that carry them |
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from synthesis.contracts import Frozen
+from synthesis.drafts import ThemeDraft
+from synthesis.scripted.fragments import Fragments, WrittenCheck, program_fragments, task_checks
+from synthesis.scripted.planted import THEMES
+
+
+class Wanting(LookupError):
+    """The theme's folder has no such reply. `str(error)` says what is missing."""
+
+
+class Shelf(Frozen):
+    """The files of one theme, read."""
+
+    key: str
+    theme: dict[str, Any]
+    plan: dict[str, Any]
+    states: dict[str, dict[str, Any]]
+    tasks: dict[str, dict[str, str]]
+    fragments: Fragments
+    checks: dict[str, list[WrittenCheck]]
+
+
+@functools.cache
+def keys() -> tuple[str, ...]:
+    """The keys of all themes."""
+    return tuple(sorted(file.parent.name for file in THEMES.glob("*/theme.json")))
+
+
+@functools.cache
+def shelf(key: str) -> Shelf:
+    """The files of a theme. Raises Wanting."""
+    if key not in keys():
+        raise Wanting(f"nothing is written for the theme {key[:80]!r}; the themes are {', '.join(keys())}")
+    folder = THEMES / key
+
+    def data(name: str) -> Any:
+        return json.loads((folder / name).read_text(encoding="utf-8"))
+
+    return Shelf(
+        key=key,
+        theme=data("theme.json"),
+        plan=data("plan.json"),
+        states=data("states.json"),
+        tasks=data("tasks.json"),
+        fragments=program_fragments((folder / "program.py").read_text(encoding="utf-8")),
+        checks=task_checks((folder / "checks.py").read_text(encoding="utf-8")),
+    )
+
+
+def themes() -> list[ThemeDraft]:
+    """The bundled themes, as a batch starts from them."""
+    return [_draft(shelf(key)) for key in keys()]
+
+
+def _draft(one: Shelf) -> ThemeDraft:
+    about = one.theme
+    return ThemeDraft(
+        key=one.key,
+        name=about["name"],
+        description=about["description"],
+        category=about["category"],
+        origin="scripted",
+        origin_text=about["origin_text"],
+    )

@@ -1,0 +1,77 @@
+"""Faults that are planted on purpose, each with where it stands and who must catch it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen
+
+THEMES = Path(__file__).resolve().parent / "themes"
+FaultKind = Literal[
+    "bad_json",
+    "hopeless_json",
+    "refusal",
+    "does_not_compile",
+    "breaks_its_rule",
+    "always_true",
+    "always_false",
+    "names_a_tool",
+    "invents_facts",
+]
+Outcome = Literal["asked_again", "repaired", "failing_verdicts", "rejected", "failed", "unsolved", "left_out"]
+
+
+class Planted(Frozen):
+    """One planted fault: which reply it takes the place of, and what must come of it.
+
+    `item` is the part of the item's path below the theme's key ("" is the environment). `tries` are the replies it
+    replaces, from 0: of a question that is asked again, or lines of a user; empty means all of them. `reply` names a
+    file beside `planted.json`.
+
+    `caught_by` is the stage of the pipeline that must notice it, `outcome` what comes of it: `unsolved` is a task
+    without reference, which nobody can approve; for `rejected`, `failed` and `left_out`, `reason` is the slug that
+    the item ends with. `synthesis.scripted.catching` says whether that came true.
+    """
+
+    theme: str
+    kind: FaultKind
+    role: str = "author"
+    stage: str
+    item: str = ""
+    sample: int | None = 0
+    tries: tuple[int, ...] = ()
+    reply: str
+    caught_by: str
+    outcome: Outcome
+    reason: str = ""
+    tool: str = ""
+    about: str = Field(min_length=1)
+
+    @property
+    def path(self) -> str:
+        """The item's whole path."""
+        return "/".join(part for part in (self.theme, self.item) if part)
+
+    @property
+    def text(self) -> str:
+        """The reply, as the model would give it."""
+        return (THEMES / self.theme / self.reply).read_text(encoding="utf-8").rstrip("\n")
+
+    def stands_at(self, role: str, stage: str, part: str, sample: int, attempt: int) -> bool:
+        here = (role, stage, part) == (self.role, self.stage, self.item)
+        return here and self.sample in (None, sample) and (not self.tries or attempt in self.tries)
+
+
+@functools.cache
+def planted() -> tuple[Planted, ...]:
+    """Every planted fault, theme by theme."""
+    found: list[Planted] = []
+    for file in sorted(THEMES.glob("*/planted.json")):
+        listed = json.loads(file.read_text(encoding="utf-8"))
+        found += [Planted(theme=file.parent.name, **one) for one in listed]
+    return tuple(found)

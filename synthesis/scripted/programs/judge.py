@@ -1,0 +1,90 @@
+"""The judge: whether a recorded task was possible at all, which facts a user made up, and whether criteria are met.
+
+It reads the evidence that its prompt shows and takes no word in it for a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from synthesis.llm.calls import StageCall
+from synthesis.prompts import prompt
+from synthesis.scripted.programs.reading import as_json, unrendered
+from synthesis.scripted.programs.user import sentences
+
+_FACT = re.compile(r"\b[A-Z]-?\d+\b|\b\d[\d:.-]*\b|\b[A-Z][a-z]{2,}\b")
+_NOT = re.compile(r"\b(there is no|does not exist|cannot be done)\b", re.IGNORECASE)
+PLAIN = frozenset(("That", "Thank", "The", "Please", "Put", "Write", "Carry", "Hello", "Yes", "Then", "Tell", "How"))
+"""Words that begin a sentence and name nothing."""
+
+
+def answer(call: StageCall) -> str:
+    """The reply to `teaching/possible`, `teaching/invented` or `judge/rubric`."""
+    text = call.messages[0].content
+    talk = unrendered(prompt("teaching", "invented"), text)
+    if talk is not None:
+        return json.dumps({"invented": invented(_lines(talk["talk"]))})
+    recording = unrendered(prompt("teaching", "possible"), text)
+    if recording is not None:
+        return json.dumps(possible(_lines(recording["recording"])))
+    return json.dumps(criteria(unrendered(prompt("judge", "rubric"), text) or {}))
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    found = [as_json(line) for line in text.splitlines()]
+    return [line for line in found if isinstance(line, dict)]
+
+
+def invented(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The user's sentences with a name, number or id that neither the intent nor the assistant had said."""
+    known = " ".join(str(line["intent"]) for line in lines if "intent" in line)
+    found = []
+    for line in lines:
+        words = str(line.get("words", ""))
+        if line.get("who") == "user":
+            found += [
+                {"line": line["line"], "words": part, "reason": f"{', '.join(new)} stands nowhere in the intent."}
+                for part in sentences(words)
+                if (new := _new(part, known))
+            ]
+        known += f" {words}"
+    return found
+
+
+def _new(part: str, known: str) -> list[str]:
+    facts = [fact.rstrip(".:-") for fact in _FACT.findall(part)]
+    return [fact for fact in facts if fact not in PLAIN and fact.casefold() not in known.casefold()]
+
+
+def possible(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """A task is impossible only where the agent said so after its last call had been refused."""
+    calls = [line for line in lines if "call" in line]
+    said = [str(line.get("said", "")) for line in lines if line.get("who") == "agent"]
+    refused = bool(calls) and "'success': False" in str(calls[-1].get("returned", ""))
+    if refused and said and _NOT.search(said[-1]):
+        return {
+            "reason": f"The last call was refused and the agent found no other way: {said[-1][:200]}",
+            "possible": False,
+        }
+    reason = f"{len(calls)} calls were made, and nothing in what they returned rules the task out."
+    return {"reason": reason, "possible": True}
+
+
+def criteria(shown: dict[str, str]) -> dict[str, Any]:
+    """A criterion is met where its names and numbers stand in what changed or in the answer."""
+    listed = re.findall(r"^\d+\. (.*)$", shown.get("criteria", ""), re.MULTILINE)
+    evidence = f"{shown.get('facts', '')} {shown.get('answer', '')}".casefold()
+    verdicts = []
+    for number, text in enumerate(listed, 1):
+        wanted = [fact for fact in _FACT.findall(text) if fact not in PLAIN]
+        missing = [fact for fact in wanted if fact.casefold() not in evidence]
+        met = bool(wanted) and not missing
+        reason = (
+            "Every name and number of it stands in the evidence."
+            if met
+            else f"Missing: {', '.join(missing) or 'any fact'}."
+        )
+        verdicts.append({"criterion": number, "reason": reason, "passed": met})
+    return {"verdicts": verdicts}

@@ -1,0 +1,68 @@
+"""What stands in a prompt: read back by the prompt file that it was rendered from, so that wording may change."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from synthesis.prompts import Prompt
+
+_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_OPENING = re.compile(r"\s*(=== .{1,200} ===)\n")
+_FENCE = re.compile(r"\A\s*(=== .{1,200} ===)\n(.*)\n\1\s*\Z", re.DOTALL)
+
+
+def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
+    """The values of a prompt's variables in a rendered text, which may go on after it; None for another text.
+
+    Values are taken as short as the next words of the prompt allow, and out of their fence.
+    """
+    pieces = _PLACE.split(prompt.text)
+    words, names = pieces[::2], pieces[1::2]
+    found: dict[str, str] = {}
+    position = len(words[0])
+    if not text.startswith(words[0]):
+        return None
+    for number, name in enumerate(names):
+        if name in found:
+            end = position + len(found[name])
+        else:
+            after = _following(words, names, number, found)
+            end = _end(text, position, after) if after.strip() else len(text)
+        if end < position:
+            return None
+        found.setdefault(name, text[position:end])
+        position = end + len(words[number + 1])
+    return {name: bare(value) for name, value in found.items()}
+
+
+def _following(words: list[str], names: list[str], number: int, found: dict[str, str]) -> str:
+    """What stands behind a place: the prompt's words up to the next value that is not known yet."""
+    after = words[number + 1]
+    for later in range(number + 1, len(names)):
+        if names[later] not in found:
+            break
+        after += found[names[later]] + words[later + 1]
+    return after
+
+
+def _end(text: str, position: int, after: str) -> int:
+    """Where a value ends: at the next words of the prompt, and not inside a fence that it opens."""
+    opening = _OPENING.match(text, position)
+    start = text.find("\n" + opening[1], opening.end()) if opening else position
+    return text.find(after, max(start, position))
+
+
+def bare(value: str) -> str:
+    """A value without the fence around it."""
+    found = _FENCE.match(value)
+    return found[2] if found else value
+
+
+def as_json(value: str) -> Any:
+    """What JSON a value holds, or None where it was cut short."""
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None

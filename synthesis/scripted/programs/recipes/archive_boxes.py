@@ -1,0 +1,44 @@
+"""Requests in the records archive."""
+
+from __future__ import annotations
+
+from synthesis.scripted.programs.recipes.words import after, full_names, named_in
+from synthesis.scripted.programs.solver import Recipe, Steps
+
+
+def clear_out(words: str) -> Steps | None:
+    return _clear_out(words) if "no longer has to be kept" in words else None
+
+
+def _clear_out(words: str) -> Steps:
+    listed = yield "list_boxes", {"open_only": True}
+    box = named_in(words, listed["boxes"], "label")
+    now = yield "get_year", {}
+    found = yield "list_files", {"box_id": box["box_id"]}
+    over = [
+        one["file_id"]
+        for one in found["files"]
+        if not one["on_hold"] and one["status"] == "filed" and now["year"] - one["closed_year"] > one["keep_years"]
+    ]
+    for file in over:
+        yield "destroy_file", {"file_id": file}
+    return f"{len(over)} files went; everything else in {box['label']} stays."
+
+
+def bring_together(words: str) -> Steps | None:
+    return _bring_together(words) if "from now on. Bring it there" in words else None
+
+
+def _bring_together(words: str) -> Steps:
+    department = after(words, "Everything from ").split()[0]
+    listed = yield "list_boxes", {"open_only": True}
+    target = named_in(words, listed["boxes"], "label")
+    found = yield "list_files", {"department": department}
+    away = [one["file_id"] for one in found["files"] if one["box_id"] != target["box_id"]]
+    for file in away:
+        yield "move_file", {"file_id": file, "box_id": target["box_id"]}
+    yield "seal_box", {"box_id": target["box_id"]}
+    return f"{len(away)} files were brought to {full_names(target['label'])[0]}, and the box is closed for good."
+
+
+RECIPES: tuple[Recipe, ...] = (clear_out, bring_together)

@@ -1,0 +1,56 @@
+"""Requests at the control desk of the bike share."""
+
+from __future__ import annotations
+
+from synthesis.scripted.programs.recipes.words import after, full_names, named_in, number_before
+from synthesis.scripted.programs.solver import Recipe, Steps
+
+SERVICE_KILOMETRES = 500
+
+
+def ride_over(words: str) -> Steps | None:
+    return _ride_over(words) if "put her bike down" in words else None
+
+
+def _ride_over(words: str) -> Steps:
+    name = full_names(words)[0]
+    found = yield "find_riders", {"text": name}
+    rider = found["riders"][0]["rider_id"]
+    rides = yield "list_rentals", {"rider_id": rider}
+    listed = yield "list_stations", {"open_only": True}
+    station = named_in(words, listed["stations"])["station_id"]
+    ride = rides["rentals"][0]["rental_id"]
+    minutes = number_before(words, "minutes")
+    ended = yield "end_rental", {"rental_id": ride, "station_id": station, "minutes": minutes}
+    owed = ended["owed_cents"]
+    yield "take_payment", {"rider_id": rider, "cents": owed}
+    standing = yield "list_bikes", {"station_id": station, "condition": "ready"}
+    for bike in standing["bikes"]:
+        if bike["kilometres"] >= SERVICE_KILOMETRES:
+            yield "send_to_workshop", {"bike_id": bike["bike_id"]}
+    return (
+        f"{name.split()[0]} paid {owed} cents; the ride is written up and the bikes that were due are in the workshop."
+    )
+
+
+def station_shut(words: str) -> Steps | None:
+    return _station_shut(words) if "has to shut" in words else None
+
+
+def _station_shut(words: str) -> Steps:
+    listed = yield "list_stations", {}
+    source = named_in(words, listed["stations"])
+    target = named_in(after(words, "over to"), listed["stations"])
+    standing = yield "list_bikes", {"station_id": source["station_id"]}
+    carried = 0
+    for bike in standing["bikes"]:
+        if carried < target["free_docks"]:
+            yield "move_bike", {"bike_id": bike["bike_id"], "station_id": target["station_id"]}
+            carried += 1
+        else:
+            yield "send_to_workshop", {"bike_id": bike["bike_id"]}
+    yield "set_station_closed", {"station_id": source["station_id"], "closed": True}
+    return f"{carried} bikes were carried over to {target['name']}, and {source['name']} is shut."
+
+
+RECIPES: tuple[Recipe, ...] = (ride_over, station_shut)

@@ -1,0 +1,45 @@
+"""Requests at the front desk of the climbing gym."""
+
+from __future__ import annotations
+
+from synthesis.scripted.programs.recipes.words import full_names, named_in, number_before
+from synthesis.scripted.programs.solver import Recipe, Steps
+
+
+def lead_test(words: str) -> Steps | None:
+    return _lead_test(words) if "passed his lead test" in words else None
+
+
+def _lead_test(words: str) -> Steps:
+    name = full_names(words)[0]
+    found = yield "find_members", {"text": name}
+    member = found["members"][0]["member_id"]
+    yield "grant_certificate", {"member_id": member, "certificate": "lead"}
+    listed = yield "list_courses", {"needs": "lead"}
+    course = next(one for one in listed["courses"] if one["free_seats"] > 0)
+    yield "enrol", {"course_id": course["course_id"], "member_id": member}
+    ropes = yield "list_gear", {"kind": "rope", "available_only": True}
+    rope = ropes["gear"][0]["gear_id"]
+    yield "lend_gear", {"gear_id": rope, "member_id": member}
+    return f"{name} now leads, has a place in {course['title']}, and took the rope {rope}."
+
+
+def place_passed_on(words: str) -> Steps | None:
+    return _place_passed_on(words) if "would like her place" in words else None
+
+
+def _place_passed_on(words: str) -> Steps:
+    leaving, coming = full_names(words)[0], full_names(words.partition(", and ")[2])[0]
+    listed = yield "list_courses", {}
+    course = named_in(words, listed["courses"], "title")["course_id"]
+    found = yield "find_members", {"text": leaving}
+    yield "withdraw", {"course_id": course, "member_id": found["members"][0]["member_id"]}
+    found = yield "find_members", {"text": coming}
+    member = found["members"][0]["member_id"]
+    yield "enrol", {"course_id": course, "member_id": member}
+    yield "sell_visits", {"member_id": member, "visits": number_before(words, "visits")}
+    left = yield "check_in", {"member_id": member}
+    return f"{coming} took the place and went in; {left['visits_left']} visits are left."
+
+
+RECIPES: tuple[Recipe, ...] = (lead_test, place_passed_on)

@@ -1,0 +1,44 @@
+"""Requests at the order desk of the plant nursery."""
+
+from __future__ import annotations
+
+import re
+
+from synthesis.scripted.programs.recipes.words import full_names
+from synthesis.scripted.programs.solver import Recipe, Steps
+
+_LINE = re.compile(r"\b(\d+) ([A-Z][a-z]+ [A-Z][a-z]+)")
+
+
+def telephone_order(words: str) -> Steps | None:
+    return _telephone_order(words) if "orders by telephone" in words else None
+
+
+def _telephone_order(words: str) -> Steps:
+    name = full_names(words)[0]
+    found = yield "find_customers", {"text": name}
+    opened = yield "open_order", {"customer_id": found["customers"][0]["customer_id"]}
+    order = opened["order_id"]
+    for pieces, plant in _LINE.findall(words):
+        plants = yield "find_plants", {"text": plant}
+        line = {"order_id": order, "plant_id": plants["plants"][0]["plant_id"], "pieces": int(pieces)}
+        yield "add_line", line
+    packed = yield "pack_order", {"order_id": order}
+    yield "send_order", {"order_id": order}
+    return f"The order is in the post; it costs {packed['total_cents']} cents."
+
+
+def called_off(words: str) -> Steps | None:
+    return _called_off(words) if "calls off every order" in words else None
+
+
+def _called_off(words: str) -> Steps:
+    found = yield "find_customers", {"text": full_names(words)[0]}
+    listed = yield "list_orders", {"customer_id": found["customers"][0]["customer_id"]}
+    waiting = [one["order_id"] for one in listed["orders"] if one["status"] in ("open", "packed")]
+    for order in waiting:
+        yield "cancel_order", {"order_id": order}
+    return f"{len(waiting)} orders were called off, and their plants are back in stock."
+
+
+RECIPES: tuple[Recipe, ...] = (telephone_order, called_off)

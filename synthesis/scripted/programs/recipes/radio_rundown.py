@@ -1,0 +1,48 @@
+"""Requests at the rundown desk."""
+
+from __future__ import annotations
+
+import re
+
+from synthesis.scripted.programs.recipes.words import after, full_names, named_in
+from synthesis.scripted.programs.solver import Recipe, Steps
+
+
+def new_opening(words: str) -> Steps | None:
+    return _new_opening(words) if "is finished now" in words else None
+
+
+def _new_opening(words: str) -> Steps:
+    listed = yield "list_shows", {"open_only": True}
+    show = named_in(after(words, "shall open"), listed["shows"], "title")
+    dropped = full_names(after(words, "leave "))[0]
+    found = yield "find_items", {"text": full_names(words)[0]}
+    item = found["items"][0]["item_id"]
+    yield "mark_ready", {"item_id": item}
+    out = yield "find_items", {"text": dropped}
+    yield "drop_item", {"item_id": out["items"][0]["item_id"]}
+    placed = yield "place_item", {"show_id": show["show_id"], "item_id": item, "position": 1}
+    yield "lock_show", {"show_id": show["show_id"]}
+    return f"{show['title']} is closed, and {placed['free_seconds']} seconds are left free in it."
+
+
+def called_in_sick(words: str) -> Steps | None:
+    return _called_in_sick(words) if "called in sick" in words else None
+
+
+def _called_in_sick(words: str) -> Steps:
+    listed = yield "list_presenters", {}
+    absent = named_in(words, listed["presenters"])
+    other = named_in(after(words, ", let "), listed["presenters"])
+    shows = yield "list_shows", {"open_only": True}
+    show = named_in(re.split(r" had in ", words)[-1], shows["shows"], "title")
+    yield "set_off_sick", {"presenter_id": absent["presenter_id"], "off_sick": True}
+    order = yield "get_show", {"show_id": show["show_id"]}
+    theirs = [item["item_id"] for item in order["items"] if item["presenter_id"] == absent["presenter_id"]]
+    for item in theirs:
+        yield "assign_presenter", {"item_id": item, "presenter_id": other["presenter_id"]}
+    yield "lock_show", {"show_id": show["show_id"]}
+    return f"{other['name']} took over {len(theirs)} pieces, and {show['title']} is closed."
+
+
+RECIPES: tuple[Recipe, ...] = (new_opening, called_in_sick)

@@ -1,0 +1,96 @@
+"""Program modeling (EnvScaler 3.2, Eq. 3): class attributes first, then one method for each operation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from synthesis.drafts import CodeDraft, OperationPlan, Plan
+from synthesis.errors import EnvariumError, InputError
+from synthesis.prompts import fenced, prompt
+from synthesis.runtime import ALLOWED_MODULES
+from synthesis.skeleton.fragments import normal, read_attributes, read_method
+from synthesis.skeleton.plan import state_text
+from synthesis.stages import Kit
+
+AT_ONCE = 8
+"""Methods of one environment that are asked for at the same time."""
+
+
+async def write_code(kit: Kit, plan: Plan) -> CodeDraft:
+    """The code fragments of a plan. Raises what `Kit.ask_code` raises.
+
+    Where one method fails, those that are asked for are waited for and stored, and no more are begun.
+    """
+    refused: list[str] = []
+    names = {one.name for one in plan.operations}
+    words = prompt("skeleton", "code_attributes").render(
+        plan=fenced("plan", plan_text(plan)), modules=", ".join(ALLOWED_MODULES)
+    )
+    check = _noting("attributes", refused, lambda code: read_attributes(code, names))
+    attributes = normal(await kit.ask_code("author", "code_attributes", words, check))
+    kit.check_stop()
+    methods, more = await _methods(kit, plan, attributes)
+    return CodeDraft(
+        class_name=read_attributes(attributes, names).name,
+        attributes=attributes,
+        methods=tuple(methods),
+        refused=(*refused, *more),
+    )
+
+
+async def _methods(kit: Kit, plan: Plan, attributes: str) -> tuple[list[str], list[str]]:
+    """The methods in the order of the plan, and what was refused on the way, in the same order."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    refused: list[list[str]] = [[] for _ in plan.operations]
+    failed: list[str] = []
+
+    async def one(index: int, operation: OperationPlan) -> str:
+        async with gate:
+            if failed:
+                return ""
+            kit.check_stop()
+            check = _noting(operation.name, refused[index], lambda code: read_method(code, operation.name))
+            words = method_words(plan, attributes, operation)
+            try:
+                return normal(await kit.ask_code("author", "code_method", words, check, sample=index))
+            except EnvariumError:
+                failed.append(operation.name)
+                raise
+
+    asked = [one(index, operation) for index, operation in enumerate(plan.operations)]
+    methods = []
+    for got in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(got, BaseException):
+            raise got
+        methods.append(got)
+    return methods, [reason for group in refused for reason in group]
+
+
+def method_words(plan: Plan, attributes: str, operation: OperationPlan) -> str:
+    """What the author is told of one operation. The part that all operations share stands first."""
+    asked = f"{operation.name} ({operation.kind}): {operation.description}"
+    return prompt("skeleton", "code_method").render(
+        plan=fenced("plan", plan_text(plan)),
+        attributes=fenced("code", attributes),
+        operation=fenced("operation", asked),
+    )
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan as prompts show it."""
+    operations = "\n".join(f"- {one.name} ({one.kind}): {one.description}" for one in plan.operations)
+    return f"{state_text(plan)}\n\nOperations:\n{operations}"
+
+
+def _noting(what: str, refused: list[str], read: Callable[[str], object]) -> Callable[[str], None]:
+    """A check that also keeps what it refused: those are the fragments that were invalid before repair."""
+
+    def check(code: str) -> None:
+        try:
+            read(code)
+        except InputError as error:
+            refused.append(f"{what}: {error}"[:300])
+            raise
+
+    return check

@@ -1,0 +1,25 @@
+"""Tasks (EnvScaler 4.2, 4.3): from a user's words to a verifier that an audit trusts, and what teachers make of them.
+
+What an item may end as (`Rejected.reason`), where the author was asked again and it stayed so:
+
+| stage | reason | means |
+|---|---|---|
+| every one | `state_invalid` | the scenario's state does not start any more |
+| instruction | `names_a_tool` | the instruction names a tool, a field or an internal id |
+| checklist | `checklist_repeats` | two items say the same |
+| checks | `check_invalid` | a function has another form, or at the start raises or gives no boolean |
+| checks | `check_never_varies` | a function looks at nothing that changes, or always returns the same |
+| checks, audit | `no_goal_check` | every check holds before anything is done |
+| audit | `red_audit` | still red after one repair, or the repair stayed unfit; the message names the faults |
+| audit | `cannot_be_audited` | the program no longer starts, or its state has no encoding |
+| filter | `infra_error` | the attempt was not finished; the program brought it to an end |
+| filter | `user_error` | the simulated user's words could not be used, even when asked again |
+| filter | `invalid_format` | calls that are none, or of unknown tools, or turns that hold nothing of use |
+| filter | `impossible_task` | a judge says that the task cannot be done, and why |
+| filter | `user_invented_facts` | a judge quotes facts of the user's that stand nowhere in the intent |
+| filter | `not_solved` | it earned less than `least_reward` |
+| filter | `action_range` | fewer or more actions than asked for |
+
+A task that none of the teacher's runs solved is not rejected: it keeps no reference, and a note says so. The
+filters are in the order in which trajectories meet them.
+"""

@@ -1,0 +1,139 @@
+"""Check functions (EnvScaler 4.3, Eq. 10): one an item of the checklist, tried on the state at the start.
+
+Ours beside the paper: what cannot vary is refused; a check that is false at the start is a goal, one that is true a
+guard; a task without a goal is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from synthesis.contracts import Mark, State
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import InputError, MalformedReply, Rejected
+from synthesis.formats.records import CheckRecord, EnvironmentRecord
+from synthesis.prompts import fenced, prompt
+from synthesis.runtime import Sandbox
+from synthesis.scenarios import showing
+from synthesis.stages import Kit
+from synthesis.tasks.damage import damaged
+from synthesis.tasks.sources import INVALID, NEVER_VARIES, normal_form, require_form
+from synthesis.tasks.world import Unfit, World, rejected, world_of
+from synthesis.verifiers.checks import marks as marks_of
+from synthesis.verifiers.table import reads_answer, verdict_table
+
+ERROR_CHARS = 500
+T = TypeVar("T")
+
+
+async def write_checks(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+    """The task with a check for each item of its checklist.
+
+    Raises Rejected (`check_invalid`, `check_never_varies`, `no_goal_check`), InputError for a task without checklist,
+    and what `Kit.ask_code` raises.
+    """
+    if not task.checklist:
+        raise InputError("The task has no checklist to make checks of.")
+    world = await world_of(kit, record, scenario)
+    found = await all_of(_write(kit, world, task, index) for index in range(len(task.checklist)))
+    checks = [CheckRecord(label=item, source=source) for item, (source, _) in zip(task.checklist, found, strict=True)]
+    notes = [note for _, note in found if note]
+    return await settle(kit, world, task.model_copy(update={"notes": (*task.notes, *notes)}), checks)
+
+
+async def settle(kit: Kit, world: World, task: TaskDraft, checks: list[CheckRecord]) -> TaskDraft:
+    """The task with these checks, without those that say the same as another.
+
+    By proportion, guards are left out as well: they would pay for doing nothing. Raises Rejected("no_goal_check").
+    """
+    notes: list[str] = []
+    kept: dict[str, int] = {}
+    for index, check in enumerate(checks):
+        first = kept.setdefault(normal_form(check.source), index)
+        if first != index:
+            notes.append(f"Check {index + 1} ({check.label}) does the same as check {first + 1}, and was left out.")
+    found = await kit.run(marks_of, kit.sandbox, [checks[index].source for index in kept.values()], world.start)
+    marks: dict[int, Mark] = dict(zip(kept.values(), found, strict=True))
+    for index in [index for index, mark in marks.items() if mark == "guard" and task.rule == "proportion"]:
+        notes.append(f"Check {index + 1} ({checks[index].label}) holds at the start: by proportion it was left out.")
+        del marks[index]
+    if "goal" not in marks.values():
+        message = "Every check holds before anything is done: nothing is there to reach."
+        raise Rejected("no_goal_check", message, [check.model_dump() for check in checks])
+    chosen = tuple(checks[index] for index in marks)
+    return task.model_copy(update={"checks": chosen, "notes": (*task.notes, *notes)})
+
+
+def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[str]]:
+    """What looks at one check's source: raises Unfit, or gives a note on it (mostly empty).
+
+    A guard that holds on every damaged state is refused once, and noted when it is insisted on. `told` remembers the
+    refusal from try to try, so it belongs to one check.
+    """
+
+    def look(source: str) -> str:
+        require_form(source)
+        said = []
+        for answer in (None, ""):
+            verdict = kit.sandbox.evaluate_checks([source], world.start, world.start, answer=answer)[0][0]
+            if verdict.error:
+                why = verdict.error[:ERROR_CHARS]
+                message = f"on the state at the start, with answer={answer!r}, it does not say True or False: {why}"
+                raise Unfit(INVALID, message)
+            said.append(verdict.passed)
+        if said[0] != said[1]:
+            raise Unfit(INVALID, "at the start it says one thing for answer=None and another for an empty answer")
+        if not said[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
+            return ""
+        if not told:
+            told.add(NEVER_VARIES)
+            raise Unfit(NEVER_VARIES, prompt("tasks", "never_varies").render())
+        return "may never fail: it held on every damaged state that was tried."
+
+    async def run(source: str) -> str:
+        kit.check_stop()
+        return await kit.run(look, source)
+
+    return run
+
+
+async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
+    """The results in order, once all are done; of several errors the first in order is raised."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
+async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[str, str]:
+    """(source, note) of one check."""
+    kit.check_stop()
+    item = task.checklist[index]
+    words = prompt("tasks", "check").render(
+        about=showing.about(world.record),
+        state=world.shown,
+        task=fenced("task", task.instruction),
+        checklist=showing.listed("checklist", task.checklist),
+        number=str(index + 1),
+        item=fenced("item", item),
+    )
+    note = ""
+    look = judge(kit, world, set())
+
+    async def check(source: str) -> None:
+        nonlocal note
+        note = await look(source)
+
+    try:
+        source = await kit.ask_code("author", "check_function", words, check, sample=index)
+    except MalformedReply as error:
+        raise rejected(error) from error
+    return source, f"Check {index + 1} ({item}) {note}" if note else ""
+
+
+def _holds_anyway(sandbox: Sandbox, start: State, source: str) -> bool:
+    ends = [(state, "") for state in damaged(start)]
+    return all(column[0].passed for column in verdict_table(sandbox, [source], start, ends))

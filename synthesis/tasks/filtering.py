@@ -1,0 +1,249 @@
+"""Which trajectories are worth training on (EnvScaler, B.2): filters in a fixed order, each with its reason.
+
+What was never finished, what was not well formed, what a judge calls impossible, a user who makes facts up (ours: the
+wrong words were not the agent's), what earned too little, and, where it is asked for, too few or too many actions.
+Those that need no judge look at a `Run`, so that stored trajectories go through the very same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, Field, StrictBool, StrictInt
+
+from synthesis.contracts import Attempt, Frozen, TrajectoryStep
+from synthesis.drafts import FilterCount, TaskDraft
+from synthesis.errors import InputError, Rejected
+from synthesis.prompts import fenced, prompt
+from synthesis.stages import ActionRange, Kit
+
+RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
+"""EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
+UNFINISHED = ("infra_error", "cancelled", "")
+NO_CALL = ("malformed", "unknown_tool")
+POSSIBLE, INVENTED = 0, 1
+"""The samples of the stage `judge_run` that ask each of the two questions."""
+LINE_CHARS = 2_000
+RECORDING_CHARS = 60_000
+REASON_CHARS = 2_000
+
+
+class Run(Frozen):
+    """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
+    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use."""
+
+    outcome: str
+    user_error: bool = False
+    unusable: bool = False
+    conversational: bool = False
+    reward: float | None = None
+    actions: int = 0
+    refused: tuple[str, ...] = ()
+    silent: int = 0
+
+
+class Sifting(Frozen):
+    """What a person chooses: the least reward that is kept, and how many actions (None: any number)."""
+
+    least_reward: float = Field(default=1.0, ge=0, le=1)
+    action_range: ActionRange = None
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`why` says why a run is left out, or nothing. `name` is the reason that batches count by."""
+
+    name: str
+    why: Callable[[Run], str]
+
+
+@dataclass
+class Tally:
+    """How many runs each filter saw and left out."""
+
+    names: tuple[str, ...]
+    seen: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def note(self, name: str, reason: str) -> bool:
+        """Whether the run goes on to the next filter."""
+        self.seen[name] += 1
+        self.dropped[name] += bool(reason)
+        return not reason
+
+    def counts(self) -> tuple[FilterCount, ...]:
+        return tuple(FilterCount(name=one, seen=self.seen[one], dropped=self.dropped[one]) for one in self.names)
+
+
+class PossibleVerdict(BaseModel):
+    """Whether the task can be completed at all."""
+
+    reason: str = Field(min_length=1, max_length=REASON_CHARS)
+    possible: StrictBool
+
+
+class Invented(BaseModel):
+    """One fact that the user made up, in the words of its line."""
+
+    line: StrictInt
+    words: str = Field(min_length=1, max_length=REASON_CHARS)
+    reason: str = Field(default="", max_length=REASON_CHARS)
+
+
+class InventedVerdict(BaseModel):
+    """Every fact that the user made up."""
+
+    invented: list[Invented] = Field(max_length=50)
+
+
+def first_filters() -> tuple[Filter, ...]:
+    """Those before the judge."""
+    return (Filter("infra_error", _unfinished), Filter("user_error", _user), Filter("invalid_format", _malformed))
+
+
+def last_filters(chosen: Sifting) -> tuple[Filter, ...]:
+    """Those after the judge."""
+    unsolved = Filter("not_solved", lambda run: _unsolved(run, chosen.least_reward))
+    if chosen.action_range is None:
+        return (unsolved,)
+    return (unsolved, Filter("action_range", lambda run: _outside(run, chosen.action_range)))
+
+
+def dropped_by(run: Run, filters: Iterable[Filter]) -> tuple[str, str] | None:
+    """(name, reason) of the first filter that leaves the run out."""
+    return next(((one.name, why) for one in filters if (why := one.why(run))), None)
+
+
+def run_of(attempt: Attempt) -> Run:
+    return Run(
+        outcome=attempt.outcome,
+        user_error=attempt.user_error,
+        unusable=attempt.ending == "unusable",
+        conversational=attempt.conversational,
+        reward=attempt.reward.reward if attempt.reward else None,
+        actions=sum(step.kind != "user" for step in attempt.steps),
+        refused=tuple(step.result.error.kind for step in attempt.steps if step.result and step.result.error),
+        silent=sum(step.kind == "message" and not step.content.strip() for step in attempt.steps),
+    )
+
+
+async def filter_attempt(kit: Kit, task: TaskDraft, attempt: Attempt) -> Attempt:
+    """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises."""
+    settings, run = kit.settings, run_of(attempt)
+    _require(run, first_filters())
+    await _require_possible(kit, task, attempt)
+    if attempt.conversational:
+        await _require_faithful_user(kit, task, attempt)
+    _require(run, last_filters(Sifting(least_reward=settings.least_reward, action_range=settings.action_range)))
+    return attempt
+
+
+def blamed_on_user(attempt: Attempt, note: str) -> Attempt:
+    """The attempt as one that the simulated user spoilt: nothing is judged, so there is no reward."""
+    changes: dict[str, Any] = {"user_error": True, "outcome": "infra_error", "reward": None, "note": note}
+    return attempt.model_copy(update=changes)
+
+
+def _require(run: Run, filters: Iterable[Filter]) -> None:
+    found = dropped_by(run, filters)
+    if found is not None:
+        name, why = found
+        raise Rejected(name, why, evidence=run.model_dump(mode="json"))
+
+
+def _unfinished(run: Run) -> str:
+    lost = run.outcome in UNFINISHED and not run.user_error
+    return f"The attempt was not finished ({run.outcome or 'nothing judged it'})." if lost else ""
+
+
+def _user(run: Run) -> str:
+    return "The simulated user failed." if run.user_error else ""
+
+
+def _malformed(run: Run) -> str:
+    wrong = Counter(kind for kind in run.refused if kind in NO_CALL)
+    if wrong:
+        listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(wrong.items()))
+        return f"Calls that could not be carried out at all: {listed}."
+    if run.silent or run.unusable:
+        return f"{run.silent or 'Some'} turns held neither a call nor words."
+    return ""
+
+
+def _unsolved(run: Run, least: float) -> str:
+    if run.reward is not None and run.reward >= least - 1e-9:
+        return ""
+    return f"It earned {'nothing that was judged' if run.reward is None else f'{run.reward:g}'}; kept from {least:g}."
+
+
+def _outside(run: Run, allowed: ActionRange) -> str:
+    low, high = allowed if isinstance(allowed, tuple) else RELEASED[run.conversational]
+    return "" if low <= run.actions <= high else f"{run.actions} actions; kept from {low} to {high}."
+
+
+async def _require_possible(kit: Kit, task: TaskDraft, attempt: Attempt) -> None:
+    words = prompt("teaching", "possible").render(recording=fenced("evidence", _recording(task, attempt)))
+    verdict = await kit.ask("judge", "judge_run", words, PossibleVerdict, sample=POSSIBLE, temperature=0.0)
+    if not verdict.possible:
+        raise Rejected(
+            "impossible_task", f"The judge calls the task impossible: {verdict.reason}", verdict.model_dump()
+        )
+
+
+async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) -> None:
+    talk = talk_of(attempt.steps)
+    lines = [{"intent": task.instruction}] + [{"line": n, "who": who, "words": w} for n, (who, w) in enumerate(talk, 1)]
+    words = prompt("teaching", "invented").render(talk=fenced("evidence", _joined(lines)))
+
+    def check(found: InventedVerdict) -> None:
+        for one in found.invented:
+            who, said = talk[one.line - 1] if 0 < one.line <= len(talk) else ("nobody", "")
+            if who != "user":
+                raise InputError(f"line {one.line} is none of the user's")
+            if _plain(one.words) not in _plain(said):
+                raise InputError(f"the words of line {one.line} are not quoted exactly: {one.words[:200]!r}")
+
+    verdict = await kit.ask("judge", "judge_run", words, InventedVerdict, check, sample=INVENTED, temperature=0.0)
+    if verdict.invented:
+        made_up = "; ".join(f"“{one.words}” (line {one.line})" for one in verdict.invented)
+        note = f"The simulated user made facts up: {made_up}."[:REASON_CHARS]
+        spoilt = blamed_on_user(attempt, note)
+        evidence = run_of(spoilt).model_dump(mode="json") | verdict.model_dump()
+        raise Rejected("user_invented_facts", note, evidence)
+
+
+def talk_of(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
+    """What user and assistant said to each other, in order."""
+    said = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in steps]
+    return [(who, words) for who, words in said if words]
+
+
+def _recording(task: TaskDraft, attempt: Attempt) -> str:
+    told = next((message.content for message in attempt.messages if message.role == "system"), "")
+    lines: list[dict[str, Any]] = [{"task": task.instruction, "must_bring_about": list(task.checklist)}]
+    lines.append({"told_of_the_system": told[: 4 * LINE_CHARS]})
+    for step in attempt.steps:
+        if step.content.strip():
+            lines.append({"who": "user" if step.kind == "user" else "agent", "said": step.content[:LINE_CHARS]})
+        if step.kind == "call":
+            given = json.dumps(step.arguments, ensure_ascii=False)[:LINE_CHARS]
+            lines.append({"call": step.tool, "arguments": given, "returned": step.observation[:LINE_CHARS]})
+    return _joined(lines)
+
+
+def _joined(lines: list[dict[str, Any]]) -> str:
+    """One JSON object a line; of a long recording the middle is left out, and it says so."""
+    spelled = [json.dumps(line, ensure_ascii=False) for line in lines]
+    while len(spelled) > 3 and sum(map(len, spelled)) > RECORDING_CHARS:
+        spelled.pop(len(spelled) // 2)
+    if len(spelled) < len(lines):
+        spelled.insert(len(spelled) // 2, json.dumps({"left_out": f"{len(lines) - len(spelled)} lines"}))
+    return "\n".join(spelled)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

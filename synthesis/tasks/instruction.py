@@ -1,0 +1,60 @@
+"""Tasks (EnvScaler 4.2): a hard one, asked of the author from state, tools and rules, in the words of a user."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import Field
+
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import InputError, MalformedReply
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.prompts import prompt
+from synthesis.scenarios import showing
+from synthesis.scenarios.states import Said
+from synthesis.stages import Kit
+from synthesis.tasks.leak import names_of, require_no_leak
+from synthesis.tasks.world import Unfit, rejected, world_of
+
+AROUND = 3
+"""So many tools that change something are suggested as the heart of a task."""
+
+
+class InstructionReply(Said):
+    """What the author replies: a title for lists, and what the user says."""
+
+    title: str = Field(min_length=3, max_length=120)
+    instruction: str = Field(min_length=40, max_length=6_000)
+
+
+async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, ordinal: int) -> TaskDraft:
+    """Task number `ordinal` (from 0) of a scenario. Raises Rejected("names_a_tool") and what `Kit.ask` raises."""
+    world = await world_of(kit, record, scenario)
+    names = await kit.run(names_of, record, scenario.state)
+    words = prompt("tasks", "instruction").render(
+        about=showing.about(record),
+        tools=showing.tools(record),
+        state=world.shown,
+        around=", ".join(_around(kit, record, ordinal)) or "whatever there is",
+        number=str(ordinal + 1),
+        count=str(max(kit.settings.tasks, ordinal + 1)),
+    )
+
+    def check(said: InstructionReply) -> None:
+        try:
+            require_no_leak(f"{said.title}\n{said.instruction}", names)
+        except InputError as error:
+            raise Unfit("names_a_tool", str(error)) from error
+
+    try:
+        said = await kit.ask("author", "instruction", words, InstructionReply, check)
+    except MalformedReply as error:
+        raise rejected(error) from error
+    return TaskDraft(title=said.title, instruction=said.instruction, rule=kit.settings.rule)
+
+
+def _around(kit: Kit, record: EnvironmentRecord, ordinal: int) -> list[str]:
+    """The tools that a task is built around: others for each task of a scenario, as far as there are enough."""
+    names = [tool.name for tool in record.tools if tool.kind == "change" and tool.name.isidentifier()]
+    first = replace(kit, path=kit.path.rpartition("/")[0]).luck("instruction") + ordinal * AROUND
+    return [names[(first + step) % len(names)] for step in range(min(AROUND, len(names)))]

@@ -1,0 +1,101 @@
+"""Themes out of a task set (ES 3.1): is the task at home in a stateful, domain-specific environment, and in which?
+
+The thresholds on usefulness and modelability are those of the released code; both are settings.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+
+from synthesis.drafts import ThemeDraft
+from synthesis.errors import InputError, Rejected
+from synthesis.formats.tasksets import MAX_TASK_CHARACTERS
+from synthesis.formats.values import clean
+from synthesis.prompts import fenced, prompt
+from synthesis.stages import Kit, StageSettings
+
+LEAST_WORDS = 20
+"""Of a description: fewer say nothing that a state could be planned from (ours)."""
+Reasoning = Annotated[str, StringConstraints(max_length=4_000)]
+Score = Annotated[StrictInt, Field(ge=0, le=10)]
+
+
+class JudgedTask(BaseModel):
+    """The reply to `judge_task`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reasoning: Reasoning = ""
+    stateful: StrictBool
+    domain_specific: StrictBool
+
+
+class InferredTheme(BaseModel):
+    """The reply to `infer_theme`."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+    reasoning: Reasoning = ""
+    name: Annotated[str, StringConstraints(min_length=3, max_length=120)]
+    description: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+    category: Annotated[str, StringConstraints(max_length=120)] = ""
+    usefulness: Score
+    modelability: Score
+
+
+async def discover(kit: Kit, text: str, key: str) -> ThemeDraft:
+    """The theme that a task implies, under `key`.
+
+    Raises Rejected: `task_too_long`, `not_stateful`, `not_domain_specific`, `not_useful`, `not_modelable`, each with
+    the reply as evidence; MalformedReply and what `Asker.reply` raises.
+    """
+    if len(text) > MAX_TASK_CHARACTERS:
+        message = f"The task has {len(text):,} characters; at most {MAX_TASK_CHARACTERS:,} are read."
+        raise Rejected("task_too_long", message)
+    if kit.settings.stateful_only:
+        require_home(await kit.ask("author", "judge_task", spelled("judge_task", text), JudgedTask))
+    found = await kit.ask("author", "infer_theme", spelled("infer_theme", text), InferredTheme, _says_enough)
+    require_scores(found, kit.settings)
+    return ThemeDraft(
+        key=key,
+        name=" ".join(clean(found.name).split()),
+        description=clean(found.description),
+        category=" ".join(clean(found.category).split()),
+        origin="tasks",
+        origin_text=text,
+    )
+
+
+def require_home(judged: JudgedTask) -> None:
+    """Raises Rejected for a task without a stateful, domain-specific environment."""
+    if not judged.stateful:
+        message = "The task needs no records that a system keeps."
+        raise Rejected("not_stateful", message, judged.model_dump())
+    if not judged.domain_specific:
+        message = "The task does not say which kind of system it belongs to."
+        raise Rejected("not_domain_specific", message, judged.model_dump())
+
+
+def require_scores(found: InferredTheme, settings: StageSettings) -> None:
+    """Raises Rejected for a theme below a threshold."""
+    wanted = {
+        "not_useful": ("usefulness", found.usefulness, settings.least_usefulness),
+        "not_modelable": ("modelability", found.modelability, settings.least_modelability),
+    }
+    for reason, (what, score, least) in wanted.items():
+        if score < least:
+            message = f"Its {what} is {score} of 10; kept from {least} on."
+            raise Rejected(reason, message, found.model_dump())
+
+
+def spelled(name: str, task: str) -> str:
+    """A prompt on this task, which stands between lines that nothing in it can close."""
+    return prompt("themes", name).render(task=fenced("task", task))
+
+
+def _says_enough(found: InferredTheme) -> None:
+    words = len(found.description.split())
+    if words < LEAST_WORDS:
+        raise InputError(f"description: {words} words; it must have at least {LEAST_WORDS}")

@@ -1,0 +1,247 @@
+"""The dual-agent assessment with scripted agents and the real sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from synthesis.assessment.cases import rerun
+from synthesis.assessment.dual import assess
+from synthesis.assessment.environments import view_of
+from synthesis.assessment.shown import shown
+from synthesis.drafts import AssessmentDraft
+from synthesis.errors import MalformedReply, Rejected
+from synthesis.llm.calls import StageCall
+from synthesis.runtime import Sandbox, apply_patch
+from tests.assessment import support
+from tests.assessment.support import SOURCE, Bench, assembled, bench, fences, record
+
+BROKEN = SOURCE.replace('if key not in self.items:\n            return {"success": False, "error": "unknown key"}', "")
+BROKEN = BROKEN.replace("del self.items[key]", "self.items.pop(key, None); self.log.append(key)")
+
+
+def go(made: Bench, **changes: Any) -> AssessmentDraft:
+    return asyncio.run(assess(made.kit, assembled(**changes)))
+
+
+def test_a_sound_environment_is_kept_early(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    made = bench(sandbox, threads)
+    draft = go(made)
+    assert draft.kept
+    assert (draft.score, draft.strict, draft.planned) == (1.0, 1.0, 100)
+    assert len(draft.cases) == 28
+    assert draft.saved == 72
+    assert all(rate.positive and rate.negative for rate in draft.rates)
+    assert [rate.tool for rate in draft.rates] == ["add_item", "count_items", "remove_item"]
+    assert len(made.tester.seen) == len(made.checker.seen) == 28
+    assert [call.site.sample for call in made.author.seen] == [0, 1, 2]
+    assert set(draft.prompts) == {"assessment/test_state", "assessment/test_call", "assessment/check_call"}
+
+
+def test_without_the_sequential_test_all_calls_are_made(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    draft = go(bench(sandbox, threads, sequential=False, assessment_calls=40))
+    assert (len(draft.cases), draft.saved, draft.confidence) == (40, 0, None)
+
+
+def test_the_states_go_on_evolving_side_by_side(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    cases = go(bench(sandbox, threads)).cases
+    assert [case.state["log"] for case in cases[:3]] == [["opened 0"], ["opened 1"], ["opened 2"]]
+    for before, after in zip(cases, cases[3:], strict=False):
+        assert apply_patch(before.state, list(before.patch)) == after.state
+    assert any(case.patch for case in cases)
+    keys = [case.result["key"] for case in cases if case.tool == "add_item" and case.result["success"]]
+    assert len(keys) == len(set(keys)), "random ids do not come again"
+
+
+def test_same_replies_give_the_same_assessment(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    first = bench(sandbox, threads)
+    draft = go(first)
+    again = bench(sandbox, threads, store=first.store)
+    assert go(again) == draft
+    assert not again.tester.seen
+    assert not again.checker.seen
+    assert go(bench(sandbox, threads)) == draft
+
+
+def test_a_tool_that_breaks_its_rule_is_found(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    with pytest.raises(Rejected) as caught:
+        go(bench(sandbox, threads), source=BROKEN)
+    assert caught.value.reason == "assessment_below_threshold"
+    draft = AssessmentDraft.model_validate(caught.value.evidence)
+    assert not draft.kept
+    assert draft.score < 0.85
+    rates = {rate.tool: rate for rate in draft.rates}
+    assert rates["remove_item"].failed == rates["remove_item"].negative > 0
+    assert rates["remove_item"].negative_sound == 0
+    assert rates["add_item"].failed == 0
+    assert "stays below 0.85" in str(caught.value)
+
+
+def test_warnings_count_for_the_score_and_not_for_the_strict_one(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    def checker(call: StageCall) -> Any:
+        return support.checker(call) | ({"verdict": "warning"} if call.site.sample % 2 else {})
+
+    draft = go(bench(sandbox, threads, checker=checker))
+    assert draft.kept
+    assert draft.score == 1.0
+    assert draft.strict == 0.5
+    assert sum(rate.warned for rate in draft.rates) == len(draft.cases) / 2
+
+
+def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    made = bench(sandbox, threads)
+    go(made)
+    for call in made.tester.seen:
+        words = call.messages[0].content
+        assert "def " not in words
+        assert "self." not in words
+        told = fences(call)
+        assert [tool["name"] for tool in json.loads(told["tools"])] == ["add_item", "count_items", "remove_item"]
+        assert json.loads(told["state"])["items"]
+        assert "Names are unique." in told["environment"]
+        assert not call.tools
+    for call in made.checker.seen:
+        told = fences(call)
+        happened = json.loads(told["call"])
+        assert f"def {happened['tool']}" in told["source"]
+        assert told["source"].count("def ") == 1
+        assert {"case", "arguments", "ok", "patch"} <= set(happened)
+    assert [call.site.sample for call in made.tester.seen] == list(range(28))
+    assert {call.site.stage for call in made.checker.seen} == {"check_call"}
+
+
+def test_cases_run_again_without_a_model(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    draft = go(bench(sandbox, threads))
+    program = view_of(record()).program
+    assert all(rerun(sandbox, program, case).same for case in draft.cases)
+    broken = view_of(record(source=BROKEN)).program
+    found = {case.tool: rerun(sandbox, broken, case) for case in draft.cases if case.case == "negative"}
+    assert found["add_item"].same
+    assert found["remove_item"].differs == ("result", "patch")
+    positive = next(case for case in draft.cases if case.tool == "remove_item" and case.case == "positive")
+    assert rerun(sandbox, broken, positive).differs == ("patch",)
+    gone = view_of(record(source=SOURCE.replace("config.get(", "config.fetch("))).program
+    assert rerun(sandbox, gone, draft.cases[0]).differs == ("construction",)
+
+
+@pytest.mark.parametrize(("key", "said"), [("wait", "ended"), ("grow", "too large")])
+def test_a_lost_episode_costs_one_call(sandbox: Sandbox, threads: ThreadPoolExecutor, key: str, said: str) -> None:
+    """The checker is not asked about it, and the next call starts from the last state."""
+
+    def tester(call: StageCall) -> Any:
+        asked = json.loads(fences(call)["asked"])
+        if asked["tool"] == "remove_item" and call.site.sample < 6 and asked["case"] == "negative":
+            return {"arguments": {"key": key}}
+        return support.tester(call)
+
+    made = bench(sandbox, threads, tester=tester, sequential=False, assessment_calls=24)
+    made.checker.play = support.checker
+    draft = go(made)
+    lost = [number for number, case in enumerate(draft.cases) if case.arguments == {"key": key}]
+    assert len(lost) == 1
+    case = draft.cases[lost[0]]
+    assert case.verdict == "fail"
+    assert said in case.reason
+    assert draft.cases[lost[0] + 3].state == case.state
+    assert lost[0] not in {call.site.sample for call in made.checker.seen}
+    assert len(made.checker.seen) == 23
+    assert draft.score == 23 / 24
+    assert rerun(sandbox, view_of(record()).program, case).same
+
+
+def test_states_are_constructed_before_they_are_used(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    def author(call: StageCall) -> Any:
+        if call.site.sample == 1 and "could not be used" not in call.messages[0].content:
+            return {"state": {"items": ["no", "dict"], "log": []}}
+        return support.author(call)
+
+    made = bench(sandbox, threads, author=author)
+    assert go(made).kept
+    assert [call.site.sample for call in made.author.seen] == [0, 1, 1, 2]
+    assert "AttributeError" in fences(made.author.seen[2])["problem"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"items": {}, "log": []}, "holds no records"),
+        ({"items": {"a": {"name": "x" * 40_000, "count": 1}}}, "at most 32,000"),
+        ({"items": {"a": {"name": "x", "count": 1}}, "shelf": {"a": 1}}, "never mentions 'shelf'"),
+        (["no object"], "state"),
+    ],
+)
+def test_states_that_cannot_be_used_are_never_kept(
+    sandbox: Sandbox, threads: ThreadPoolExecutor, state: Any, reason: str
+) -> None:
+    with pytest.raises(MalformedReply, match=reason):
+        go(bench(sandbox, threads, author=lambda call: {"state": state}))
+
+
+def test_a_program_that_takes_no_state_is_rejected(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    source = SOURCE.replace('"""Keeps items and how many of each there are."""', "items: dict\n    log: list")
+    source = source.replace("def __init__(self, config):", "def __init__(self, config):\n        raise OSError('no')")
+    with pytest.raises(Rejected) as caught:
+        go(bench(sandbox, threads), source=source)
+    assert caught.value.reason == "test_state_invalid"
+
+
+def test_a_program_that_cannot_go_on_from_its_own_state_is_rejected(
+    sandbox: Sandbox, threads: ThreadPoolExecutor
+) -> None:
+    source = SOURCE.replace('"error": "unknown key"}', '"error": self.log.append("spoilt")}')
+    guard = "        assert 'spoilt' not in config.get('log', [])\n"
+    source = source.replace("        self.log = list", f"{guard}        self.log = list")
+    with pytest.raises(Rejected) as caught:
+        go(bench(sandbox, threads), source=source)
+    assert caught.value.reason == "state_not_restorable"
+    assert "spoilt" in caught.value.evidence["state"]["log"]  # type: ignore[index]
+
+
+def test_replies_that_cannot_be_used(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    for name, play in {
+        "tester": lambda call: "I'm sorry, I cannot do that.",
+        "checker": lambda call: {"verdict": "excellent", "reason": "fine"},
+    }.items():
+        with pytest.raises(MalformedReply) as caught:
+            go(bench(sandbox, threads, **{name: play}))
+        assert name in str(caught.value)
+    large = {"arguments": {"name": "x" * 20_000, "count": 1}}
+    with pytest.raises(MalformedReply, match="at most 8,000"):
+        go(bench(sandbox, threads, tester=lambda call: large))
+
+
+def test_a_person_stops_it_between_two_calls(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    class Stop(Exception):
+        pass
+
+    made = bench(sandbox, threads)
+
+    def stop() -> None:
+        if len(made.checker.seen) == 5:
+            raise Stop
+
+    object.__setattr__(made.kit, "check_stop", stop)
+    with pytest.raises(Stop):
+        go(made)
+    assert len(made.tester.seen) == 5
+
+
+def test_an_environment_without_tools_is_rejected(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    with pytest.raises(Rejected) as caught:
+        go(bench(sandbox, threads), tools=())
+    assert caught.value.reason == "no_tools"
+
+
+def test_large_values_are_shown_cut_and_stay_json() -> None:
+    state = {"rows": {f"r{number}": {"text": "long " * 50, "tags": list(range(40))} for number in range(500)}}
+    text = shown(state, 4_000)
+    assert len(text) <= 4_000
+    read = json.loads(text)
+    assert read["rows"]["r0"]["text"].startswith("long")
+    assert "more are not shown" in read["rows"]["…"]
+    assert shown({"a": [1, {"b": None}]}, 100) == '{"a": [1, {"b": null}]}'
+    assert "more characters are not shown" in shown({f"{number:040}": number for number in range(10)}, 30)

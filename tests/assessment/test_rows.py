@@ -1,0 +1,207 @@
+"""Assessments as rows: saved once, re-run without a model, shown and given by program."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from synthesis.assessment.dual import assess
+from synthesis.runtime import Sandbox
+from tests.assessment.rows import case, draft, saved
+from tests.assessment.support import SOURCE, assembled, bench, record
+from tests.fixtures import pages_seed
+from tests.fixtures.api import problem, program
+from webapp.bodies import load
+from webapp.environments.assessing import drafts_of, save_assessment
+from webapp.environments.models import Assessment, CaseState, ToolCase, Version
+from webapp.environments.services import save_environment
+from webapp.environments.starting import start_rerun
+from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
+from webapp.jobs.registry import KINDS
+
+pytestmark = pytest.mark.django_db
+
+
+def body(client: Client, url: str) -> str:
+    response = client.get(url)
+    assert response.status_code == 200, url
+    return response.content.decode()
+
+
+def tab(row: Assessment, **query: str) -> str:
+    extra = "".join(f"&{name}={value}" for name, value in query.items())
+    return f"/environments/{row.version.environment_id}/?tab=assessment{extra}"
+
+
+def real(sandbox: Sandbox, threads: ThreadPoolExecutor) -> Assessment:
+    made = asyncio.run(assess(bench(sandbox, threads).kit, assembled()))
+    _, _, version = save_environment(record(), [], "test")
+    return save_assessment(version, made)[1]
+
+
+def run_job(row: Assessment) -> dict[str, int]:
+    from webapp.jobs.services import claim
+
+    job = start_rerun(None, row)
+    claimed = claim(job.pk, "test")
+    assert claimed is not None
+    return KINDS["rerun_cases"].handler(JobContext(job.pk, claimed.attempt, job.payload, None))
+
+
+def test_what_is_saved_reads_back_the_same() -> None:
+    row = saved(40)
+    wanted = draft(40)
+    assert (row.score, row.strict, row.kept, row.made, row.saved) == (0.75, 0.5, True, 40, 60)
+    assert (row.passed, row.warned, row.failed) == (20, 10, 10)
+    assert tuple(found for _, found in drafts_of(row)) == wanted.cases
+    assert CaseState.objects.count() == 10, "states are stored once"
+
+
+def test_the_same_twice_is_one_row_and_another_is_another() -> None:
+    row = saved(20)
+    assert save_assessment(row.version, draft(20), roles=row.roles, scripted=True) == ("unchanged", row)
+    assert ToolCase.objects.count() == 20
+    assert save_assessment(row.version, draft(21), roles=row.roles, scripted=True)[0] == "created"
+    assert save_assessment(row.version, draft(20), roles={}, scripted=False)[0] == "created"
+    assert Assessment.objects.count() == 3
+
+
+def test_text_that_postgresql_cannot_hold_is_kept_in_signs() -> None:
+    version = pages_seed.environment("Odd desk").current
+    assert version is not None
+    odd = draft(2).model_copy(update={"cases": (case(0, "a\x00b"), case(1, "\ud800"))})
+    _, row = save_assessment(version, odd)
+    assert row.cases.get(position=0).reason == "reason 0: a\u2400b"
+    assert row.cases.get(position=0).arguments == {"key": "a\x00b"}
+
+
+def test_cases_are_re_run_by_a_job_twice_the_same(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    row = real(sandbox, threads)
+    found = run_job(row)
+    assert (found["cases"], found["same"], found["differs"]) == (28, 28, 0)
+    assert set(row.cases.values_list("rerun", flat=True)) == {"same"}
+    Job.objects.update(state="succeeded")
+    Version.objects.update(source=SOURCE.replace('"error": "exists"', '"error": "is there"'))
+    again, third = run_job(row), None
+    assert again["differs"] == row.cases.filter(tool="add_item", case="negative").count() > 0
+    assert set(row.cases.filter(rerun="differs").values_list("differs", flat=True)) == {"result"}
+    Job.objects.update(state="succeeded")
+    third = run_job(row)
+    assert third == again
+    row.refresh_from_db()
+    assert (row.same_count, row.differs_count) == (third["same"], third["differs"])
+
+
+def test_a_re_run_that_is_on_its_way_is_not_started_again(page: Client) -> None:
+    row = saved(4)
+    for _ in range(2):
+        assert page.post(f"/environments/assessments/{row.pk}/rerun").status_code == 302
+    job = Job.objects.get()
+    assert (job.kind, job.payload, job.queue) == ("rerun_cases", {"assessment": row.pk}, "sandbox")
+    html = body(page, tab(row))
+    assert f"/jobs/{job.pk}/" in html
+    part = page.get(f"/environments/assessments/{row.pk}/", headers={"HX-Request": "true", "HX-Target": "assessment"})
+    assert part.content.decode().startswith('<section class="card" id="assessment"')
+    assert page.get(f"/environments/assessments/{row.pk}/").headers["Location"] == tab(
+        row, version="1", assessment=str(row.pk)
+    )
+
+
+def test_the_page_shows_scores_rates_and_calls(page: Client) -> None:
+    row = saved(40)
+    html = body(page, tab(row))
+    for words in ("75 %", "of at least 50 %", "40 of 100", "scripted models", "model fine", "kept"):
+        assert words in html
+    assert "get_row" in html
+    assert html.count('id="case-') == 30
+    after = re.search(r'href="([^"]+)" rel="next"', html)
+    assert after
+    assert body(page, after[1].replace("&amp;", "&")).count('id="case-') == 10
+
+
+def test_calls_are_filtered_by_verdict_tool_and_case(page: Client) -> None:
+    row = saved(40)
+    assert body(page, tab(row, verdict="fail")).count('id="case-') == 10
+    assert body(page, tab(row, verdict="fail", case="positive")).count('id="case-') == 0
+    assert body(page, tab(row, tool="get_row")).count('id="case-') == 20
+    assert body(page, tab(row, tool="get_row", verdict="pass", case="positive")).count('id="case-') == 10
+    assert "No call matches" in body(page, tab(row, tool="nobody"))
+    assert body(page, tab(row, verdict="odd", rerun="x", assessment="y")).count('id="case-') == 30
+
+
+def test_another_assessment_and_none(page: Client) -> None:
+    row = saved(8)
+    newer = saved(12, version=row.version)
+    assert "12 of 100" in body(page, tab(row))
+    older = body(page, tab(row, assessment=str(row.pk)))
+    assert "8 of 100" in older
+    assert f'value="{newer.pk}"' in older
+    other = pages_seed.environment("Another desk")
+    assert "Not assessed" in body(page, f"/environments/{other.pk}/?tab=assessment")
+
+
+def test_hostile_text_is_escaped_and_the_state_stays_folded(page: Client) -> None:
+    row = saved(4, pages_seed.EVIL)
+    html = body(page, tab(row))
+    first = row.cases.get(position=0)
+    whole = body(page, f"/environments/cases/{first.pk}/")
+    for shown in (html, whole):
+        assert "<script>window" not in shown
+        assert "<img" not in shown
+        assert "\u202e" not in shown
+    assert "&quot;rows&quot;" not in html
+    assert "State before" in whole
+    headers = {"HX-Request": "true", "HX-Target": f"state-{first.pk}"}
+    part = page.get(f"/environments/cases/{first.pk}/", headers=headers).content.decode()
+    assert part.startswith(f'<div id="state-{first.pk}">')
+
+
+def test_a_page_asks_the_same_number_of_queries_whatever_it_shows(page: Client) -> None:
+    few, many = saved(3), saved(100, version=pages_seed.environment("Large desk").current)
+    counts = []
+    for row in (few, many):
+        with CaptureQueriesContext(
+            connection,
+        ) as found:
+            body(page, tab(row))
+        counts.append(len(found))
+        assert not [query for query in found if "casestate" in query["sql"]]
+    assert counts[0] == counts[1]
+
+
+def test_by_program() -> None:
+    row = saved(10)
+    client = program(pages_seed.person("viewer"))
+    listed = client.get(f"/environments/{row.version.environment_id}/assessments").json()["data"]
+    assert [(one["id"], one["score"], one["saved"], one["version"]) for one in listed] == [(row.pk, row.score, 90, 1)]
+    whole = client.get(f"/assessments/{row.pk}").json()
+    assert [rate["tool"] for rate in whole["rates"]] == ["get_row", "drop_row"]
+    assert whole["roles"]["checker"] == "another"
+    first = client.get(f"/assessments/{row.pk}/cases?limit=4").json()
+    assert [one["position"] for one in first["data"]] == [0, 1, 2, 3]
+    rest = client.get(f"/assessments/{row.pk}/cases?limit=200&cursor={first['next_cursor']}").json()
+    assert [one["position"] for one in rest["data"]] == [4, 5, 6, 7, 8, 9]
+    failed = client.get(f"/assessments/{row.pk}/cases?verdict=fail&tool=drop_row").json()["data"]
+    assert [one["position"] for one in failed] == [3, 7]
+    one = client.get(f"/tool-cases/{failed[0]['id']}").json()
+    known = row.cases.get(position=3)
+    assert one["state"] == load(CaseState, known.state_id) == {"rows": {"0": "fine"}}
+    assert (one["seed"], one["digest"]) == (3, known.digest)
+    problem(client.get(f"/assessments/{row.pk}/cases?verdict=odd"), 422)
+    problem(client.get("/assessments/999999"), 404)
+    problem(client.post(f"/assessments/{row.pk}/reruns", {}), 403)
+
+
+def test_a_re_run_by_program_is_started_once_for_a_key() -> None:
+    row = saved(3)
+    client = program(pages_seed.person("operator"), "synthesise")
+    first, again = (client.post(f"/assessments/{row.pk}/reruns", {}, **{"Idempotency-Key": "k"}) for _ in range(2))
+    assert (first.status_code, first.json()["id"]) == (202, again.json()["id"])
+    assert Job.objects.count() == 1

@@ -1,0 +1,192 @@
+"""How well a batch uses the calls it may make at once, and what a lane's memory does meanwhile.
+
+    python -m tests.benchmarks.batch --json [--items 200] [--at-once 64] [--latency 1.0]
+
+A local OpenAI-compatible server, a process of its own, takes `--latency` seconds for each reply and may be asked
+`--at-once` times at once. The batch has `--items` items, one theme and the scenarios below it; each asks five times in
+a row in a short pipeline. The machine is the real one: calls are stored before they are used, drafts kept, rows saved.
+`ideal_s` is what the latency alone would allow: the theme's calls in a row, as nothing can be done beside them, and
+then the other calls x latency / at once. `cpu_s` is this process's: with other work on the machine, compare it with
+`ideal_s`. A database of its own on the server of DATABASE_URL is made and dropped. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from tests.benchmarks.databases import own_database
+
+ROW = 5
+"""Calls of an item, one after the other."""
+
+
+async def serve(latency: float) -> None:
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+                size = next(int(line[15:]) for line in head.splitlines() if line.startswith("content-length:"))
+                await reader.readexactly(size)
+                await asyncio.sleep(latency)
+                said = {"role": "assistant", "content": json.dumps({"words": "Something that was said. " * 40})}
+                usage = {"prompt_tokens": 400, "completion_tokens": 200, "total_tokens": 600}
+                choice = {"index": 0, "finish_reason": "stop", "message": said}
+                sent = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage})
+                fields = f"content-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n"
+                writer.write(f"HTTP/1.1 200 OK\r\n{fields}{sent}".encode())
+        writer.close()
+
+    server = await asyncio.start_server(one, "127.0.0.1", 0, limit=1 << 24, backlog=512)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # Ends with its parent, whose end of this pipe closes.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+@contextlib.contextmanager
+def server(latency: float) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.benchmarks.batch", "--serve", str(latency)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+    finally:
+        process.communicate()
+
+
+class Memory:
+    """The resident memory of this process: when it was first working, and at most afterwards."""
+
+    def __init__(self) -> None:
+        self.process = psutil.Process()
+        self.first = self.most = 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self.ended.wait(0.2):
+            self.most = max(self.most, self.process.memory_info().rss)
+
+    def __enter__(self) -> Memory:
+        self.first = self.most = self.process.memory_info().rss
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.thread.join()
+
+    @property
+    def growth_mib(self) -> float:
+        return (self.most - self.first) / 2**20
+
+
+def pipeline(items: int) -> Any:
+    """The machine's own short pipeline down to scenarios, of which there are `items - 1`, asking `ROW` times each."""
+    from dataclasses import replace
+
+    from synthesis.drafts import Assembled, ScenarioDraft
+    from synthesis.stages import ItemSpec, Kit, Part, Stage
+    from tests.batches.table import TABLE, ask
+
+    async def state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
+        words = [await ask(kit, "author", "initial_state", sample) for sample in range(ROW)]
+        return ScenarioDraft(name=words[-1][:100], state={"n": spec.ordinal})
+
+    def parts(level: str, settings: object) -> list[Part]:
+        found = [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(items - 1)]
+        return found if level == "theme" else []
+
+    scenario = Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state)
+    return replace(TABLE, stages=(*TABLE.of("theme"), scenario), parts=parts)
+
+
+def measure(url: str, items: int, at_once: int, latency: float) -> dict[str, float]:
+    """Warm up with a small batch (imports, pools, the sandbox), then measure another."""
+    from synthesis.runtime import default_sandbox
+    from tests.batches import support, table
+    from tests.rollouts_web.support import endpoint_at
+    from webapp.batches.models import LLMCall
+    from webapp.batches.running import run_lane
+    from webapp.batches.services import create_batch, of_theme
+    from webapp.jobs.registry import KINDS, Kind
+
+    endpoint_at(url, max_concurrency=at_once)
+    settings = support.settings_at(url, at_once=256)
+
+    def batch(name: str, count: int) -> Any:
+        short = pipeline(count)
+        KINDS["run_batch"] = Kind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, short))
+        return create_batch(None, name, [of_theme(table.theme(name))], settings, short)
+
+    support.work_off(batch("warm", at_once))
+    made = batch("measured", items)
+    before = LLMCall.objects.count()
+    with Memory() as memory:
+        began, cpu = time.perf_counter(), time.process_time()
+        support.work_off(made)
+        actual, cpu = time.perf_counter() - began, time.process_time() - cpu
+    if made.state != "done" or made.items.exclude(state="kept").exists():
+        raise SystemExit(f"The batch ended as {made.state}, so nothing was measured: {made.note}")
+    calls = LLMCall.objects.count() - before
+    ideal = ROW * latency + max((calls - ROW) * latency / at_once, ROW * latency)
+    return {
+        "items": items,
+        "at_once": at_once,
+        "latency_s": latency,
+        "llm_calls": calls,
+        "ideal_s": round(ideal, 3),
+        "actual_s": round(actual, 3),
+        "cpu_s": round(cpu, 3),
+        "efficiency": round(ideal / actual, 4),
+        "rss_growth_mib": round(memory.growth_mib, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object (they always are)")
+    parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--latency", type=float, default=1.0)
+    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve is not None:
+        asyncio.run(serve(given.serve))
+        return
+    with own_database("batch") as url, server(given.latency) as base:
+        os.environ |= {
+            "DATABASE_URL": url,
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+            "ENVARIUM_LOG_LEVEL": "WARNING",
+        }
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+        from django.db import connection, connections
+
+        from webapp.jobs import services
+
+        services.wake = lambda job_id, queue: None  # type: ignore[assignment]
+        call_command("migrate", verbosity=0)
+        try:
+            print(json.dumps(measure(base, given.items, given.at_once, given.latency)))
+        finally:
+            connections.close_all()
+            connection.close_pool()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Near-duplicate themes in Chromium: accessible at both widths and themes, decided and undone by keyboard."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults, signed_in
+from tests.fixtures import pages_seed
+from tests.taxonomy.near import folds, plant, theme
+from webapp.jobs.models import Job, JobState
+from webapp.taxonomy import folding
+from webapp.taxonomy.grouping import regroup
+from webapp.taxonomy.keeping import Judgement, note_judged
+from webapp.taxonomy.models import ThemeSource
+
+__all__ = ["chromium"]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+GROUPED = {"1": "2", "3": "2", "4": "5"}
+
+
+@pytest.fixture
+def grouped(transactional_db: None) -> None:
+    """Two groups, one of them decided on by a person; a task set with one text kept and one not."""
+    person = pages_seed.person("annotator")
+    plant()
+    regroup(0.85)
+    made = folding.choose(theme(4).pk, person)
+    folding.undo(made.pk, person)
+    note_judged("asked.jsonl", Judgement("a", "Write me a poem.", "not_stateful", "No records.", {"stateful": False}))
+    note_judged("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
+
+
+@pytest.mark.parametrize("colours", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.usefixtures("grouped")
+def test_pages_are_accessible(live_site: str, chromium: Browser, colours: str, width: int) -> None:
+    options: Any = {"viewport": {"width": width, "height": 900}, "color_scheme": colours}
+    context, page, complaints = signed_in(chromium, live_site, **options)
+    Job.objects.filter(pk=pages_seed.job(JobState.RUNNING).pk).update(kind="group_themes", total=6, done=2)
+    source = ThemeSource.objects.get(name="asked.jsonl").pk
+    urls = {
+        "duplicates": "/taxonomy/themes/duplicates/",
+        "sources": "/taxonomy/themes/sources/",
+        "source": f"/taxonomy/themes/sources/{source}/",
+        "new": "/taxonomy/themes/new/",
+        "list": "/taxonomy/themes/?folded=1",
+        "folded": f"/taxonomy/themes/{theme(1).pk}/",
+        "kept": f"/taxonomy/themes/{theme(2).pk}/",
+    }
+    found = []
+    for name, url in urls.items():
+        page.goto(url)
+        page.wait_for_load_state("networkidle") if name != "duplicates" else page.wait_for_timeout(300)
+        found += faults(page, f"{name} {width} {colours}")
+        if os.environ.get("ENVARIUM_PICTURES"):
+            page.screenshot(path=f"{os.environ['ENVARIUM_PICTURES']}/{name}-{width}-{colours}.png", full_page=True)
+    context.close()
+    assert not [*found, *complaints]
+
+
+@pytest.mark.usefixtures("grouped")
+def test_decisions_by_keyboard(live_site: str, chromium: Browser) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/taxonomy/themes/")
+    page.keyboard.press("4")
+    page.wait_for_url("**/taxonomy/themes/duplicates/")
+    page.keyboard.press("t")
+    assert page.evaluate("document.activeElement.name") == "threshold"
+    page.locator(f"#group-{theme(2).pk} summary").focus()
+    page.keyboard.press("Tab")
+    wanted = f"form[action='/taxonomy/themes/{theme(3).pk}/keep-apart/'] button"
+    for _ in range(12):
+        if page.evaluate(f'document.activeElement === document.querySelector("{wanted}")'):
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=It can be undone below")
+    assert folds() == {"1": "2", "4": "5"}
+    page.locator("#decisions button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Undid: Kept")
+    assert folds() == GROUPED
+    context.close()
+    assert not complaints

@@ -1,0 +1,198 @@
+"""Structured replies: read where there is no doubt, asked for again where there is, never guessed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+
+from synthesis.errors import InputError, MalformedReply
+from synthesis.llm.asker import Asker
+from synthesis.llm.store import MemoryStore
+from synthesis.llm.structured import MOST, read_code, read_json
+from tests.llm_layer.support import Far, said, stage_call
+
+
+class Wanted(BaseModel):
+    word: str
+    count: int = 0
+
+
+GOOD = '{"word": "a", "count": 2}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"\n {GOOD} \n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"```JSON\r\n{GOOD}\r\n```",
+        f"Here it is:\n\n```json\n{GOOD}\n```\nAnything else?",
+        f"```json\n{GOOD}```",
+        f"Sure! The object is {GOOD}. Tell me if it fits.",
+        f"```json\n{GOOD}\n```\n```python\nprint(1)\n```",
+        f"```json\n{GOOD}",
+    ],
+)
+def test_one_object_is_found_with_or_without_words_around(text: str) -> None:
+    assert read_json(text, Wanted) == Wanted(word="a", count=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"word": "a",}', "not one JSON object"),
+        ("{'word': 'a'}", "not one JSON object"),
+        ('{"word": "a"', "not one JSON object"),
+        (f"{GOOD}\n{GOOD}", "not one JSON object"),
+        (f"either {GOOD} or {GOOD}", "not one JSON object"),
+        (f"[{GOOD}]", "the object"),
+        (f"[1] {GOOD}", "Extra data|not one JSON"),
+        (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "2 fenced blocks"),
+        ("I'm sorry, but I can't help with that.", "a refusal"),
+        ("As an AI I have no such data.", "a refusal"),
+        ("<!doctype html><title>Sign in</title>", "HTML"),
+        ("", "no JSON object"),
+        ("null", "the object"),
+        ('{"word": NaN}', "NaN"),
+        ('{"word": "a", "count": Infinity}', "Infinity"),
+        ('{"word": "a", "count": 1e999}', "too large"),
+        ('{"word": "a", "count": ' + "9" * 5_000 + "}", "digits"),
+        ('{"word": "a", "word": "b"}', "stands twice"),
+        ('{"word": "a", "x": {"y": 1, "y": 2}}', "stands twice"),
+        ('{"word": "a", "x": ' + "[" * 500 + "]" * 500 + "}", "levels deep"),
+        ('{"x":' * 100_000, "not one JSON object"),
+        ("{" * 100_000 + "}" * 100_000, "not one JSON object"),
+        ('{"count": 1}', "word: Field required"),
+        ('{"word": "a", "count": "many"}', "count: "),
+        ("{" + f'"word": "{"a" * MOST}"' + "}", "characters"),
+    ],
+)
+def test_what_is_no_object_of_that_shape_says_why(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        read_json(text, Wanted)
+    assert len(str(caught.value)) <= 700
+
+
+def test_text_that_cannot_be_kept_is_made_visible() -> None:
+    assert read_json('{"word": "a\\u0000b\\ud800"}', Wanted).word == "a\u2400b\ufffd"
+
+
+@pytest.mark.parametrize("hostile", [" ", "```a\n", "``` \t", "```", "{", "I am ", "<think>", "\n", "```json\n{"])
+def test_hostile_length_comes_to_an_end(hostile: str) -> None:
+    """A regular expression for fences takes quadratic time over some of these: hours for a million characters."""
+    text = ("```" + hostile * (MOST // len(hostile)))[:MOST]
+    for read in (lambda: read_json(text, Wanted), lambda: read_code(text)):
+        with pytest.raises(InputError):
+            read()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nx = 1\n```",
+        "```\nx = 1\n```",
+        "Here:\n```py\nx = 1\n```\nDone.",
+        "```json\n{}\n```\n```python\nx = 1\n```",
+    ],
+)
+def test_one_block_of_code_is_found(text: str) -> None:
+    assert read_code(text).strip() == "x = 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1", "no fenced block"),
+        ("```python\nx = 1\n```\n```python\ny = 1\n```", "2 fenced blocks"),
+        ("```python\nx = 1", "does not end"),
+        ("I cannot write this program.", "a refusal"),
+        ("", "no fenced block"),
+    ],
+)
+def test_what_is_no_code_says_why(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_code(text)
+
+
+def structured(far: Far, store: MemoryStore | None = None, **options: object) -> Wanted:
+    async def run() -> Wanted:
+        asker = Asker({"author": far}, store if store is not None else MemoryStore())
+        return await asker.structured(stage_call("Give me a word."), Wanted, **options)  # type: ignore[arg-type]
+
+    return asyncio.run(run())
+
+
+def test_a_bad_reply_is_asked_for_again_with_the_reason() -> None:
+    far = Far([said("no"), said(GOOD)])
+    assert structured(far).count == 2
+    first, second = (messages for messages, _ in far.asked)
+    assert "Give me a word." in first[-1].content
+    assert '"count"' in first[-1].content, "the schema is in the words"
+    assert [message.role for message in second] == ["user", "assistant", "user"]
+    assert (second[1].content, "no JSON object" in second[2].content) == ("no", True)
+
+
+def test_a_model_that_repeats_itself_is_really_asked_each_time() -> None:
+    """Equal requests are one call: the third try must not be the stored second one."""
+    far, store = Far([said("no"), said("no"), said(GOOD)]), MemoryStore()
+    assert structured(far, store).word == "a"
+    assert len(far.asked) == len(store.begun) == 3
+    assert len(far.asked[2][0]) == 3, "what failed before the last time is not dragged along"
+
+
+def test_after_the_tries_nothing_is_data() -> None:
+    far, store = Far([said("no")]), MemoryStore()
+    with pytest.raises(MalformedReply, match="author gave no usable reply in 3 tries") as caught:
+        structured(far, store)
+    assert len(far.asked) == caught.value.requests == 3
+    assert store.replies[caught.value.call_key].message.content == "no"
+    with pytest.raises(MalformedReply):
+        structured(far, store)
+    assert len(far.asked) == 3, "a second run finds them"
+
+
+def test_a_check_may_refuse_and_may_wait() -> None:
+    async def odd(found: Wanted) -> None:
+        await asyncio.sleep(0)
+        if found.count % 2 == 0:
+            raise InputError("count must be odd")
+
+    far = Far([said(GOOD), said('{"word": "b", "count": 3}')])
+    assert structured(far, check=odd).word == "b"
+    assert "count must be odd" in far.asked[1][0][-1].content
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (said('{"word": "a', finish_reason="length"), "cut off at the limit of tokens"),
+        (said("  "), "it is empty"),
+    ],
+)
+def test_the_envelope_says_more_than_the_text(reply: object, words: str) -> None:
+    far = Far([reply, said(GOOD)])  # type: ignore[list-item]
+    structured(far)
+    assert words in far.asked[1][0][-1].content
+
+
+def test_a_huge_reply_is_shown_again_in_part() -> None:
+    far = Far([said("x" * 900_000), said(GOOD)])
+    structured(far)
+    assert len(far.asked[1][0][1].content) < 5_000
+
+
+class Held(Far):
+    structured = True
+
+
+def test_an_endpoint_known_for_it_is_held_to_the_schema() -> None:
+    held, free = Held([said(GOOD)]), Far([said(GOOD)])
+    structured(held)
+    structured(free)
+    assert held.asked[0][1]["response_format"]["json_schema"]["schema"] == Wanted.model_json_schema()
+    assert free.asked[0][1] == {}
+    assert held.asked[0][0] == free.asked[0][0], "the words ask all the same"

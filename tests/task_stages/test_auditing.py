@@ -1,0 +1,135 @@
+"""Audits of drafts: green goes on, red is repaired once with what was found, and no further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from synthesis.contracts import Reference, ReferenceCall
+from synthesis.drafts import TaskDraft
+from synthesis.errors import MalformedReply, Rejected
+from synthesis.runtime import Sandbox
+from synthesis.tasks.auditing import audit
+from synthesis.verifiers.audited import TaskAudit
+
+from .support import (
+    DONE,
+    GIVE,
+    HERS,
+    ITEMS,
+    LOOK,
+    OTHERS,
+    RECORD,
+    SCENARIO,
+    TOLD,
+    Scripted,
+    as_json,
+    function,
+    run,
+    task,
+)
+
+CALL = ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-2", "member_id": "M-1"})
+REFERENCE = Reference(calls=(ReferenceCall(tool="list_lockers"), CALL), answer="It is L-2.")
+WEAK = function("final_state['lockers']['L-2']['member_id'] != ''")
+SOUND = (HERS, TOLD, OTHERS)
+
+
+def repaired(*sources: str, **more: Any) -> str:
+    pairs = zip(ITEMS, sources, strict=False)
+    return as_json(checks=[{"label": label, "source": source} for label, source in pairs], **more)
+
+
+def audited(sandbox: Sandbox, model: Scripted, draft: TaskDraft, **settings: Any) -> tuple[TaskDraft, TaskAudit]:
+    return run(lambda kit: audit(kit, RECORD, SCENARIO, draft), model, sandbox, **settings)
+
+
+def test_a_sound_task_is_green_and_nobody_is_asked(sandbox: Sandbox) -> None:
+    draft = task(reference=REFERENCE)
+    model = Scripted()
+    found, audit = audited(sandbox, model, draft)
+    assert (found, audit.state, model.calls) == (draft, "green", [])
+
+
+def test_without_a_reference_it_is_incomplete_and_kept(sandbox: Sandbox) -> None:
+    found, audit = audited(sandbox, Scripted(), task())
+    assert (found.reference, audit.state) == (None, "incomplete")
+
+
+def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(*SOUND, title="Ignored", instruction="Ignored as well.")})
+    draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",))
+    found, audit = audited(sandbox, model, draft)
+    assert audit.state == "green"
+    assert [check.source for check in found.checks] == list(SOUND)
+    assert (found.checklist, found.reference, found.instruction) == (ITEMS, REFERENCE, draft.instruction)
+    assert found.notes == ()
+    assert model.stages() == ["repair_task"]
+    told = model.last_words()
+    assert "Earns the full reward: call 2 (assign_locker) with member_id" in told
+    assert WEAK.strip() in told
+
+
+def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbox: Sandbox) -> None:
+    other = function("'Ada' in (answer or '')")
+    told = {"repair_task": repaired(HERS, TOLD, OTHERS).replace("'L-2' in (answer or '')", "'Ada' in (answer or '')")}
+    model = Scripted(told, teacher=[[LOOK, GIVE, DONE], [GIVE, "Ada has it now."]])
+    found, audit = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
+    assert audit.state == "green"
+    assert found.checks[1].source == other
+    assert found.reference == Reference(calls=(CALL,), answer="Ada has it now.")
+
+
+def test_where_the_same_runs_fail_new_ones_are_made(sandbox: Sandbox) -> None:
+    told = {"repair_task": repaired(HERS, TOLD, OTHERS).replace("'L-2' in (answer or '')", "'Ada' in (answer or '')")}
+    model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, "Ada has it."], [GIVE, DONE]])
+    found, _ = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
+    assert found.reference is not None
+    assert found.reference.answer == "Ada has it."
+    assert {call.site.sample for call in model.calls if call.site.stage == "solve"} == {0, 1, 2, 3}
+
+
+def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(WEAK, TOLD, OTHERS)})
+    with pytest.raises(Rejected, match="still red after one repair: mutant_passes") as found:
+        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+    assert found.value.reason == "red_audit"
+    assert len(model.calls) == 1
+    evidence: Any = found.value.evidence
+    assert {fault["kind"] for fault in evidence} == {"mutant_passes"}
+
+
+def test_a_repair_that_stays_unfit_is_rejected_with_the_first_audit(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, function("True"), OTHERS)})
+    with pytest.raises(Rejected, match=r"could not repair it \(check 2 .* mutant_passes") as found:
+        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+    assert found.value.reason == "red_audit"
+    assert len(model.calls) == 3
+
+
+def test_a_repair_that_cannot_be_read_is_a_failure(sandbox: Sandbox) -> None:
+    with pytest.raises(MalformedReply):
+        audited(sandbox, Scripted({"repair_task": "[]"}), task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+
+
+def test_a_repair_without_a_goal_is_rejected(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(OTHERS)})
+    with pytest.raises(Rejected) as found:
+        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+    assert found.value.reason == "no_goal_check"
+
+
+def test_by_proportion_a_guard_makes_it_red_and_the_repair_leaves_it_out(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(*SOUND)})
+    found, audit = audited(sandbox, model, task(*SOUND, reference=REFERENCE, rule="proportion"))
+    assert audit.state == "green"
+    assert len(found.checks) == 2
+    assert "Doing nothing earns" in model.last_words()
+
+
+def test_a_program_that_no_longer_starts_is_a_fact(sandbox: Sandbox) -> None:
+    broken = SCENARIO.model_copy(update={"state": SCENARIO.state | {"mode": "raise"}})
+    with pytest.raises(Rejected) as found:
+        run(lambda kit: audit(kit, RECORD, broken, task(reference=REFERENCE)), Scripted(), sandbox)
+    assert found.value.reason == "state_invalid"

@@ -1,0 +1,141 @@
+"""References: the shortest run that earns everything, executed once more; nobody's failure is taken for the task's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from synthesis.contracts import ReferenceCall
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import InfrastructureError, InputError, LLMError, SpendCapReached
+from synthesis.runtime import Sandbox
+from synthesis.tasks.solving import UNSOLVED, solve
+
+from .support import (
+    DONE,
+    GIVE,
+    HERS,
+    ITEMS,
+    LOOK,
+    OTHERS,
+    RECORD,
+    SCENARIO,
+    STATE,
+    TAKEN,
+    TOLD,
+    Scripted,
+    Turn,
+    assigned,
+    function,
+    run,
+    task,
+)
+
+STRICT = ScenarioDraft(name="Strict", state=STATE | {"mode": "strict"})
+
+
+def solved(
+    sandbox: Sandbox, *teacher: Sequence[Turn], draft: TaskDraft | None = None, scenario: ScenarioDraft = SCENARIO
+) -> TaskDraft:
+    model = Scripted(teacher=teacher)
+    given = draft or task()
+    return run(lambda kit: solve(kit, RECORD, scenario, given), model, sandbox, solver_runs=len(teacher))
+
+
+def names(found: TaskDraft) -> list[str]:
+    return [call.tool for call in found.reference.calls] if found.reference else []
+
+
+def test_the_shortest_run_with_the_full_reward_is_the_reference(sandbox: Sandbox) -> None:
+    wrong = [assigned("L-3"), DONE]
+    found = solved(sandbox, [LOOK, LOOK, GIVE, DONE], [LOOK, GIVE, DONE], wrong)
+    assert found.reference is not None
+    assert found.reference.calls == (
+        ReferenceCall(tool="list_lockers"),
+        ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-2", "member_id": "M-1"}),
+    )
+    assert found.reference.answer == "It is L-2."
+    assert found.notes == ()
+    assert found.checks == task().checks
+
+
+def test_of_runs_as_short_the_first_counts(sandbox: Sandbox) -> None:
+    found = solved(sandbox, [GIVE, "Locker L-2."], [GIVE, "It is L-2."])
+    assert found.reference is not None
+    assert found.reference.answer == "Locker L-2."
+
+
+def test_each_run_is_a_sample_of_its_own(sandbox: Sandbox) -> None:
+    model = Scripted(teacher=[[GIVE, DONE]])
+    run(lambda kit: solve(kit, RECORD, SCENARIO, task()), model, sandbox, solver_runs=3)
+    first = [call for call in model.calls if len(call.messages) == 2]
+    assert sorted(call.site.sample for call in first) == [0, 1, 2]
+    assert {(call.site.role, call.site.stage, call.site.item) for call in model.calls} == {
+        ("teacher", "solve", "lockers/scenario-0/task-0")
+    }
+
+
+def test_refused_calls_are_left_out_where_the_end_is_the_same(sandbox: Sandbox) -> None:
+    bad: list[Turn] = [TAKEN, ("no_such_tool", {}), ("assign_locker", {"locker": 1})]
+    assert names(solved(sandbox, [LOOK, *bad, GIVE, DONE])) == ["list_lockers", "assign_locker"]
+
+
+def test_refused_calls_that_leave_a_trace_stay(sandbox: Sandbox) -> None:
+    found = solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT)
+    assert names(found) == ["assign_locker", "assign_locker"]
+    shorter = solved(sandbox, [TAKEN, GIVE, DONE], [LOOK, GIVE, DONE], scenario=STRICT)
+    assert names(shorter) == ["assign_locker", "assign_locker"]
+
+
+def test_a_task_that_nobody_solved_says_so_and_by_which_checks(sandbox: Sandbox) -> None:
+    never = function("final_state['lockers']['L-2']['floor'] == 7")
+    found = solved(sandbox, [GIVE, DONE], [LOOK, "I give up."], draft=task(HERS, never, OTHERS))
+    assert found.reference is None
+    (note,) = found.notes
+    assert note == f"{UNSOLVED}: the best of 2 runs earned 0.5. Passed in none of them: check 2 ({ITEMS[1]})."
+
+
+def test_a_later_solution_takes_the_note_away(sandbox: Sandbox) -> None:
+    before = task(notes=(f"{UNSOLVED}: the best of 1 runs earned 0.", "Something else."))
+    assert solved(sandbox, [GIVE, DONE], draft=before).notes == ("Something else.",)
+
+
+def test_a_run_without_its_llm_is_a_failure_not_a_task_without_reference(sandbox: Sandbox) -> None:
+    lost: list[Turn] = [LOOK, LLMError("timeout", "no answer in time")]
+    with pytest.raises(InfrastructureError, match="Run 2 of the teacher was lost: no answer in time"):
+        solved(sandbox, [GIVE, DONE], lost)
+
+
+def test_a_run_in_which_the_program_hangs_does_not_count(sandbox: Sandbox) -> None:
+    hangs: list[Turn] = [("think", {}), DONE]
+    assert names(solved(sandbox, hangs, [GIVE, DONE])) == ["assign_locker"]
+    found = solved(sandbox, hangs)
+    assert found.reference is None
+    assert found.notes == (f"{UNSOLVED}: the best of 0 runs earned 0.",)
+
+
+def test_the_cap_passes_through(sandbox: Sandbox) -> None:
+    class Capped(Scripted):
+        async def answer(self, call: Any) -> Any:
+            raise SpendCapReached("enough")
+
+    with pytest.raises(SpendCapReached):
+        run(lambda kit: solve(kit, RECORD, SCENARIO, task()), Capped(), sandbox)
+
+
+def test_an_endless_answer_is_no_reference(sandbox: Sandbox) -> None:
+    assert solved(sandbox, [GIVE, "It is L-2. " * 5_000]).reference is None
+
+
+def test_no_checks_are_no_input(sandbox: Sandbox) -> None:
+    with pytest.raises(InputError, match="no checks"):
+        solved(sandbox, [DONE], draft=task(checks=()))
+
+
+def test_twice_the_same(sandbox: Sandbox) -> None:
+    runs = ([LOOK, GIVE, DONE], [LOOK, TAKEN, GIVE, DONE], [GIVE, "L-2 it is."])
+    assert solved(sandbox, *runs) == solved(sandbox, *runs)
+    assert names(solved(sandbox, *runs)) == ["assign_locker"]
+    assert TOLD in [check.source for check in solved(sandbox, *runs).checks]

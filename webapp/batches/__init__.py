@@ -1,0 +1,1 @@
+"""Synthesis in batches: what is to be made, how far it is, every call to an LLM, and the jobs that carry it out."""

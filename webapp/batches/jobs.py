@@ -1,0 +1,18 @@
+"""Background jobs of batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.pipeline import PIPELINE
+from synthesis.runtime import default_sandbox
+from webapp.batches.launching import KIND
+from webapp.batches.running import close_lane, run_lane
+from webapp.jobs.context import JobContext
+from webapp.jobs.registry import job
+
+
+@job(KIND, queue="llm", closing=close_lane)
+def run_batch(context: JobContext) -> dict[str, Any]:
+    """A lane of a batch. What was stored before a crash stays; calls that were answered are not made again."""
+    return run_lane(default_sandbox(), context, PIPELINE)

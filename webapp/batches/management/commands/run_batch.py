@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from synthesis.errors import InputError
+from synthesis.pipeline import PIPELINE
+from synthesis.scripted import themes
+from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is started here
+from webapp.batches.finishing import endings, planted_report, report, work_off
+from webapp.batches.models import BatchState
+from webapp.batches.schemas import settings_of
+from webapp.batches.services import create_batch, of_theme, resume_batch
+from webapp.batches.spec import ROLES, SCRIPTED
+from webapp.batches.themes import of_rows
+from webapp.commands import as_json, one_clear_line, teller
+from webapp.templatetags.show import plain
+
+
+class Command(BaseCommand):
+    help = (
+        "Run a synthesis batch to its end: over the bundled themes with the scripted provider (--demo), or over kept "
+        "themes. Calls that were made before are not made again."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="the bundled themes, without any LLM")
+        parser.add_argument("--theme", type=int, action="append", default=[], help="the number of a kept theme")
+        parser.add_argument("--resume", type=int, help="go on with this batch instead of making one")
+        parser.add_argument("--name", default="")
+        parser.add_argument("--cap", type=float, help="spend cap")
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--scenarios", type=int, help="initial states an environment")
+        parser.add_argument("--tasks", type=int, help="tasks a scenario")
+        parser.add_argument("--at-once", type=int, default=16, help="items at once")
+        parser.add_argument("--json", action="store_true", help="the result as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            batch = resume_batch(None, options["resume"]) if options["resume"] else self._new(options)
+            done = work_off(batch, teller(self.stderr.write))
+            found = report(done) | (planted_report(done) if done.scripted else {})
+        for item in endings(done):
+            self.stderr.write(f"{item.path}: {item.state} in {item.stage} ({item.reason}): {plain(item.message)[:300]}")
+        if options["json"]:
+            self.stdout.write(as_json(found))
+        else:
+            self.stdout.write("\n".join(f"{name}: {value}" for name, value in found.items()))
+        if done.state not in (BatchState.DONE, BatchState.PAUSED):
+            raise CommandError(f"The batch is {done.state}. {done.note}")
+
+    def _new(self, options: dict[str, Any]) -> Any:
+        specs = of_rows(options["theme"])
+        if options["demo"]:
+            specs += [of_theme(draft) for draft in themes()]
+        if not specs:
+            raise InputError("Nothing to grow: give --demo, or --theme with the number of a kept theme.")
+        counts = {name: options[name] for name in ("scenarios", "tasks") if options[name] is not None}
+        changes: dict[str, Any] = {"seed": options["seed"], "at_once": options["at_once"], "stages": counts}
+        changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
+        changes |= {"models": dict.fromkeys(ROLES, SCRIPTED)} if options["demo"] else {}
+        name = options["name"] or ("Demo" if options["demo"] else "")
+        return create_batch(None, name, specs, settings_of(changes), PIPELINE)

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+from django.conf import settings as site
+from django.db import models
+from django.db.models import F
+
+from webapp.environments.models import Environment, Version
+from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
+from webapp.scenarios.models import Scenario, Task, TaskRevision
+from webapp.trajectories.models import Trajectory
+
+
+class Body(models.Model):
+    """JSON text by content: `hash` is its SHA-256, `body` the text under zlib. Never joined into lists."""
+
+    hash = models.CharField(max_length=64, primary_key=True)
+    size = models.PositiveIntegerField()
+    body = models.BinaryField()
+
+
+class BatchState(models.TextChoices):
+    DRAFT = "draft"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CAPPED = "capped", "capped: the spend cap is reached"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed", "failed: its workers were lost"
+
+
+class Batch(models.Model):
+    """One synthesis run over many themes. `settings` is a `spec.BatchSettings`, whole, so that a clone can differ.
+
+    `spent` is money for all replies and is raised in the transaction that stores them; `lost` counts requests that
+    gave no reply anybody could use. `note` says why it stands still.
+    """
+
+    name = models.CharField(max_length=200)
+    state = models.CharField(max_length=12, choices=BatchState.choices, default=BatchState.DRAFT)
+    settings = OrderedJSONField(default=dict)
+    cap = models.FloatField(null=True, blank=True)
+    spent = models.FloatField(default=0.0)
+    requests = models.PositiveIntegerField(default=0)
+    lost = models.PositiveIntegerField(default=0)
+    scripted = models.BooleanField(default=False)
+    """Whether any of its roles is played by the scripted provider."""
+    note = models.TextField(blank=True)
+    created_by = models.ForeignKey(site.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="batch_newest"),
+            models.Index(fields=["state", "-id"], name="batch_state"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class BatchLane(models.Model):
+    """A job that works on a batch; several work on one at the same time."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="lanes")
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="lane")
+
+
+class ItemState(models.TextChoices):
+    WAITING = "waiting"
+    RUNNING = "running"
+    KEPT = "kept"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class BatchItem(models.Model):
+    """What a batch makes one of: an environment from a theme, a scenario, a task, a trajectory. Rows make a tree.
+
+    `path` is the content path that stages and stored calls know it by. `stage` is the one that comes next, `save` once
+    all are through. While it runs it belongs to (`job`, `claim`): a write that names another claim changes nothing.
+    """
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="items")
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="children")
+    level = models.CharField(max_length=12)
+    rank = models.PositiveSmallIntegerField(default=0)
+    """How deep it lies: workers take the deepest first, so that what is begun is finished."""
+    path = models.CharField(max_length=400)
+    position = models.PositiveIntegerField(default=0)
+    spec = OrderedJSONField(default=dict)
+    state = models.CharField(max_length=12, choices=ItemState.choices, default=ItemState.WAITING)
+    stage = models.CharField(max_length=40)
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    claim = models.PositiveIntegerField(default=0)
+    starts = models.PositiveIntegerField(default=0)
+    reason = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+    signature = models.CharField(max_length=300, blank=True)
+    """What failures of the same kind share; empty unless it failed or was rejected."""
+    call_key = models.CharField(max_length=64, blank=True)
+    """The call whose reply was at fault, where one was."""
+    seconds = models.FloatField(default=0.0)
+    cost = models.FloatField(default=0.0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "path"], name="batchitem_unique")]
+        indexes = [
+            models.Index(F("batch"), F("state"), F("rank").desc(), F("id"), name="batchitem_to_claim"),
+            models.Index(fields=["batch", "id"], name="batchitem_of_batch"),
+            models.Index(fields=["batch", "level", "state", "id"], name="batchitem_by_level"),
+            models.Index(fields=["batch", "signature", "id"], name="batchitem_by_signature"),
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class StageState(models.TextChoices):
+    KEPT = "kept"
+    REJECTED = "rejected"
+    FAILED = "failed"
+
+
+class StageRun(models.Model):
+    """What a stage came to for an item, in its last try. One that is kept is never run again by itself.
+
+    `calls` are the keys of the calls it made or replayed, in order, the first `CALLS_KEPT` of them.
+    """
+
+    item = models.ForeignKey(BatchItem, on_delete=models.CASCADE, related_name="runs")
+    stage = models.CharField(max_length=40)
+    state = models.CharField(max_length=12, choices=StageState.choices)
+    reason = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+    call_key = models.CharField(max_length=64, blank=True)
+    output = models.ForeignKey(Body, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    """The stage's draft, or the evidence of a rejection."""
+    calls = OrderedJSONField(default=list)
+    seconds = models.FloatField(default=0.0)
+    requests = models.PositiveIntegerField(default=0)
+    replayed = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.FloatField(default=0.0)
+    attempt = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["item", "stage"], name="stagerun_unique")]
+
+
+class BatchStageCount(models.Model):
+    """How many items stand where after a stage, and what it has used; kept in the transaction that writes a StageRun.
+
+    A retry takes an item out of `count`; what was used stays.
+    """
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="counts")
+    stage = models.CharField(max_length=40)
+    state = models.CharField(max_length=12, choices=StageState.choices)
+    reason = models.CharField(max_length=60, blank=True)
+    count = models.IntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    requests = models.PositiveIntegerField(default=0)
+    replayed = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "stage", "state", "reason"], name="batchstagecount_unique")
+        ]
+
+
+class CallState(models.TextChoices):
+    SENT = "sent"
+    DONE = "done"
+    FAILED = "failed"
+    ASIDE = "aside", "set aside: a person asked for another try"
+
+
+class LLMCall(models.Model):
+    """One call of a stage, by all that its reply may depend on. A row that stays `sent` was in flight at a crash.
+
+    `batch` and `item` are who asked first; any batch that makes the same call is given the same reply. Of the
+    `requests` that were sent, `lost` gave no reply that came to be stored, and `open` are in flight, or were when a
+    process ended.
+    """
+
+    key = models.CharField(max_length=64, unique=True)
+    batch = models.ForeignKey(Batch, null=True, blank=True, on_delete=models.SET_NULL, related_name="calls")
+    item = models.ForeignKey(BatchItem, null=True, blank=True, on_delete=models.SET_NULL, related_name="first_calls")
+    path = models.CharField(max_length=400)
+    role = models.CharField(max_length=16)
+    stage = models.CharField(max_length=40)
+    sample = models.PositiveIntegerField(default=0)
+    model = models.CharField(max_length=300)
+    state = models.CharField(max_length=8, choices=CallState.choices, default=CallState.SENT)
+    request = models.ForeignKey(Body, on_delete=models.PROTECT, related_name="+")
+    reply = models.ForeignKey(Body, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    requests = models.PositiveIntegerField(default=0)
+    lost = models.PositiveIntegerField(default=0)
+    open = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    cost = models.FloatField(default=0.0)
+    reason = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True)
+    signature = models.CharField(max_length=300, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["batch", "-id"], name="llmcall_of_batch"),
+            models.Index(fields=["batch", "state", "-id"], name="llmcall_by_state"),
+            models.Index(fields=["role", "stage", "-id"], name="llmcall_by_stage"),
+            models.Index(fields=["item", "id"], name="llmcall_of_item"),
+        ]
+
+
+class BatchProduct(models.Model):
+    """What an item became, and what it was made with."""
+
+    item = models.OneToOneField(BatchItem, on_delete=models.CASCADE, related_name="product")
+    environment = models.ForeignKey(
+        Environment, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products"
+    )
+    version = models.ForeignKey(
+        Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products"
+    )
+    scenario = models.ForeignKey(
+        Scenario, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products"
+    )
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products")
+    revision = models.ForeignKey(TaskRevision, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    trajectory = models.ForeignKey(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products"
+    )
+    provenance = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class LaunchLimit(models.Model):
+    """The one row that operators set: what a batch of an annotator may cost, and how many themes it may have."""
+
+    annotator_cap = models.FloatField(default=5.0)
+    annotator_themes = models.PositiveIntegerField(default=50)

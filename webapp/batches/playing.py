@@ -1,0 +1,89 @@
+"""Who plays which role in a batch: endpoints opened, the scripted provider, prices."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis import llm
+from synthesis.errors import InputError
+from synthesis.llm.cost import Price
+from synthesis.scripted import ScriptedModel
+from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
+from webapp.endpoints.queries import default_of, find_choice
+from webapp.endpoints.queries import prices as known_prices
+from webapp.endpoints.services import opened
+
+Models = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """All that lanes need of the database to open their models. `endpoints` is by role: endpoint and model name."""
+
+    endpoints: dict[str, tuple[llm.Endpoint, str]] = field(default_factory=dict)
+    prices: dict[str, Price] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The model of each role as calls and provenance name it."""
+        return {role: self._name(role) for role in ROLES}
+
+    def _name(self, role: str) -> str:
+        found = self.endpoints.get(role)
+        return f"{found[0].name}/{found[1]}" if found else SCRIPTED
+
+
+def with_defaults(settings: BatchSettings) -> BatchSettings:
+    """Every role with a model: what was named, else the role's default, else the scripted provider."""
+    models = {role: settings.models.get(role) or _default(role) for role in ROLES}
+    return settings.model_copy(update={"models": models})
+
+
+def _default(role: str) -> str:
+    found = default_of(role)
+    return f"{found[0].pk}/{found[1]}" if found else SCRIPTED
+
+
+def is_scripted(settings: BatchSettings) -> bool:
+    return any(settings.models.get(role, SCRIPTED) == SCRIPTED for role in ROLES)
+
+
+def require_models(settings: BatchSettings) -> None:
+    """Raises InputError for a role or a model that is not known."""
+    for role, value in settings.models.items():
+        if role not in ROLES:
+            raise InputError(f"There is no role {role[:30]!r}. The roles are {', '.join(ROLES)}.")
+        if value != SCRIPTED and find_choice(value) is None:
+            raise InputError(f"The model of the {role} ({value[:80]!r}) is not listed at its endpoint. Choose another.")
+
+
+def cast(settings: BatchSettings) -> Cast:
+    """Raises InputError where an endpoint is gone or must not be used, LLMError where its name is not known."""
+    endpoints = {}
+    for role, value in settings.models.items():
+        if value == SCRIPTED:
+            continue
+        found = find_choice(value)
+        if found is None:
+            raise InputError(
+                f"The model of the {role} ({value[:80]!r}) is not listed at its endpoint any more. Clone the batch "
+                "and choose another."
+            )
+        endpoints[role] = shared(opened(found[0]), settings.lanes), found[1]
+    return Cast(endpoints, known_prices() | settings.prices | {SCRIPTED: Price()})
+
+
+def shared(endpoint: llm.Endpoint, lanes: int) -> llm.Endpoint:
+    """The endpoint with this lane's share of what may be asked of it at once."""
+    return endpoint.model_copy(update={"max_concurrency": max(1, endpoint.max_concurrency // lanes)})
+
+
+async def models_of(cast: Cast, stack: contextlib.AsyncExitStack) -> Models:
+    """A model for each role, connections open until the stack closes; one connection an endpoint."""
+    from synthesis.llm.client import open_models  # a second to import, which no page should wait for
+
+    known = await stack.enter_async_context(open_models(cast.endpoints))
+    return {role: known.get(role) or ScriptedModel() for role in ROLES}

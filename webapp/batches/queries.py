@@ -1,0 +1,88 @@
+"""Reads on batches: lists, the funnel, failures by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Min, QuerySet
+
+from webapp.batches.bodies import load
+from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, LLMCall, StageRun
+
+GROUPS = 200
+ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
+
+
+def batches(state: str = "") -> QuerySet[Batch]:
+    rows = Batch.objects.select_related("created_by", "cloned_from")
+    return rows.filter(state=state) if state else rows
+
+
+def items(batch: int, state: str = "", level: str = "", signature: str = "", parent: int | None = None) -> Any:
+    """A batch's items, without their specs."""
+    rows = BatchItem.objects.filter(batch_id=batch).defer("spec")
+    chosen = {"state": state, "level": level, "signature": signature}
+    rows = rows.filter(**{name: value for name, value in chosen.items() if value})
+    return rows.filter(parent_id=parent) if parent is not None else rows
+
+
+def calls(batch: int, state: str = "", role: str = "", stage: str = "") -> QuerySet[LLMCall]:
+    """Calls that this batch was the first to make."""
+    rows = LLMCall.objects.filter(batch_id=batch)
+    chosen = {"state": state, "role": role, "stage": stage}
+    return rows.filter(**{name: value for name, value in chosen.items() if value})
+
+
+def counts(batch: int) -> list[BatchStageCount]:
+    """The funnel: how each stage ended, and what it used."""
+    return list(BatchStageCount.objects.filter(batch_id=batch).order_by("id"))
+
+
+def item_counts(batch: int) -> dict[str, dict[str, int]]:
+    """By level and state."""
+    rows = BatchItem.objects.filter(batch_id=batch).values_list("level", "state", "rank").annotate(Count("id"))
+    found: dict[str, dict[str, int]] = {}
+    for level, state, _rank, count in rows.order_by("rank", "state"):
+        found.setdefault(level, {})[state] = count
+    return found
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Items that ended alike. `item` is one of them, `call_key` the call at fault there, where one was."""
+
+    signature: str
+    state: str
+    stage: str
+    reason: str
+    count: int
+    item: int
+    message: str
+    call_key: str
+
+
+def failures(batch: int) -> list[Failures]:
+    """What went wrong, by kind, the most frequent first."""
+    rows = BatchItem.objects.filter(batch_id=batch, state__in=[ItemState.FAILED, ItemState.REJECTED])
+    rows = rows.exclude(signature="")
+    groups = rows.values("signature", "state", "stage", "reason").annotate(count=Count("id"), item=Min("id"))
+    found = list(groups.order_by("-count", "signature")[:GROUPS])
+    first = {row.pk: row for row in BatchItem.objects.filter(pk__in=[group["item"] for group in found]).defer("spec")}
+    return [
+        Failures(**group, message=first[group["item"]].message, call_key=first[group["item"]].call_key)
+        for group in found
+    ]
+
+
+def runs_of(item: BatchItem) -> list[StageRun]:
+    return list(item.runs.order_by("id"))
+
+
+def product_of(item: BatchItem) -> BatchProduct | None:
+    return BatchProduct.objects.filter(item=item).first()
+
+
+def body(digest: str | None) -> Any:
+    """What a stored body holds; None where there is none."""
+    return load(digest) if digest else None

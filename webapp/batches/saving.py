@@ -1,0 +1,156 @@
+"""What an item became, through the services that imports use. Everything is written the same when it is written twice.
+
+The sandbox is done before any transaction; the item itself is ended afterwards, so that a crash in between only makes
+the next try find its rows unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.contracts import Attempt, State
+from synthesis.drafts import Assembled, AssessmentDraft, ScenarioDraft, TaskDraft
+from synthesis.formats.records import TaskRecord
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime.encoding import decode_state
+from synthesis.verifiers.audited import AuditedTask
+from webapp.batches.models import BatchItem, BatchProduct
+from webapp.batches.spec import SCRIPTED
+from webapp.environments.assessing import save_assessment
+from webapp.environments.importing import import_environment
+from webapp.environments.services import program_of
+from webapp.scenarios import auditing
+from webapp.scenarios.importing import import_task
+from webapp.scenarios.references import reference_of
+from webapp.scenarios.services import save_scenario
+from webapp.scenarios.states import load_state, store_state
+from webapp.trajectories.rollouts.whole import record_whole
+
+SOURCE = "synthesis"
+Drafts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a saver is given: the item, the drafts it wants by stage, its parent's product, and its provenance."""
+
+    sandbox: Sandbox
+    item: BatchItem
+    drafts: Drafts
+    above: BatchProduct | None
+    provenance: dict[str, Any]
+
+
+def save_environment(given: Saving) -> BatchProduct:
+    assembled: Assembled = given.drafts["assemble"]
+    assessment: AssessmentDraft = given.drafts["assess"]
+    states = [decode_state(case.state) for case in assessment.cases[:1]]
+    _, version = import_environment(given.sandbox, assembled.record, SOURCE, states)
+    models = given.provenance["models"]
+    roles = {role: models[role] for role in ("author", "tester", "checker")}
+    save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
+    return BatchProduct(environment_id=version.environment_id, version=version)
+
+
+def save_state(given: Saving) -> BatchProduct:
+    draft: ScenarioDraft = given.drafts["state"]
+    above = _above(given)
+    assert above.version is not None
+    scenario = save_scenario(above.version, store_state(encode_state(draft.state)), draft.name)
+    return BatchProduct(environment_id=above.environment_id, version=above.version, scenario=scenario)
+
+
+def save_task(given: Saving) -> BatchProduct:
+    """The task with its checks, its reference and the audit that the pipeline made."""
+    audited: AuditedTask = given.drafts["audit"]
+    state: ScenarioDraft = given.drafts["state"]
+    above = _above(given)
+    assert above.version is not None
+    record = task_record(given.item.path, above.version.environment.key, above.version.class_name, state, audited.task)
+    row = import_task(given.sandbox, record, above.version, program_of(above.version), SOURCE).row
+    revision = row.current
+    assert revision is not None
+    auditing.store(auditing.case_of(revision, reference_of(revision)), audited.audit)
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=revision.scenario,
+        task=row,
+        revision=revision,
+    )
+
+
+def task_record(path: str, environment: str, class_name: str, state: ScenarioDraft, draft: TaskDraft) -> TaskRecord:
+    """A draft as importers give it, with a record in EnvScaler's shape for an export."""
+    key = path.partition("/")[2].replace("/", "-")
+    listed = [{"check_item": check.label, "check_func": check.source} for check in draft.checks]
+    return TaskRecord(
+        environment_key=environment,
+        key=key,
+        title=draft.title,
+        scenario_name=state.name,
+        instruction=draft.instruction,
+        initial_state=state.state,
+        checks=draft.checks,
+        score_rule=draft.rule,
+        reference=draft.reference,
+        raw={
+            "env_id": environment,
+            "env_class_name": class_name,
+            "task_id": key,
+            "init_config": state.state,
+            "task": draft.instruction,
+            "checklist": list(draft.checklist),
+            "checklist_with_func": listed,
+        },
+    )
+
+
+def save_trajectory(given: Saving) -> BatchProduct:
+    attempt: Attempt = given.drafts["filter"]
+    above = _above(given)
+    revision = above.revision
+    assert revision is not None
+    program = program_of(revision.scenario.version)
+    initial = load_state(revision.scenario.initial_id)
+    start: State | None = None
+    if attempt.steps:
+        with given.sandbox.reset(program, initial, seed=attempt.seed, now=attempt.now) as episode:
+            start = episode.state()
+    about = given.provenance | {
+        "ordinal": attempt.ordinal,
+        "ending": attempt.ending,
+        "prompt_style": attempt.prompt_style,
+        "user": attempt.user,
+        "prompts": attempt.prompts,
+        "usage": attempt.usage.model_dump(),
+        "user_usage": attempt.user_usage.model_dump(),
+    }
+    said = [message.model_dump(mode="json") for message in attempt.messages]
+    # Another batch that replays the same calls finds the same trajectory, as it finds the same task.
+    identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, said, attempt.answer]
+    row = record_whole(attempt, revision, start, SOURCE, identity, about)
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=above.scenario,
+        task=above.task,
+        revision=revision,
+        trajectory=row,
+    )
+
+
+def _above(given: Saving) -> BatchProduct:
+    assert given.above is not None, "an item below another has a parent that was kept"
+    return given.above
+
+
+SAVERS: dict[str, tuple[tuple[str, ...], Callable[[Saving], BatchProduct]]] = {
+    "theme": (("assemble", "assess"), save_environment),
+    "scenario": (("state",), save_state),
+    "task": (("state", "audit"), save_task),
+    "trajectory": (("filter",), save_trajectory),
+}
+"""By level: the stages whose drafts are wanted, and what saves them."""

@@ -1,0 +1,319 @@
+"""Batches as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
+
+from synthesis.errors import InputError
+from synthesis.stages import ItemSpec
+from synthesis.themes.typed import typed
+from webapp.batches.services import of_text, of_theme
+from webapp.batches.spec import MOST_THEMES, BatchSettings
+from webapp.batches.themes import of_rows
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+
+LONGEST_TEXT = 100_000
+EXAMPLE: dict[str, Any] = {
+    "name": "Front desks",
+    "typed": [{"name": "Hotel front desk", "description": "Guests, rooms, bookings and payments of a small hotel."}],
+    "settings": {"stages": {"scenarios": 1, "tasks": 2}, "cap": 2.5, "seed": 7},
+}
+Money = Annotated[FiniteFloat, Field(ge=0)]
+State = Literal["draft", "running", "paused", "capped", "done", "cancelled", "failed"]
+ItemState = Literal["waiting", "running", "kept", "rejected", "failed", "cancelled"]
+
+
+class TypedTheme(BodyIn):
+    """A theme in a person's words."""
+
+    name: ShortText
+    description: Annotated[Text, Field(max_length=LONGEST_TEXT)]
+    category: ShortText = ""
+
+
+class BatchIn(BodyIn):
+    """What to grow: kept themes by id, typed ones, tasks of a task set; and how (`settings`, all of it optional)."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    name: ShortText = ""
+    theme_ids: Annotated[list[Id], Field(max_length=MOST_THEMES)] = []
+    typed: Annotated[list[TypedTheme], Field(max_length=MOST_THEMES)] = []
+    tasks: Annotated[
+        list[Annotated[Text, Field(min_length=1, max_length=LONGEST_TEXT)]], Field(max_length=MOST_THEMES)
+    ] = []
+    source: Annotated[ShortText, Field(description="Names the task set of `tasks`.")] = ""
+    settings: Annotated[dict[str, Any], Field(description="See `settings` of a batch.")] = {}
+    start: Annotated[bool, Field(description="False: a draft, which waits for its start.")] = True
+
+    def specs(self) -> list[ItemSpec]:
+        """Raises InputError."""
+        themes = [of_theme(typed(one.name, one.description, one.category)) for one in self.typed]
+        return [*of_rows(self.theme_ids), *themes, *(of_text(text, self.source) for text in self.tasks)]
+
+
+class CloneIn(BodyIn):
+    """`settings` holds only what is to be different."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"settings": {"seed": 8}}]})
+
+    name: ShortText = ""
+    settings: dict[str, Any] = {}
+    start: bool = True
+
+
+class ResumeIn(BodyIn):
+    """A batch that reached its cap needs a higher one."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cap": 10.0}]})
+
+    cap: Annotated[Money | None, Field(description="A new spend cap; left out keeps the one there is.")] = None
+
+
+class RetryIn(BodyIn):
+    """Of all items that failed: `item` names one, `stage` those that ended there. `rejected`: these too."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"stage": "assess"}]})
+
+    item: Id | None = None
+    stage: ShortText = ""
+    rejected: bool = False
+
+
+class LimitsIn(BodyIn):
+    """What a batch of an annotator may cost at most, and how many themes it may have."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"annotator_cap": 5.0, "annotator_themes": 50}]})
+
+    annotator_cap: Money
+    annotator_themes: Annotated[int, Field(ge=1, le=MOST_THEMES)]
+
+
+class LimitsOut(Schema):
+    """What a batch of an annotator may cost at most, and how many themes it may have."""
+
+    annotator_cap: float
+    annotator_themes: int
+
+
+def settings_of(changes: dict[str, Any], before: BatchSettings | None = None) -> BatchSettings:
+    """Settings with these changes. Raises InputError, which names the field."""
+    known = (before or BatchSettings()).model_dump(mode="json")
+    try:
+        return BatchSettings.model_validate(_merged(known, changes))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"settings.{place}: {str(first['msg']).removeprefix('Value error, ')}.") from None
+
+
+def _merged(known: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(known)
+    for name, value in changes.items():
+        inner = merged.get(name)
+        merged[name] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return merged
+
+
+class BatchQuery(PageQuery):
+    state: Annotated[State | None, Field(description="In this state.")] = None
+
+
+class BatchLine(Schema):
+    """`spent` is money for all replies, `lost` counts requests that gave none. `note`: why it stands still."""
+
+    id: int
+    name: str
+    state: str
+    note: str
+    cap: float | None
+    spent: float
+    requests: int
+    lost: int
+    scripted: bool
+    created_by: Annotated[str | None, Field(validation_alias="created_by.username")] = None
+    cloned_from: Annotated[int | None, Field(validation_alias="cloned_from_id")] = None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class StageCountOut(Schema):
+    """Items that ended so in a stage, and what it used for them; after a retry `count` shrinks, what was used stays."""
+
+    stage: str
+    state: str
+    reason: str
+    count: int
+    seconds: float
+    requests: int
+    replayed: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+class BatchOut(BatchLine):
+    """`items` counts by level and state; `stages` is the funnel."""
+
+    settings: Json
+    items: dict[str, dict[str, int]]
+    stages: list[StageCountOut]
+
+
+class DifferenceOut(Schema):
+    name: str
+    before: Json
+    after: Json
+
+
+class CloneOut(BatchOut):
+    """`differences`: where its settings differ from those of the batch it was cloned from."""
+
+    differences: list[DifferenceOut]
+
+
+class ItemQuery(PageQuery):
+    state: Annotated[ItemState | None, Field(description="In this state.")] = None
+    level: Annotated[
+        Literal["theme", "scenario", "task", "trajectory"] | None, Field(description="What is made of it.")
+    ] = None
+    signature: Annotated[str, Field(max_length=300, description="Ended like this.")] = ""
+    parent: Annotated[Id | None, Field(description="Below this item.")] = None
+
+
+class ItemLine(Schema):
+    """`stage` is the one that comes next, or that it ended in. `call_key`: the call whose reply was at fault."""
+
+    id: int
+    batch_id: int
+    parent_id: int | None
+    level: str
+    path: str
+    state: str
+    stage: str
+    reason: str
+    message: str
+    signature: str
+    call_key: str
+    starts: int
+    seconds: float
+    cost: float
+
+
+class StageRunOut(Schema):
+    """What a stage came to in its last try. `output` is its draft, or the evidence of a rejection."""
+
+    stage: str
+    state: str
+    reason: str
+    message: str
+    call_key: str
+    calls: list[str]
+    seconds: float
+    requests: int
+    replayed: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+    attempt: int
+    output: Json = None
+
+
+class ProductOut(Schema):
+    """What the item became, and what it was made with."""
+
+    environment_id: int | None
+    version_id: int | None
+    scenario_id: int | None
+    task_id: int | None
+    trajectory_id: int | None
+    provenance: Json
+
+
+class ItemOut(ItemLine):
+    runs: list[StageRunOut]
+    product: ProductOut | None
+
+
+class CallQuery(PageQuery):
+    state: Annotated[Literal["sent", "done", "failed", "aside"] | None, Field(description="In this state.")] = None
+    role: Annotated[ShortText, Field(description="Asked as this role.")] = ""
+    stage: Annotated[ShortText, Field(description="Asked in this stage.")] = ""
+
+
+class CallLine(Schema):
+    """`open` requests are in flight, or were when a process ended; `lost` gave no reply that was stored."""
+
+    id: int
+    key: str
+    batch_id: int | None
+    item_id: int | None
+    path: str
+    role: str
+    stage: str
+    sample: int
+    model: str
+    state: str
+    prompt_tokens: int
+    completion_tokens: int
+    requests: int
+    lost: int
+    open: int
+    seconds: float
+    cost: float
+    reason: str
+    error: str
+    created_at: datetime
+
+
+class CallOut(CallLine):
+    request: Json
+    reply: Json
+
+
+class FailureOut(Schema):
+    """Items that ended alike; `item` is the first of them, `call_key` the call at fault there, where one was."""
+
+    signature: str
+    state: str
+    stage: str
+    reason: str
+    count: int
+    item: int
+    message: str
+    call_key: str
+
+
+class EstimateLineOut(Schema):
+    """`seen` calls of the past were looked at; with 0 the numbers are assumptions. `cost` null: a price is unknown."""
+
+    role: str
+    stage: str
+    model: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    cost: float | None
+    seen: int
+
+
+class EstimateOut(Schema):
+    """At most, as if every item were kept. `sample` is the first call that one item would make."""
+
+    themes: int
+    items: dict[str, int]
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    seconds: float
+    lines: list[EstimateLineOut]
+    sample: Json
+    note: str

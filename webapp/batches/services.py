@@ -1,0 +1,251 @@
+"""Writes on batches that people ask for. Each is in the audit log; what workers write is in `claims.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from synthesis.drafts import ThemeDraft
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from synthesis.stages import ItemSpec, Pipeline
+from synthesis.themes.keys import theme_key
+from webapp.accounts.models import Role
+from webapp.accounts.services import audit
+from webapp.batches.barriers import go_on
+from webapp.batches.claims import new_item
+from webapp.batches.launching import is_unfinished, launch, lock, stand_still
+from webapp.batches.models import (
+    Batch,
+    BatchItem,
+    BatchState,
+    CallState,
+    ItemState,
+    LaunchLimit,
+    LLMCall,
+    StageRun,
+    StageState,
+)
+from webapp.batches.playing import is_scripted, require_models, with_defaults
+from webapp.batches.spec import MOST_THEMES, BatchSettings
+from webapp.events.services import publish
+
+CAPPED_ROLES = (Role.ANNOTATOR, Role.ADJUDICATOR)
+"""Roles that launch within the limit that operators set."""
+RETRIED = (ItemState.FAILED, ItemState.REJECTED, ItemState.CANCELLED)
+STILL = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
+
+
+def of_theme(theme: ThemeDraft) -> ItemSpec:
+    """An item that begins with a theme that is known: typed, a server's, a bundled one."""
+    return ItemSpec(theme=theme, key=theme.key)
+
+
+def of_text(text: str, source: str = "") -> ItemSpec:
+    """An item that begins with a task of the task set `source`, in which a theme is to be found."""
+    return ItemSpec(text=text, source=source, key=theme_key("task", text))
+
+
+def limits() -> LaunchLimit:
+    return LaunchLimit.objects.filter(pk=1).first() or LaunchLimit(pk=1)
+
+
+@transaction.atomic
+def set_limits(user: Any, cap: float, themes: int) -> LaunchLimit:
+    """What a batch of an annotator may cost at most, and how many themes it may have."""
+    row, _ = LaunchLimit.objects.update_or_create(pk=1, defaults={"annotator_cap": cap, "annotator_themes": themes})
+    audit(user, "batch.limits", row, cap=cap, themes=themes)
+    return row
+
+
+def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
+    """The settings with models for every role, within what this person may launch. Raises InputError."""
+    settings = with_defaults(settings)
+    require_models(settings)
+    if not 1 <= themes <= MOST_THEMES:
+        raise InputError(f"A batch has 1 to {MOST_THEMES:,} themes; {themes:,} were chosen.")
+    if getattr(user, "role", None) not in CAPPED_ROLES:
+        return settings
+    limit = limits()
+    if themes > limit.annotator_themes:
+        raise InputError(f"You may launch up to {limit.annotator_themes} themes at once; {themes} were chosen.")
+    if settings.cap is not None and settings.cap > limit.annotator_cap:
+        raise InputError(f"You may spend up to {limit.annotator_cap:g} in a batch; the cap asked for {settings.cap:g}.")
+    return settings if settings.cap is not None else settings.model_copy(update={"cap": limit.annotator_cap})
+
+
+@transaction.atomic
+def create_batch(
+    user: Any,
+    name: str,
+    specs: Sequence[ItemSpec],
+    settings: BatchSettings,
+    pipeline: Pipeline,
+    *,
+    start: bool = True,
+    cloned_from: Batch | None = None,
+) -> Batch:
+    """A batch over these themes, one item each; equal ones are one. Started at once unless `start` is false.
+
+    Raises InputError, which says what to do.
+    """
+    unique: dict[str, ItemSpec] = {}
+    for spec in specs:
+        unique.setdefault(spec.key, spec)
+    settings = allowed(user, settings, len(unique))
+    batch = Batch.objects.create(
+        name=clean(name).strip()[:200] or f"{len(unique)} theme{'s' * (len(unique) != 1)}",
+        settings=settings.model_dump(mode="json"),
+        cap=settings.cap,
+        scripted=is_scripted(settings),
+        created_by=user if getattr(user, "pk", None) else None,
+        cloned_from=cloned_from,
+    )
+    items = [
+        new_item(batch.pk, spec.key, "theme", number, spec, pipeline.first)
+        for number, spec in enumerate(unique.values())
+    ]
+    BatchItem.objects.bulk_create(items, batch_size=500)
+    audit(user, "batch.create", batch, themes=len(items), cap=batch.cap)
+    if start:
+        start_batch(user, batch.pk)
+        batch.refresh_from_db()
+    return batch
+
+
+@transaction.atomic
+def start_batch(user: Any, pk: int) -> Batch:
+    """Let workers begin on a draft. Raises InputError where it has begun."""
+    batch = lock(pk)
+    if batch.state != BatchState.DRAFT:
+        raise InputError(f"Only a draft is started; this batch is {batch.state}.")
+    return _run(user, batch, "batch.start")
+
+
+@transaction.atomic
+def resume_batch(user: Any, pk: int, cap: float | None = None) -> Batch:
+    """Go on where the batch stood still; a capped one needs a higher cap. Raises InputError."""
+    batch = lock(pk)
+    if batch.state not in STILL:
+        raise InputError(f"Only a batch that stands still is resumed; this one is {batch.state}.")
+    if cap is not None:
+        settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": cap})
+        themes = batch.items.filter(level="theme").count()
+        batch.settings = allowed(user, settings, themes).model_dump(mode="json")
+        batch.cap = cap
+    if batch.cap is not None and batch.spent >= batch.cap and not _free(batch):
+        raise InputError(f"{batch.spent:.4f} of the cap of {batch.cap:g} is spent. Give a higher cap to go on.")
+    return _run(user, batch, "batch.resume")
+
+
+def _free(batch: Batch) -> bool:
+    return batch.spent == 0 and batch.cap == 0
+
+
+@transaction.atomic
+def pause_batch(user: Any, pk: int) -> Batch:
+    """Stop soon: calls in flight end and are stored, nothing new begins. Raises InputError."""
+    if not stand_still(pk, BatchState.PAUSED, ""):
+        raise InputError(f"Only a running batch is paused; this one is {lock(pk).state}.")
+    return _told(user, lock(pk), "batch.pause")
+
+
+@transaction.atomic
+def cancel_batch(user: Any, pk: int) -> Batch:
+    """End the batch: what is kept stays, what waits is cancelled. Raises InputError where it has ended."""
+    batch = lock(pk)
+    if batch.state in (BatchState.DONE, BatchState.CANCELLED):
+        raise InputError(f"This batch has ended: it is {batch.state}.")
+    batch.state, batch.note, batch.finished_at = BatchState.CANCELLED, "", timezone.now()
+    batch.save(update_fields=["state", "note", "finished_at"])
+    batch.items.filter(state=ItemState.WAITING).update(state=ItemState.CANCELLED)
+    return _told(user, batch, "batch.cancel")
+
+
+@transaction.atomic
+def retry_items(
+    user: Any, pk: int, *, item: int | None = None, stage: str = "", states: Sequence[str] = (ItemState.FAILED,)
+) -> int:
+    """Try again: one item, those that ended in a stage, or all that failed. The batch runs again.
+
+    Replies that led to the failure are set aside; what was kept stays. Gives how many. Raises InputError where none.
+    """
+    batch = lock(pk)
+    if batch.state == BatchState.CANCELLED and item is None and ItemState.CANCELLED not in states:
+        states = (*states, ItemState.CANCELLED)
+    rows = batch.items.select_for_update(of=("self",)).order_by("id")
+    chosen = rows.filter(pk=item, state__in=RETRIED) if item is not None else rows.filter(state__in=states)
+    chosen = chosen.filter(stage=stage) if stage else chosen
+    found = list(chosen)
+    if not found:
+        raise InputError("There is nothing to try again: no such item has failed or was rejected.")
+    for row in found:
+        _again(row)
+    _run(user, batch, "batch.retry", items=len(found), item=item, stage=stage)
+    return len(found)
+
+
+def _again(row: BatchItem) -> None:
+    run = StageRun.objects.filter(item=row, stage=row.stage).exclude(state=StageState.KEPT).first()
+    if run is not None:
+        _set_aside(run)
+    row.state, row.reason, row.message, row.signature, row.call_key = ItemState.WAITING, "", "", "", ""
+    row.save()
+
+
+def _set_aside(run: StageRun) -> None:
+    """The replies that a stage's end came of are not given again: of a rejection all of them, of a failure those of the
+    question that failed."""
+    calls = LLMCall.objects.filter(key__in=run.calls, state=CallState.DONE)
+    fault = LLMCall.objects.filter(key=run.call_key).first() if run.call_key else None
+    if run.state == StageState.REJECTED:
+        calls.update(state=CallState.ASIDE)
+    elif fault is not None:
+        same = calls.filter(path=fault.path, role=fault.role, stage=fault.stage, sample=fault.sample)
+        same.update(state=CallState.ASIDE)
+
+
+@transaction.atomic
+def keep_duplicate(user: Any, pk: int, item: int, pipeline: Pipeline) -> None:
+    """Let a theme go on that was left out as a near-duplicate. Raises InputError."""
+    batch = lock(pk)
+    row = batch.items.select_for_update(of=("self",)).filter(pk=item).first()
+    barrier = next((stage for stage in pipeline.stages if row and stage.name == row.stage and stage.group), None)
+    if row is None or barrier is None or row.state != ItemState.REJECTED:
+        raise InputError("Only a theme that was left out as a near-duplicate can be kept all the same.")
+    go_on(row, barrier, pipeline)
+    _run(user, batch, "batch.keep_duplicate", item=item)
+
+
+def clone_batch(
+    user: Any, pk: int, settings: BatchSettings, pipeline: Pipeline, *, name: str = "", start: bool = True
+) -> Batch:
+    """A new batch over the same themes with other settings. Raises InputError, Batch.DoesNotExist."""
+    origin = Batch.objects.get(pk=pk)
+    rows = origin.items.filter(level="theme").order_by("position", "id")
+    specs = [ItemSpec.model_validate(spec) for spec in rows.values_list("spec", flat=True)]
+    called = name or f"{origin.name} (again)"
+    return create_batch(user, called, specs, settings, pipeline, start=start, cloned_from=origin)
+
+
+def _run(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
+    """Within a transaction that holds the batch."""
+    now = timezone.now()
+    batch.state, batch.note, batch.finished_at = BatchState.RUNNING, "", None
+    batch.started_at = batch.started_at or now
+    if not is_unfinished(batch.pk):
+        batch.state, batch.finished_at = BatchState.DONE, now
+    batch.save()
+    if batch.state == BatchState.RUNNING:
+        launch(batch, user)
+    return _told(user, batch, action, **detail)
+
+
+def _told(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
+    audit(user, action, batch, **detail)
+    pk = batch.pk
+    transaction.on_commit(lambda: publish([f"batch:{pk}"]))
+    return batch

@@ -1,0 +1,50 @@
+"""What a person asks a batch for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen
+from synthesis.llm.cost import Price
+from synthesis.stages import StageSettings
+
+ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
+SCRIPTED = "scripted"
+"""The model value of the offline provider; others are `endpoint id/model`."""
+MOST_THEMES = 10_000
+
+
+class BatchSettings(Frozen):
+    """All of a batch but its themes. `models` are by role, `prices` by model name (`endpoint/model`), in place of what
+    is known of the endpoint.
+
+    `lanes` jobs work on it, each on `at_once` items; an endpoint's own limit is shared among the lanes.
+    """
+
+    stages: StageSettings = StageSettings()
+    models: dict[str, str] = Field(default_factory=dict)
+    prices: dict[str, Price] = Field(default_factory=dict)
+    cap: Annotated[float, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    lanes: Annotated[int, Field(ge=1, le=8)] = 1
+    at_once: Annotated[int, Field(ge=1, le=256)] = 16
+
+
+def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, Any]]:
+    """Where two settings differ, as `{name, before, after}`, in the order of the fields."""
+    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
+    names = list(dict.fromkeys([*old, *new]))
+    return [
+        {"name": name, "before": old.get(name), "after": new.get(name)}
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        found |= _flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
+    return found

@@ -1,0 +1,65 @@
+"""Assessments and tool cases over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router
+
+from webapp.bodies import load
+from webapp.environments import assessment_queries as queries
+from webapp.environments import starting
+from webapp.environments.assessment_schemas import (
+    AssessmentLine,
+    AssessmentOut,
+    ToolCaseLine,
+    ToolCaseOut,
+    ToolCaseQuery,
+)
+from webapp.environments.models import Assessment, CaseState, Environment, ToolCase
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.paging import PageQuery, cursor_page
+from webapp.rest.types import Id, PageOf
+
+router = Router(tags=["assessments"])
+
+
+@router.get("/environments/{pk}/assessments", auth=needs("read"), response=PageOf[AssessmentLine])
+def list_assessments(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
+    """The assessments of an environment's versions, newest first."""
+    environment = get_object_or_404(Environment.objects.only("id"), pk=pk)
+    return cursor_page(queries.of_environment(environment.pk), query)
+
+
+@router.get("/assessments/{pk}", auth=needs("read"), response=AssessmentOut)
+def get_assessment(request: HttpRequest, pk: Id) -> Assessment:
+    """One assessment with its rates by tool."""
+    return get_object_or_404(queries.whole(), pk=pk)
+
+
+@router.get("/assessments/{pk}/cases", auth=needs("read"), response=PageOf[ToolCaseLine])
+def list_tool_cases(request: HttpRequest, pk: Id, query: Query[ToolCaseQuery]) -> Any:
+    """The calls of an assessment with their verdicts, in their order."""
+    assessment = get_object_or_404(Assessment.objects.only("id"), pk=pk)
+    wanted = query.model_dump(exclude={"limit", "cursor"})
+    return cursor_page(queries.cases(assessment.pk, **wanted), query, "position")
+
+
+@router.get("/tool-cases/{pk}", auth=needs("read"), response=ToolCaseOut)
+def get_tool_case(request: HttpRequest, pk: Id) -> dict[str, Any]:
+    """One call with the state before it."""
+    row = get_object_or_404(ToolCase, pk=pk)
+    fields = {name: getattr(row, name) for name in ToolCaseOut.model_fields if name != "state"}
+    return fields | {"state": load(CaseState, row.state_id)}
+
+
+@router.post("/assessments/{pk}/reruns", auth=needs("synthesise"), response={202: JobOut})
+@idempotent
+def create_rerun(request: HttpRequest, pk: Id) -> Job:
+    """Execute every call of an assessment again, without a model. Follow the job at /jobs/{id}."""
+    return starting.start_rerun(person(request), get_object_or_404(Assessment, pk=pk))

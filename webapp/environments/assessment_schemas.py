@@ -1,0 +1,86 @@
+"""Assessments and tool cases as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from synthesis.drafts import CallVerdict, CaseKind
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import Json, ShortText
+
+
+class AssessmentLine(Schema):
+    """`score` counts passes and warnings, `strict` passes alone, both of the calls that were `made`.
+
+    `saved` of the `planned` calls were not needed; `confidence` is null where the sequential test was off. A re-run
+    found `same_count` and `differs_count`; `rerun_at` is null before the first.
+    """
+
+    id: int
+    version_id: int
+    version: Annotated[int, Field(validation_alias="version.number")]
+    environment_id: Annotated[int, Field(validation_alias="version.environment_id")]
+    score: float
+    strict: float
+    threshold: float
+    confidence: float | None
+    kept: bool
+    planned: int
+    made: int
+    saved: int
+    passed: int
+    warned: int
+    failed: int
+    scripted: bool
+    rerun_at: datetime | None
+    same_count: int
+    differs_count: int
+    created_at: datetime
+
+
+class AssessmentOut(AssessmentLine):
+    """`rates` are the verdicts by tool, `roles` the model of each role, `prompts` the SHA-256 of each prompt."""
+
+    rates: Json
+    roles: Json
+    prompts: Json
+
+
+class ToolCaseQuery(PageQuery):
+    verdict: Annotated[CallVerdict | None, Field(description="With this verdict.")] = None
+    tool: Annotated[ShortText, Field(description="Of this tool, written whole.")] = ""
+    case: Annotated[CaseKind | None, Field(description="Meant to succeed, or to be refused.")] = None
+    rerun: Annotated[Literal["same", "differs"] | None, Field(description="As the last re-run found it.")] = None
+
+
+class ToolCaseLine(Schema):
+    """`position` counts from 0. `result` and `patch` are encoded; with `cut` they were too large to keep."""
+
+    id: int
+    assessment_id: int
+    position: int
+    tool: str
+    case: str
+    arguments: Json
+    ok: bool
+    result: Json
+    error: str
+    patch: Json
+    cut: bool
+    verdict: str
+    reason: str
+    rerun: str
+    differs: str
+
+
+class ToolCaseOut(ToolCaseLine):
+    """`state` is the encoded state before the call: with `seed` and `now` all that executing it again needs."""
+
+    state: Json
+    seed: int
+    now: str
+    digest: str

@@ -1,0 +1,132 @@
+"""Pages of assessments: a part of the environment's page, the case of a call, and the button that re-runs all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.drafts import ToolRate
+from webapp.accounts.access import access
+from webapp.bodies import load
+from webapp.environments import assessment_queries as queries
+from webapp.environments import starting
+from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
+from webapp.htmx import wants_fragment
+from webapp.paging import keyset
+from webapp.rest.copying import api_call
+
+CASES_A_PAGE = 30
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One line of the table of tools; shares are None where the tool was not tried that way."""
+
+    tool: str
+    passed: int
+    warned: int
+    failed: int
+    positive: int
+    negative: int
+    positive_share: float | None
+    negative_share: float | None
+
+
+def rate_of(rate: ToolRate) -> Rate:
+    return Rate(
+        rate.tool,
+        rate.passed,
+        rate.warned,
+        rate.failed,
+        rate.positive,
+        rate.negative,
+        rate.positive_sound / rate.positive if rate.positive else None,
+        rate.negative_sound / rate.negative if rate.negative else None,
+    )
+
+
+def assessment_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, Any]:
+    """The assessment that `?assessment=` names, else the newest of this version, with a page of its cases."""
+    known = queries.of_version(version.pk)
+    asked = request.GET.get("assessment", "")
+    row = next((one for one in known if str(one.pk) == asked), known[0] if known else None)
+    if row is None:
+        return {"assessment": None}
+    chosen = {
+        "verdict": _one_of(request, "verdict", queries.VERDICTS),
+        "case": _one_of(request, "case", queries.CASES),
+        "rerun": _one_of(request, "rerun", queries.RERUNS),
+        "tool": request.GET.get("tool", "").replace("\x00", "")[:200],
+    }
+    return _head(row) | {
+        "assessments": known,
+        "chosen": chosen,
+        "verdicts": queries.VERDICTS,
+        "ways": queries.CASES,
+        "reruns": queries.RERUNS if row.rerun_at else (),
+        "page": keyset(request, queries.cases(row.pk, **chosen), "position", CASES_A_PAGE),
+        "copy_as": api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
+    }
+
+
+def _head(row: Assessment) -> dict[str, Any]:
+    rates = [rate_of(ToolRate.model_validate(rate)) for rate in row.rates]
+    return {
+        "assessment": row,
+        "rates": rates,
+        "untried": sum(rate.positive_share is None or rate.negative_share is None for rate in rates),
+        "rerun_job": starting.open_rerun(row),
+    }
+
+
+def _one_of(request: HttpRequest, name: str, known: tuple[str, ...]) -> str:
+    value = request.GET.get(name, "")
+    return value if value in known else ""
+
+
+@access("read")
+@require_safe
+@never_cache
+def assessment(request: HttpRequest, pk: int) -> HttpResponse:
+    """The head of one assessment, as it follows a re-run; else the page that it is a part of."""
+    row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
+    if not wants_fragment(request, "assessment"):
+        return redirect(_page_of(row))
+    return render(request, "environments/assessment_head.html", _head(row))
+
+
+@access("read")
+@require_safe
+def case(request: HttpRequest, pk: int) -> HttpResponse:
+    """One call with everything that is known of it; as a fragment the state before it."""
+    row = get_object_or_404(ToolCase.objects.select_related("assessment__version__environment"), pk=pk)
+    context = {
+        "case": row,
+        "assessment": row.assessment,
+        "environment": row.assessment.version.environment,
+        "before": load(CaseState, row.state_id),
+    }
+    fragment = wants_fragment(request, f"state-{pk}")
+    return render(request, "environments/case_state.html" if fragment else "environments/case.html", context)
+
+
+@access("synthesise")
+@require_POST
+def start_rerun(request: HttpRequest, pk: int) -> HttpResponse:
+    """Re-run the cases of an assessment; its page shows how it goes."""
+    row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
+    starting.start_rerun(request.user, row)
+    messages.success(request, "The re-run is queued. No model is asked.")
+    return redirect(_page_of(row))
+
+
+def _page_of(row: Assessment) -> str:
+    page = reverse("environments:detail", args=[row.version.environment_id])
+    return f"{page}?tab=assessment&version={row.version.number}&assessment={row.pk}"

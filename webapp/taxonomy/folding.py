@@ -1,0 +1,202 @@
+"""Near-duplicate themes: every fold is a decision that says what was before, so that each can be undone.
+
+A folded theme points at a kept one, and a kept one at none: there are no chains. A decision that would make one is
+refused. Nothing is ever deleted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from synthesis.errors import InputError
+from webapp.accounts.services import audit
+from webapp.taxonomy.models import Decision, DecisionChange, Theme, Verdict
+from webapp.taxonomy.services import lock
+
+FOLD_LOCK = 7_305_103
+"""Advisory lock of whoever folds, to the end of the transaction."""
+LATER = "Themes of it have been decided on since. Undo the later decisions first."
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How a theme stands among near-duplicates."""
+
+    into: int | None = None
+    similarity: float | None = None
+    verdict: str = Verdict.NONE
+
+
+@transaction.atomic
+def keep_apart(theme: int, by: Any) -> Decision:
+    """Take a theme out of the group it is folded into, for good. Raises InputError, Theme.DoesNotExist."""
+    lock(FOLD_LOCK)
+    row = Theme.objects.select_related("folded_into").get(pk=theme)
+    if row.folded_into is None:
+        raise InputError(f"{row.name} is not folded into another theme.")
+    words = f"Kept “{short(row)}” apart from “{short(row.folded_into)}”"
+    return decide(Decision.Kind.APART, words, {row.pk: Fold(verdict=Verdict.APART)}, by)
+
+
+@transaction.atomic
+def choose(theme: int, by: Any) -> Decision:
+    """Keep a folded theme instead of the one it is folded into. Raises InputError, Theme.DoesNotExist.
+
+    How similar the others are to it is not known until themes are grouped again.
+    """
+    lock(FOLD_LOCK)
+    row = Theme.objects.select_related("folded_into").get(pk=theme)
+    kept = row.folded_into
+    if kept is None:
+        raise InputError(f"{row.name} is not folded into another theme.")
+    others = Theme.objects.filter(folded_into=kept).exclude(pk=row.pk).values_list("pk", "verdict")
+    wanted = {pk: Fold(row.pk, None, verdict) for pk, verdict in others}
+    wanted[kept.pk] = Fold(row.pk, row.similarity, "" if kept.verdict == Verdict.CHOSEN else kept.verdict)
+    wanted[row.pk] = Fold(verdict=Verdict.CHOSEN)
+    return decide(Decision.Kind.CHOICE, f"Kept “{short(row)}” instead of “{short(kept)}”", wanted, by)
+
+
+@transaction.atomic
+def fold(pairs: Iterable[tuple[int, int, float | None]], words: str, by: Any = None) -> Decision:
+    """Fold themes into kept ones: (duplicate, kept, similarity, None where it is not known).
+
+    Where the kept one is folded already its own kept one is taken, and what was folded into the duplicate comes along.
+    """
+    lock(FOLD_LOCK)
+    found = list(pairs)
+    roots = dict(Theme.objects.filter(pk__in=[kept for _, kept, _ in found]).values_list("pk", "folded_into"))
+    verdicts = dict(Theme.objects.filter(pk__in=[one for one, _, _ in found]).values_list("pk", "verdict"))
+    wanted: dict[int, Fold] = {}
+    for duplicate, kept, similarity in found:
+        root = roots.get(kept) or kept
+        if root != duplicate and verdicts.get(duplicate) != Verdict.APART and root not in wanted:
+            wanted[duplicate] = Fold(root, similarity, verdicts.get(duplicate, ""))
+    along = (
+        Theme.objects.filter(folded_into__in=wanted).exclude(pk__in=wanted).values_list("pk", "folded_into", "verdict")
+    )
+    wanted |= {pk: Fold(wanted[into].into, None, verdict) for pk, into, verdict in along if into is not None}
+    return decide(Decision.Kind.BATCH, words, wanted, by)
+
+
+def fold_alike(source: str, groups: Iterable[Sequence[str]], words: str) -> Decision | None:
+    """Fold what a batch found alike among its themes: keys of one source, the kept one first in each group.
+
+    None where there is nothing to fold, so that telling it twice is one decision.
+    """
+    wanted = [(key, group[0]) for group in groups for key in group[1:]]
+    rows = Theme.objects.filter(source=source, key__in={key for pair in wanted for key in pair})
+    known = {key: (pk, into) for pk, key, into in rows.values_list("pk", "key", "folded_into")}
+    pairs: list[tuple[int, int, float | None]] = [
+        (known[key][0], known[kept][0], None)
+        for key, kept in wanted
+        if key in known and kept in known and known[key][1] is None
+    ]
+    return fold(pairs, words) if pairs else None
+
+
+@transaction.atomic
+def undo(decision: int, by: Any) -> Decision:
+    """Take a decision back, one theme at a time: those decided on since stay as they are, and the words say so.
+
+    Raises InputError where nothing is left to take back, Decision.DoesNotExist.
+    """
+    lock(FOLD_LOCK)
+    row = Decision.objects.select_related("undone_by").get(pk=decision)
+    if row.is_undone:
+        raise InputError("This decision is undone already.")
+    changes = list(row.changes.all())
+    now = current(change.theme_id for change in changes)
+    same = [one for one in changes if now.get(one.theme_id) == after(one)]
+    if changes and not same:
+        raise InputError(LATER)
+    left = len(changes) - len(same)
+    words = f"Undid: {row.words}"[:240] + (f" ({left} decided on since stay)" if left else "")
+    return decide(Decision.Kind.UNDO, words, {one.theme_id: before(one) for one in same}, by, row)
+
+
+def decide(
+    kind: Decision.Kind, words: str, wanted: Mapping[int, Fold], by: Any, undoes: Decision | None = None
+) -> Decision:
+    """Write a decision and what it changes. The caller holds `FOLD_LOCK` in a transaction. Raises InputError."""
+    now = current(wanted)
+    changed = {pk: fold for pk, fold in wanted.items() if pk in now and now[pk] != fold}
+    _require_flat(changed)
+    row = Decision.objects.create(kind=kind, words=words[:300], undoes=undoes, by=by, themes=len(changed))
+    DecisionChange.objects.bulk_create(
+        (_change(row, pk, now[pk], fold) for pk, fold in sorted(changed.items())), batch_size=2000
+    )
+    _write(changed)
+    _count_duplicates({one.into for one in (*(now[pk] for pk in changed), *changed.values()) if one.into})
+    if by is not None:
+        audit(by, f"themes.{kind}", row, themes=len(changed))
+    return row
+
+
+def current(themes: Iterable[int]) -> dict[int, Fold]:
+    rows = Theme.objects.filter(pk__in=list(themes)).values_list("pk", "folded_into", "similarity", "verdict")
+    return {pk: Fold(into, similarity, verdict) for pk, into, similarity, verdict in rows}
+
+
+def before(change: DecisionChange) -> Fold:
+    return Fold(change.before_into, change.before_similarity, change.before_verdict)
+
+
+def after(change: DecisionChange) -> Fold:
+    return Fold(change.after_into, change.after_similarity, change.after_verdict)
+
+
+def short(theme: Theme) -> str:
+    return theme.name if len(theme.name) <= 80 else f"{theme.name[:79]}…"
+
+
+def _require_flat(changed: Mapping[int, Fold]) -> None:
+    """No theme may end up folded into one that is itself folded, or gone."""
+    folded = {pk for pk, fold in changed.items() if fold.into is not None}
+    kept = {fold.into for fold in changed.values() if fold.into is not None}
+    standing = set(Theme.objects.filter(pk__in=kept, folded_into=None).values_list("pk", flat=True))
+    standing |= {pk for pk, fold in changed.items() if fold.into is None}
+    followers = Theme.objects.filter(folded_into__in=folded).exclude(pk__in=list(changed))
+    if kept & folded or not kept <= standing or followers.exists():
+        raise InputError(LATER)
+
+
+def _change(decision: Decision, theme: int, was: Fold, fold: Fold) -> DecisionChange:
+    return DecisionChange(
+        decision=decision,
+        theme_id=theme,
+        before_into=was.into,
+        before_similarity=was.similarity,
+        before_verdict=was.verdict,
+        after_into=fold.into,
+        after_similarity=fold.similarity,
+        after_verdict=fold.verdict,
+    )
+
+
+def _write(changed: Mapping[int, Fold]) -> None:
+    pks = sorted(changed)
+    sql = (
+        f"UPDATE {Theme._meta.db_table} AS theme "
+        "SET folded_into_id = more.into_id, similarity = more.similarity, verdict = more.verdict "
+        "FROM unnest(%s::bigint[], %s::bigint[], %s::float8[], %s::text[]) AS more(id, into_id, similarity, verdict) "
+        "WHERE theme.id = more.id"
+    )
+    folds = [changed[pk] for pk in pks]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql, [pks, [one.into for one in folds], [one.similarity for one in folds], [one.verdict for one in folds]]
+        )
+
+
+def _count_duplicates(kept: set[int]) -> None:
+    table = Theme._meta.db_table
+    sql = (
+        f"UPDATE {table} AS theme SET duplicates = "
+        f"(SELECT count(*) FROM {table} AS one WHERE one.folded_into_id = theme.id) WHERE theme.id = ANY(%s)"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [sorted(kept)])

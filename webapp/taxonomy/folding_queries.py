@@ -1,0 +1,131 @@
+"""Reads of near-duplicates and of what became of each source's texts, in a fixed number of queries a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from webapp.jobs.models import Job, JobState
+from webapp.taxonomy.models import Decision, Grouping, JudgedText, SourceCount, Theme, ThemeSource
+
+MEMBERS = 50
+"""Folded themes of one group that are shown at once."""
+DECISIONS = 20
+FIELDS = (
+    "name",
+    "description",
+    "source",
+    "origin",
+    "tool_count",
+    "usage",
+    "similarity",
+    "verdict",
+    "duplicates",
+    "key",
+)
+
+
+@dataclass(frozen=True)
+class ThemeGroup:
+    """A kept theme with those that are folded into it, the most similar first."""
+
+    kept: Theme
+    members: list[Theme]
+
+    @property
+    def rest(self) -> int:
+        return max(0, self.kept.duplicates - len(self.members))
+
+
+def kept_themes() -> QuerySet[Theme]:
+    """Themes that others are folded into."""
+    return Theme.objects.filter(duplicates__gt=0).only(*FIELDS)
+
+
+def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup]:
+    """The groups of these kept themes, in two queries whatever they hold."""
+    found: dict[int, list[Theme]] = {}
+    for row in members_of([one.pk for one in kept], shown):
+        found.setdefault(row.folded_into_id or 0, []).append(row)
+    return [ThemeGroup(one, found.get(one.pk, [])) for one in kept]
+
+
+def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
+    order = [F("similarity").desc(nulls_last=True), F("pk").asc()]
+    ranked = Window(RowNumber(), partition_by=F("folded_into"), order_by=order)
+    rows = Theme.objects.filter(folded_into__in=list(kept)).only(*FIELDS, "folded_into_id")
+    return rows.annotate(rank=ranked).filter(rank__lte=shown).order_by("folded_into_id", *order)
+
+
+def decisions() -> QuerySet[Decision]:
+    return Decision.objects.select_related("by", "undone_by")
+
+
+def groupings() -> QuerySet[Grouping]:
+    return Grouping.objects.select_related("decision", "decision__undone_by", "decision__by")
+
+
+def open_job() -> Job | None:
+    """The grouping that waits or runs."""
+    waiting = Job.objects.filter(kind="group_themes", state__in=[JobState.QUEUED, JobState.RUNNING])
+    return waiting.order_by("-pk").first()
+
+
+@dataclass
+class Retention:
+    """What became of one source: texts judged, rejected by reason, themes of it, and those folded as duplicates.
+
+    Where nothing was judged (servers, typed themes) `judged` is None: what came in is what there is.
+    """
+
+    source: ThemeSource
+    themes: int = 0
+    folded: int = 0
+    kept_texts: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> int | None:
+        return self.kept_texts + sum(self.rejected.values()) or None
+
+    @property
+    def left(self) -> int:
+        """Themes that environments are grown from."""
+        return self.themes - self.folded
+
+    @property
+    def share(self) -> float | None:
+        """Left / judged, or left / themes where nothing was judged."""
+        whole = self.judged or self.themes
+        return self.left / whole if whole else None
+
+
+def sources() -> QuerySet[ThemeSource]:
+    return ThemeSource.objects.order_by("-id")
+
+
+def retention(rows: Sequence[ThemeSource]) -> list[Retention]:
+    """What became of these sources, in two queries."""
+    found = {row.name: Retention(row) for row in rows}
+    by_pk = {row.pk: found[row.name] for row in rows}
+    for source, reason, number in SourceCount.objects.filter(source__in=by_pk, number__gt=0).values_list(
+        "source", "reason", "number"
+    ):
+        if reason:
+            by_pk[source].rejected[reason] = number
+        else:
+            by_pk[source].kept_texts = number
+    counted = Theme.objects.filter(source__in=found).order_by().values("source")
+    folded = Count("id", filter=Q(folded_into__isnull=False))
+    for row in counted.annotate(themes=Count("id"), folded_away=folded):
+        found[row["source"]].themes, found[row["source"]].folded = row["themes"], row["folded_away"]
+    return [found[row.name] for row in rows]
+
+
+def judged_texts(source: ThemeSource, reason: str | None) -> QuerySet[JudgedText]:
+    """Texts of a source, newest first; `reason` "" for kept ones, None for all."""
+    rows = JudgedText.objects.filter(source=source)
+    return rows if reason is None else rows.filter(reason=reason)

@@ -1,0 +1,73 @@
+"""`manage.py export_sft OUT.jsonl`: trajectories as training data, with OUT.manifest.json beside it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from synthesis.errors import InputError
+from synthesis.formats.sft import FORMATS, Shape
+from synthesis.stages import ActionRange
+from synthesis.tasks.filtering import Sifting
+from webapp.accounts.services import audit
+from webapp.commands import as_json, one_clear_line, source_name, teller, write_file
+from webapp.trajectories.listing import rows_of
+from webapp.trajectories.training.archive import spelled_manifest
+from webapp.trajectories.training.export import DATA, Export
+from webapp.trajectories.training.spec import ExportSpec, Selection, read_range
+
+
+def action_range(text: str) -> ActionRange:
+    try:
+        return read_range(text)
+    except InputError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise ValueError(text)
+    return float(text)
+
+
+class Command(BaseCommand):
+    help = "Export trajectories as records for supervised fine-tuning, one a line, with a manifest beside the file."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="OUT.jsonl; the manifest becomes OUT.manifest.json")
+        parser.add_argument("--format", choices=FORMATS, default="trl")
+        parser.add_argument("--no-reasoning", action="store_true", help="leave the agent's reasoning out")
+        parser.add_argument("--mask-history", action="store_true", help="one record for each turn")
+        parser.add_argument("--least-reward", type=share, default=1.0)
+        parser.add_argument("--actions", type=action_range, default=None, help="3-29, or released")
+        parser.add_argument("--source", type=source_name, default="")
+        parser.add_argument("--policy", default="", help="what the policy's name begins with")
+        parser.add_argument("--environment", type=int, help="the number of an environment")
+        parser.add_argument("--task", type=int, help="the number of a task")
+        parser.add_argument("--json", action="store_true", help="print the manifest as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = ("source", "policy", "environment", "task")
+        spec = ExportSpec(
+            selection=Selection(**{name: options[name] for name in names}),
+            shape=Shape(
+                format=options["format"], reasoning=not options["no_reasoning"], mask_history=options["mask_history"]
+            ),
+            sifting=Sifting(least_reward=options["least_reward"], action_range=options["actions"]),
+        )
+        target: Path = options["file"]
+        with one_clear_line():
+            total, tell = rows_of(spec.selection.filters()).count(), teller(self.stderr.write)
+            export = Export(spec, lambda seen: tell(seen, total, "trajectories"))
+            export.name = target.name or DATA
+            audit(None, "trajectories.export_training", **spec.summary())
+            write_file(target, (piece.decode() for piece in export.pieces()))
+            write_file(target.with_suffix(".manifest.json"), [spelled_manifest(export)])
+        for one in export.tally.counts():
+            self.stderr.write(f"{one.name}: {one.dropped} of {one.seen} left out")
+        self.stderr.write(f"{export.records} records of {export.kept} trajectories in {target}")
+        if options["json"]:
+            self.stdout.write(as_json(export.manifest()))

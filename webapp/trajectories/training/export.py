@@ -1,0 +1,104 @@
+"""One export: lines a few trajectories at a time, so that memory does not grow with them, and the manifest of what they
+came to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from synthesis.errors import FormatError
+from synthesis.formats.sft import records_of, spelled
+from synthesis.tasks.filtering import Tally, first_filters, last_filters
+from webapp.trajectories.listing import rows_of
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.training.reading import COLUMNS, Origins, conversation_of, runs_of
+from webapp.trajectories.training.spec import ExportSpec
+
+CHUNK = 20
+UNFIT = "conversation"
+"""The last filter: its conversation is not stored, or does not fit the format."""
+REASONS = 20
+DATA = "train.jsonl"
+
+
+class Export:
+    """Read `pieces` to its end, then ask for the `manifest`. Newest first; a second time gives the same bytes."""
+
+    def __init__(self, spec: ExportSpec, check: Callable[[int], None] = lambda seen: None) -> None:
+        self.spec = spec
+        self.check = check
+        self.filters = (*first_filters(), *last_filters(spec.sifting))
+        self.tally = Tally((*(one.name for one in self.filters), UNFIT))
+        self.reasons: Counter[str] = Counter()
+        self.origins = Origins()
+        self.tasks: dict[int, dict[str, Any]] = {}
+        self.policies: Counter[str] = Counter()
+        self.digest = hashlib.sha256()
+        self.name = DATA
+        self.seen = self.kept = self.records = self.bytes = 0
+
+    def pieces(self) -> Iterator[bytes]:
+        """Whole lines. `check` is told how many trajectories were seen, and may raise to stop."""
+        last: int | None = None
+        while rows := self._chunk(last):
+            last = rows[-1].pk
+            yield "".join(self._lines(rows)).encode()
+            self.seen += len(rows)
+            self.check(self.seen)
+
+    def manifest(self) -> dict[str, Any]:
+        """What went in, what was left out and why, and what it was made from."""
+        return {
+            "kind": "envarium-sft",
+            "file": self.name,
+            "sha256": self.digest.hexdigest(),
+            "bytes": self.bytes,
+            "records": self.records,
+            "trajectories": self.kept,
+            "settings": self.spec.summary(),
+            "filters": [one.model_dump() for one in self.tally.counts()],
+            "left_out_for_their_conversation": dict(self.reasons.most_common(REASONS)),
+            "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
+            "policies": dict(sorted(self.policies.items())),
+            "tasks": [self.tasks[key] for key in sorted(self.tasks)],
+        }
+
+    def _chunk(self, last: int | None) -> list[Trajectory]:
+        rows = rows_of(self.spec.selection.filters()).only(*COLUMNS).order_by("-id")
+        return list((rows if last is None else rows.filter(pk__lt=last))[:CHUNK])
+
+    def _lines(self, rows: list[Trajectory]) -> Iterator[str]:
+        runs = runs_of(rows)
+        fit = [row for row in rows if all(self.tally.note(one.name, one.why(runs[row.pk])) for one in self.filters)]
+        records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
+        self.origins.learn(row.revision_id for row in fit)
+        for row in fit:
+            try:
+                lines = self._lines_of(row, records.get(row.pk) or {})
+            except FormatError as error:
+                self.tally.note(UNFIT, str(error))
+                self.reasons[error.reason[:300]] += 1
+                continue
+            self.tally.note(UNFIT, "")
+            self._count(row, lines)
+            yield from lines
+
+    def _lines_of(self, row: Trajectory, record: dict[str, Any]) -> list[str]:
+        conversation = conversation_of(record, row.provenance, self.origins.of(row.revision_id).offered)
+        lines = [spelled(one) for one in records_of(conversation, self.spec.shape)]
+        if not lines:
+            raise FormatError("conversation", "the agent said nothing in it")
+        return lines
+
+    def _count(self, row: Trajectory, lines: list[str]) -> None:
+        self.kept += 1
+        self.records += len(lines)
+        self.policies[row.policy] += 1
+        about = self.tasks.setdefault(row.revision_id, {**self.origins.of(row.revision_id).about, "trajectories": []})
+        about["trajectories"].append(row.pk)
+        for line in lines:
+            data = line.encode()
+            self.bytes += len(data)
+            self.digest.update(data)
