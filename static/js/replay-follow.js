@@ -15,7 +15,7 @@
   let known = replay ? replay.last + 1 : 0;
   let seen = known;
   let following = live && (!new URLSearchParams(window.location.search).has("step") || replay?.state.step === replay?.last);
-  let jumping = false;
+  let own = false; /* whether following goes to a step by itself; any other step is a person's choice */
   if (!live && (!desk || document.querySelector("#checks .fold-checks"))) return; // nothing more will come
 
   function show() {
@@ -30,8 +30,10 @@
     seen = known;
     show();
     if (!replay || replay.state.step === replay.last) return;
-    jumping = true;
-    try { await replay.go(replay.last, {}, "replace"); } finally { jumping = false; }
+    own = true;
+    const going = replay.go(replay.last, {}, "replace");
+    own = false;
+    await going;
   }
 
   function toggle() {
@@ -78,8 +80,8 @@
   }
 
   button?.addEventListener("click", toggle);
-  desk?.addEventListener("replay:shown", (event) => {
-    if (!live || jumping || !following || event.detail.step === replay.last) return;
+  desk?.addEventListener("replay:going", (event) => {
+    if (!live || own || !following || event.detail.step === replay.last) return;
     following = false;
     seen = known;
     show();

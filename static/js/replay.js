@@ -159,6 +159,7 @@
     state.step = step;
     mark(step);
     if (how) window.history[`${how}State`]({ step }, "", `${base}?${query}`);
+    desk.dispatchEvent(new CustomEvent("replay:going", { detail: { step } }));
     desk.setAttribute("aria-busy", "true");
     try {
       const html = await get(fragment(step, query));
@@ -168,7 +169,6 @@
       document.title = document.title.replace(/^Step \d+/, `Step ${step}`);
       const row = rowOf.get(step);
       said.textContent = `Step ${step}, ${row.link.textContent.trim().replace(/\s+/g, " ")}`;
-      desk.dispatchEvent(new CustomEvent("replay:shown", { detail: { step } }));
       window.setTimeout(() => { if (turn === asked) ahead(); }, 30);
     } catch (error) {
       if (turn === asked) window.envarium.flash(`Step ${step} could not be loaded (${error.message}). Press the key again to retry.`, "bad");

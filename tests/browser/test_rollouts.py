@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.llm import Request, Scripted, call, llm_server, say
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.browser
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -116,11 +116,16 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, bro
         assert "step=1" in page.url
         assert "2 new steps" in page.locator("#news").inner_text()
         assert "2 new" in page.locator("#pause").inner_text()
+        held: list[Route] = []
+        page.route("**/steps/3/*", lambda route: held.append(route))
         page.keyboard.press("p")
         page.wait_for_url("**step=3*")
         page.keyboard.press("k")
         page.wait_for_url("**step=2*")
         page.wait_for_function("() => document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
+        for slow in held:
+            slow.continue_()
+        page.unroute_all()
         gate.moves = 99
         page.wait_for_selector("header.head :text('solved')", timeout=20_000)
         page.wait_for_selector("#checks table")

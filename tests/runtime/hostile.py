@@ -89,7 +89,7 @@ TOOLS = (
     Attack("close every descriptor", "tool", "import os\nos.closerange(0, 256)", DIED),
     Attack("pass descriptors", "tool", "import sys\ns = sys.modules['socket']\ns.send_fds(s.socket(fileno=3), [b'x'], [0])", (*RAISED, *DIED)),
     Attack("recursion", "tool", "def f(): return f()\nf()", RAISED),
-    Attack("recursion without limit", "tool", "import sys\nsys.setrecursionlimit(10 ** 8)\ndef f(n): return [f(n + 1)]\nf(0)", (*DIED, *MEMORY, *TIME)),
+    Attack("recursion without limit", "tool", "import sys\nsys.setrecursionlimit(10 ** 8)\ndef f(n): return [f(n + 1)]\nf(0)", (*DIED, *MEMORY, *TIME, *RAISED)),
     Attack("recursion in C", "tool", "import sys\nsys.setrecursionlimit(10 ** 8)\nx = []\nfor _ in range(10 ** 6): x = [x]\nout = repr(x)[:5]", (*DIED, *RAISED, *MEMORY, *TIME)),
     Attack("deep result", "tool", "x = []\nfor _ in range(5000): x = [x]\nout = x", ("error:unencodable",)),
     Attack("cyclic result", "tool", "x = []\nx.append(x)\nout = x", ("error:unencodable",)),
