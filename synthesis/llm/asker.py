@@ -16,6 +16,7 @@ from synthesis.errors import EnvariumError, InputError, LLMError, MalformedReply
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import ChatModel, Reply
 from synthesis.llm.cost import FREE, Meter
+from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.store import CallStore
 from synthesis.llm.structured import (
     again,
@@ -94,10 +95,11 @@ class Asker:
     ) -> M:
         """A reply as `wanted`; one that does not fit, or where `check` raises InputError, is asked for again.
 
-        Models whose endpoint can be held to a schema are; words ask all of them.
+        Models whose endpoint can be held to a schema, or to JSON at all, are; words ask all of them.
         """
-        if getattr(self.model(call.site.role), "structured", False):
-            held = {"response_format": response_format(wanted)} | call.parameters
+        form: StructuredForm = getattr(self.model(call.site.role), "structured", "none")
+        if form != "none":
+            held = {"response_format": response_format(wanted, form)} | call.parameters
             call = call.model_copy(update={"parameters": held})
 
         async def read(text: str) -> M:

@@ -43,11 +43,13 @@ class StageCall(Frozen):
         return sent | self.parameters
 
     def key(self, model: str) -> str:
-        """SHA-256 over model, messages, tools, parameters, item and sample: what the reply may depend on.
+        """SHA-256 over model, messages, tools, parameters, role, stage, item and sample: what the reply may depend on.
 
-        Raises InputError for parameters that are no JSON.
+        Role and stage are in it though a model does not see them: a tester and a checker that happen to be asked the
+        same words give two replies. Raises InputError for parameters that are no JSON.
         """
-        content = {"model": model, "body": self.body(), "item": self.site.item, "sample": self.site.sample}
+        site = self.site.model_dump(include={"role", "stage", "item", "sample"})
+        content = {"model": model, "body": self.body(), **site}
         try:
             text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         except (TypeError, ValueError) as error:

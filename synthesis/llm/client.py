@@ -18,7 +18,7 @@ import openai
 from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.llm.chat import Embedded, Reply
-from synthesis.llm.endpoint import Endpoint
+from synthesis.llm.endpoint import Endpoint, StructuredForm
 from synthesis.llm.transport import BoundedTransport, Lanes
 from synthesis.llm.wire import read_embeddings, read_models, read_reply, request_messages, request_tools
 
@@ -64,6 +64,8 @@ class Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.gate = asyncio.Semaphore(endpoint.max_concurrency)
+        self.porch = asyncio.Semaphore(endpoint.max_concurrency + endpoint.max_concurrency // 4)
+        """Where many may be sent at once, a few more are written down before their turn, which is not spent on that."""
         self._quiet_until = 0.0
         self._key = endpoint.api_key.get_secret_value()
         transport = BoundedTransport(Lanes(endpoint.max_concurrency), self._key, endpoint.reply_bytes)
@@ -147,14 +149,13 @@ class Connection:
         """
         endpoint, left, started = self.endpoint, self.endpoint.deadline_s, 0.0
 
-        async def begin() -> None:
+        def begin() -> None:
             nonlocal started
-            await before()
             started = time.monotonic()
 
         for sent in range(1, endpoint.max_retries + 2):
             try:
-                return read(await self._answer(send, min(left, endpoint.timeout_s), begin)), sent
+                return read(await self._answer(send, min(left, endpoint.timeout_s), before, begin)), sent
             except LLMError as error:
                 error.requests = sent
                 wait = _wait(error, sent)
@@ -169,15 +170,18 @@ class Connection:
         send: Callable[[], Awaitable[httpx.Response]],
         seconds: float,
         before: Callable[[], Awaitable[None]] = _nothing,
+        on_turn: Callable[[], None] = lambda: None,
     ) -> httpx.Response:
         """What the server answers to one request, within the gate and the time. Raises LLMError."""
         try:
-            async with self.gate:
-                while (rest := self._quiet_until - time.monotonic()) > 0:
-                    await asyncio.sleep(rest)
+            async with self.porch:
+                await self._quiet()
                 await before()
-                async with asyncio.timeout(seconds):
-                    return await send()
+                async with self.gate:
+                    await self._quiet()
+                    on_turn()
+                    async with asyncio.timeout(seconds):
+                        return await send()
         except (TimeoutError, openai.APITimeoutError):
             raise LLMError("timeout", f"{self._who()} did not reply within {round(seconds, 1):g} seconds.") from None
         except openai.APIStatusError as error:
@@ -189,6 +193,11 @@ class Connection:
             raise LLMError("unreachable", f"{self._who()} cannot be reached, or hung up ({cause}).") from None
         except LLMError as error:
             raise self._named(error) from None
+
+    async def _quiet(self) -> None:
+        """Until the pause is over that the server asked for, if any."""
+        while (rest := self._quiet_until - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
 
     def _reader(self, read: Callable[[str], T], what: str) -> Callable[[httpx.Response], T]:
         """`read` on a response's text; what it cannot read is an LLMError that shows what came instead."""
@@ -278,8 +287,8 @@ class OpenAIChat:
         return f"{self.connection.endpoint.name}/{self.model}"
 
     @property
-    def structured(self) -> bool:
-        """Whether `response_format` holds it to a JSON schema."""
+    def structured(self) -> StructuredForm:
+        """What `response_format` holds it to."""
         return self.connection.endpoint.structured
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
@@ -297,7 +306,7 @@ class OpenAIChat:
         parameters: Mapping[str, Any],
         before: Callable[[], Awaitable[None]] = _nothing,
     ) -> Reply:
-        """As `complete`; `before` is awaited when a request's turn has come, each retry included."""
+        """As `complete`; `before` is awaited when a request's turn comes next, each retry included."""
         if taken := RESERVED & parameters.keys():
             raise InputError(f"{', '.join(sorted(taken))} cannot be set as a parameter of a model.")
         body: dict[str, Any] = {"model": self.model, "messages": request_messages(messages)}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
 from synthesis.contracts import Frozen
+
+StructuredForm = Literal["none", "json_object", "json_schema"]
+"""What of `response_format` a server honours: nothing, that a reply is some JSON object, or its whole schema."""
 
 
 class Endpoint(Frozen):
@@ -23,8 +27,8 @@ class Endpoint(Frozen):
     deadline_s: float = Field(default=600.0, gt=0)
     max_concurrency: int = Field(default=8, ge=1)
     max_retries: int = Field(default=4, ge=0, le=20)
-    structured: bool = False
-    """Known to hold its models to the JSON schema in `response_format`."""
+    structured: StructuredForm = "none"
+    """What it is known to hold its models to, by `response_format`."""
     reply_bytes: int = Field(default=4 * 1024 * 1024, ge=1_024)
 
     @field_validator("base_url")

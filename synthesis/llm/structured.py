@@ -6,6 +6,7 @@ cut short, repeats a key or is no JSON number is asked for again.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from synthesis.errors import FormatError, InputError
 from synthesis.formats.files import loads, require_usable
 from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
+from synthesis.llm.endpoint import StructuredForm
 from synthesis.prompts import prompt
 
 SHOWN = 4_000
@@ -33,13 +35,20 @@ M = TypeVar("M", bound=BaseModel)
 
 def json_form(wanted: type[BaseModel]) -> str:
     """The words that ask for JSON of this shape."""
-    schema = wanted.model_json_schema()
-    return prompt("reply", "json").render(schema=json.dumps(schema, ensure_ascii=False, indent=1))
+    return prompt("reply", "json").render(schema=_schema_text(wanted))
 
 
-def response_format(wanted: type[BaseModel]) -> dict[str, Any]:
-    """The same as a parameter, for endpoints that hold their models to a schema."""
-    return {"type": "json_schema", "json_schema": {"name": wanted.__name__[:64], "schema": wanted.model_json_schema()}}
+@functools.lru_cache(256)
+def _schema_text(wanted: type[BaseModel]) -> str:
+    # Not the whole words: a prompt that is not filled in would be missing in what a stage says that it used.
+    return json.dumps(wanted.model_json_schema(), ensure_ascii=False, indent=1)
+
+
+def response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema") -> dict[str, Any]:
+    """The same as a parameter, for endpoints that hold their models to a schema or to JSON."""
+    if form != "json_schema":
+        return {"type": form}
+    return {"type": form, "json_schema": {"name": wanted.__name__[:64], "schema": wanted.model_json_schema()}}
 
 
 def code_form() -> str:

@@ -81,11 +81,12 @@ def test_a_price_outlives_the_list_and_the_form(admin: Client, row: Endpoint) ->
         "max_concurrency": 4,
         "timeout_s": 30,
         "models": "b",
-        "structured": "on",
+        "structured": "json_schema",
     }
-    admin.post(f"/endpoints/{row.pk}/", fields | {"structured": "on"})
+    admin.post(f"/endpoints/{row.pk}/", fields)
     row.refresh_from_db()
-    assert (queries.prices(), row.structured, services.opened(row).structured) == ({"local/a": DEAR}, True, True)
+    held = "json_schema"
+    assert (queries.prices(), row.structured, services.opened(row).structured) == ({"local/a": DEAR}, held, held)
 
 
 def test_only_administrators_say_prices(row: Endpoint) -> None:
@@ -99,11 +100,11 @@ def test_the_api_says_keeps_and_replaces_prices(admin: Client) -> None:
     def send(method: str, url: str, body: Any) -> Any:
         return getattr(admin, method)(url, json.dumps(body), content_type="application/json")
 
-    body = {"name": "local", "base_url": URL, "model_names": ["a"], "structured": True}
+    body = {"name": "local", "base_url": URL, "model_names": ["a"], "structured": "json_object"}
     prices = {"a": {"prompt": 2.5, "completion": 10, "cached": 0.25}}
     made = send("post", "/api/v1/endpoints", body | {"prices": prices})
     assert made.status_code == 201, made.content
-    assert (made.json()["prices"], made.json()["structured"]) == ({"a": DEAR.model_dump()}, True)
+    assert (made.json()["prices"], made.json()["structured"]) == ({"a": DEAR.model_dump()}, "json_object")
     url = f"/api/v1/endpoints/{made.json()['id']}"
     assert send("put", url, body).json()["prices"] == {"a": DEAR.model_dump()}, "left out keeps them"
     for wrong in (-1, "1", None, True, 1e9):

@@ -35,10 +35,14 @@ def test_the_key_is_what_the_reply_may_depend_on() -> None:
         stage_call(item="desk/scenario-0", temperature=1),
         stage_call(sample=1, temperature=1),
     ]
+    others += [
+        base.model_copy(update={"site": base.site.model_copy(update=change)})
+        for change in ({"role": "checker"}, {"stage": "other"})
+    ]
     keys = {one.key("far/m") for one in [base, *others]} | {base.key("far/n")}
-    assert len(keys) == 6
-    elsewhere = base.model_copy(update={"site": base.site.model_copy(update={"stage": "other", "theme": "x"})})
-    assert elsewhere.key("far/m") == base.key("far/m")
+    assert len(keys) == 8
+    same = base.model_copy(update={"site": base.site.model_copy(update={"theme": "x"})})
+    assert same.key("far/m") == base.key("far/m")
 
 
 def test_reasoning_of_earlier_turns_is_no_part_of_a_call() -> None:

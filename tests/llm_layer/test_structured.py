@@ -186,7 +186,7 @@ def test_a_huge_reply_is_shown_again_in_part() -> None:
 
 
 class Held(Far):
-    structured = True
+    structured = "json_schema"
 
 
 def test_an_endpoint_known_for_it_is_held_to_the_schema() -> None:
@@ -196,3 +196,10 @@ def test_an_endpoint_known_for_it_is_held_to_the_schema() -> None:
     assert held.asked[0][1]["response_format"]["json_schema"]["schema"] == Wanted.model_json_schema()
     assert free.asked[0][1] == {}
     assert held.asked[0][0] == free.asked[0][0], "the words ask all the same"
+
+
+def test_an_endpoint_that_only_knows_of_json_is_asked_for_that() -> None:
+    far = Held([said(GOOD)])
+    far.structured = "json_object"
+    structured(far)
+    assert far.asked[0][1] == {"response_format": {"type": "json_object"}}

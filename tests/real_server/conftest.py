@@ -24,12 +24,15 @@ import pytest
 
 from synthesis.contracts import Limits
 from synthesis.runtime import Sandbox
+from tests.real_server.steering import STEERED
 
 KEY = "sk-real-server-0123456789"
-WINDOW = 2048
+WINDOW = 49_152
+"""Tokens; the tiny model's are bytes, and prompts of the pipeline have thousands of them."""
 START_S = 400.0
 CHAT = ("--max-model-len", str(WINDOW), "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-        "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}')  # fmt: skip
+        "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}',
+        "--middleware", "steering.Steering")  # fmt: skip
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -42,7 +45,7 @@ OFFLINE = {
 @dataclass(frozen=True)
 class Server:
     url: str
-    names: tuple[str, ...] = ("tiny", "agent", "user")
+    names: tuple[str, ...] = ("tiny", "agent", "user", *STEERED)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +89,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PYTHON", "VLLM_"))}
-    return kept | OFFLINE
+    return kept | OFFLINE | {"PYTHONPATH": str(Path(__file__).parent)}
 
 
 @contextlib.contextmanager

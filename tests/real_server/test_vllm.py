@@ -115,12 +115,12 @@ def structured(server: Server, store: MemoryStore, **changes: Any) -> tuple[Want
 
 def test_replies_are_held_to_a_schema_where_the_endpoint_is_known_for_it(server: Server) -> None:
     store = MemoryStore()
-    found, meter = structured(server, store, structured=True)
+    found, meter = structured(server, store, structured="json_schema")
     assert found.word in ("alpha", "beta")
     assert len(store.begun) == len(store.replies) == 1
     assert meter.spent == pytest.approx(meter.total.cost)
     assert meter.spent > 0
-    again, meter = structured(server, store, structured=True)
+    again, meter = structured(server, store, structured="json_schema")
     assert (again, meter.replayed, meter.spent) == (found, 1, 0)
 
 
@@ -197,7 +197,7 @@ def test_the_page_s_trial_says_what_a_real_server_does(server: Server) -> None:
     from webapp.endpoints import services
     from webapp.endpoints.trying import look_for_models, try_endpoint
 
-    row = services.save_endpoint(None, services.Wish("real", server.url, KEY, structured=True))
+    row = services.save_endpoint(None, services.Wish("real", server.url, KEY, structured="json_schema"))
     services.save_models(None, row.pk, look_for_models(row))
     found = try_endpoint(row, "tiny")
     assert found.ok, found.message

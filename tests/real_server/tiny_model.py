@@ -41,7 +41,7 @@ def main(folder: str) -> None:
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
     ids = {"eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id, "bos_token_id": None}
-    config = Qwen3Config(vocab_size=len(words), max_position_embeddings=4096, **sizes, **heads, **ids)
+    config = Qwen3Config(vocab_size=len(words), max_position_embeddings=65_536, **sizes, **heads, **ids)
     Qwen3ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from synthesis.llm.cost import Price
-from webapp.endpoints.models import Endpoint
+from webapp.endpoints.models import Endpoint, Structured
 from webapp.endpoints.services import MAX_PRICE, Wish, names_in
 
 
@@ -19,7 +19,9 @@ class EndpointForm(forms.Form):
     models = forms.CharField(max_length=50_000, required=False, widget=forms.Textarea(attrs={"rows": 5}))
     max_concurrency = forms.IntegerField(label="Requests at once", min_value=1, max_value=1_000, initial=8)
     timeout_s = forms.IntegerField(label="Seconds to wait for a reply", min_value=1, max_value=3_600, initial=120)
-    structured = forms.BooleanField(label="Holds replies to a JSON schema", required=False)
+    structured = forms.ChoiceField(
+        label="Holds replies to", choices=Structured.choices, required=False, initial=Structured.NONE
+    )
 
     @classmethod
     def of(cls, row: Endpoint | None) -> EndpointForm:
@@ -40,7 +42,7 @@ class EndpointForm(forms.Form):
             models=names_in(said["models"]),
             max_concurrency=said["max_concurrency"],
             timeout_s=said["timeout_s"],
-            structured=said["structured"],
+            structured=said["structured"] or "none",
         )
 
 

@@ -18,6 +18,12 @@ class Role(models.TextChoices):
     DIAGNOSER = "diagnoser", "diagnoser: explains failures"
 
 
+class Structured(models.TextChoices):
+    NONE = "none", "words alone"
+    JSON_OBJECT = "json_object", "a JSON object (json_object)"
+    JSON_SCHEMA = "json_schema", "a JSON schema (json_schema)"
+
+
 class Endpoint(models.Model):
     """An OpenAI-compatible server. `sealed_key` is encrypted; nothing ever shows it again."""
 
@@ -28,8 +34,8 @@ class Endpoint(models.Model):
     """As the server knows them."""
     max_concurrency = models.PositiveSmallIntegerField(default=8)
     timeout_s = models.PositiveSmallIntegerField(default=120)
-    structured = models.BooleanField(default=False)
-    """It holds its models to the JSON schema of a request's `response_format`."""
+    structured = models.CharField(max_length=12, choices=Structured.choices, default=Structured.NONE)
+    """What it holds its models to by a request's `response_format`."""
     prices = OrderedJSONField(default=dict)
     """By model: money for a million tokens (`synthesis.llm.cost.Price`). One that is not there is unknown, not 0."""
     from_environment = models.BooleanField(default=False)

@@ -9,6 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.llm.cost import Price
+from synthesis.llm.endpoint import StructuredForm
 from webapp.endpoints.services import MAX_MODELS, MAX_PRICE, Wish
 from webapp.rest.types import BodyIn, ShortText, Text
 
@@ -41,12 +42,12 @@ class PriceOut(Schema):
 
 
 class EndpointOut(EndpointLine):
-    """`prices` by model; one that is not there is unknown, not free. `structured`: replies are held to a schema."""
+    """`prices` by model; one that is not there is unknown, not free. `structured`: what replies are held to."""
 
     base_url: str
     max_concurrency: int
     timeout_s: int
-    structured: bool
+    structured: StructuredForm
     prices: dict[str, PriceOut]
     from_environment: bool
     created_at: datetime
@@ -72,7 +73,7 @@ class EndpointIn(BodyIn):
     model_names: Annotated[list[ShortText], Field(max_length=MAX_MODELS)] = []
     max_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 120
-    structured: bool = False
+    structured: StructuredForm = "none"
     prices: Annotated[dict[PricedModel, PriceIn], Field(max_length=MAX_MODELS)] | None = None
 
     def wish(self) -> Wish:
@@ -98,9 +99,11 @@ class TrialIn(BodyIn):
 
 
 class TrialOut(Schema):
-    """`calls_tools` is null where nothing came back."""
+    """`calls_tools` is null where nothing came back. `structured`: what of `response_format` the server honours, null
+    where that could not be told; nothing is changed by it."""
 
     ok: bool
     message: str
     seconds: float
     calls_tools: bool | None
+    structured: StructuredForm | None

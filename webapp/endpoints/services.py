@@ -14,9 +14,10 @@ from synthesis import llm
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.cost import Price
+from synthesis.llm.endpoint import StructuredForm
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
-from webapp.endpoints.models import Endpoint, Role, RoleModel
+from webapp.endpoints.models import Endpoint, Role, RoleModel, Structured
 from webapp.endpoints.queries import find_choice
 from webapp.endpoints.seals import seal, unseal
 
@@ -37,7 +38,7 @@ class Wish:
     models: tuple[str, ...] = ()
     max_concurrency: int = 8
     timeout_s: int = 120
-    structured: bool = False
+    structured: StructuredForm = "none"
     prices: dict[str, Price] | None = None
 
 
@@ -72,7 +73,7 @@ def _require_prices(prices: dict[str, Price]) -> None:
 
 
 def _opened(
-    name: str, base_url: str, key: str, concurrency: int, timeout_s: int, structured: bool = False
+    name: str, base_url: str, key: str, concurrency: int, timeout_s: int, structured: str = "none"
 ) -> llm.Endpoint:
     return llm.Endpoint.model_validate(
         {
@@ -139,6 +140,17 @@ def save_models(actor: Any, pk: int, names: list[str]) -> None:
     row.model_names = names[:MAX_MODELS]
     row.save(update_fields=["model_names", "updated_at"])
     audit(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
+
+
+@transaction.atomic
+def save_structured(actor: Any, pk: int, form: str) -> None:
+    """Say what the server holds its models to. Raises InputError."""
+    if form not in Structured.values:
+        raise InputError(f"There is no form of structured output {form[:30]!r}: {', '.join(Structured.values)}.")
+    row = Endpoint.objects.select_for_update().get(pk=pk)
+    before, row.structured = row.structured, form
+    row.save(update_fields=["structured", "updated_at"])
+    audit(actor, "endpoint.structured", row, structured=form, before=before)
 
 
 @transaction.atomic

@@ -1,68 +1,146 @@
-"""One tiny conversation with an endpoint, to tell a person whether it works and what it can."""
+"""A short conversation with an endpoint, to tell a person whether it works and what it can."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import EnvariumError, LLMError
 from synthesis.llm import Endpoint, Reply
+from synthesis.llm.endpoint import StructuredForm
+from synthesis.llm.structured import response_format
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint as Row
+from webapp.endpoints.models import Structured
+
+if TYPE_CHECKING:
+    from synthesis.llm.client import OpenAIChat
 
 SECONDS = 20.0
+TOKENS = 200
 PING = Tool(
     name="ping",
     description="Says that calls arrive.",
     parameters={"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
 )
 ASKED = Message(role="user", content="Call the tool ping with the word hello. Say nothing else.")
+GREETING = Message(role="user", content="Say hello in one short sentence.")
+"""Says nothing of JSON, so that only a server that holds its model to it gets any."""
+OBJECT = Message(role="user", content="Say hello, as JSON.")
+"""OpenAI refuses `json_object` where no message says JSON."""
+REFUSED = ("refused", "failed")
+WITHOUT_CALLS = "If it cannot call tools, use the prompt style ReAct or func(args)."
+
+ADVICE = {
+    "unreachable": "Is the server running, and is this its address, up to and with /v1?",
+    "timeout": "It may still be loading its model: try again in a while, or with a smaller one.",
+    "malformed": "Is this its address, up to and with /v1? A page to sign in, or a proxy, may stand before it.",
+}
+
+
+class Colour(BaseModel):
+    colour: Literal["red", "green"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it. `calls_tools` is None where nothing came back."""
+    """What came of it. `calls_tools` is None where nothing came back; `structured` where that could not be told."""
 
     ok: bool
     message: str
     seconds: float = 0.0
     calls_tools: bool | None = None
+    structured: StructuredForm | None = None
 
 
 def try_endpoint(row: Row, model: str) -> Trial:
-    """Ask `model` for one call. Whatever goes wrong is in the message."""
+    """Ask `model` for one call, then for JSON. Whatever goes wrong is in the message."""
     started = time.monotonic()
     try:
         endpoint = services.opened(row).model_copy(update={"timeout_s": SECONDS, "max_retries": 0})
-        reply = asyncio.run(_ask(endpoint, model))
+        calls, said, form, more = asyncio.run(_ask(endpoint, model))
     except EnvariumError as error:
-        return Trial(False, str(error), time.monotonic() - started)
-    seconds = time.monotonic() - started
+        advice = ADVICE.get(getattr(error, "reason", ""), "")
+        return Trial(False, f"{error} {advice}".strip(), time.monotonic() - started)
+    return Trial(True, f"{model} {said} {more}", time.monotonic() - started, calls, form)
+
+
+async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
+    """(whether it calls tools, what is to be said of that, the form of structured output, what is to be said of it)."""
+    from synthesis.llm.client import connect  # takes a second to import, which every start would pay
+
+    async with connect(endpoint) as connection:
+        chat = connection.chat(model)
+        try:
+            calls, said = _of_call(await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0))
+        except LLMError as error:
+            if error.reason not in REFUSED:
+                raise
+            calls, said = await _without_tools(chat, error)
+        return calls, said, *await _form(chat)
+
+
+def _of_call(reply: Reply) -> tuple[bool, str]:
     used = f" {reply.usage.prompt_tokens} + {reply.usage.completion_tokens} tokens."
     if not reply.usage.prompt_tokens + reply.usage.completion_tokens:
         used = " The server counts no tokens."
     calls = [call for call in reply.message.tool_calls if call.name == PING.name]
     if any(not call.error for call in calls):
-        return Trial(True, f"{model} replied and calls tools.{used}", seconds, True)
+        return True, f"replied and calls tools.{used}"
     if calls:
-        return Trial(True, f"{model} replied with a call that cannot be used: {calls[0].error}.{used}", seconds, False)
+        return False, f"replied with a call that cannot be used: {calls[0].error}.{used}"
     said = " ".join(reply.message.content.split())[:120] or "nothing"
-    return Trial(
-        True,
-        f"{model} replied, but with words instead of a call: {said!r}.{used} If it cannot call tools, use the prompt "
-        "style ReAct or func(args).",
-        seconds,
-        False,
-    )
+    return False, f"replied, but with words instead of a call: {said!r}.{used} {WITHOUT_CALLS}"
 
 
-async def _ask(endpoint: Endpoint, model: str) -> Reply:
-    from synthesis.llm.client import connect  # takes a second to import, which every start would pay
+async def _without_tools(chat: OpenAIChat, error: LLMError) -> tuple[bool, str]:
+    """The same request with no tool in it. Raises the first error where that is no better."""
+    try:
+        await chat.complete([GREETING], max_tokens=TOKENS, temperature=0)
+    except LLMError:
+        raise error from None
+    return False, f"replied, but not to a request with a tool: {error} {WITHOUT_CALLS}"
 
-    async with connect(endpoint) as connection:
-        return await connection.chat(model).complete([ASKED], [PING], max_tokens=200, temperature=0)
+
+async def _form(chat: OpenAIChat) -> tuple[StructuredForm | None, str]:
+    """The strictest form that the server takes and its model's replies keep to, and what is to be said of it."""
+    heard: list[str] = []
+    tried: tuple[tuple[StructuredForm, Message], ...] = (("json_schema", GREETING), ("json_object", OBJECT))
+    for form, asked in tried:
+        try:
+            held = response_format(Colour, form)
+            reply = await chat.complete([asked], max_tokens=TOKENS, temperature=0, response_format=held)
+        except LLMError as error:
+            if error.reason not in REFUSED:
+                return None, f"What it holds replies to could not be told: {error}"
+            heard.append(f"{form} is refused ({error})")
+            continue
+        if _keeps(reply, form):
+            return form, f"It holds replies to {Structured(form).label}.{_listed(heard)}"
+        heard.append(f"{form} changes nothing: it said {' '.join(reply.message.content.split())[:60] or 'nothing'!r}")
+    return "none", f"It holds replies to nothing, so JSON is asked for in words alone.{_listed(heard)}"
+
+
+def _keeps(reply: Reply, form: StructuredForm) -> bool:
+    """Whether a reply has the form; one that was cut off at the limit of tokens, so far as it goes."""
+    text = reply.message.content.strip()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return reply.finish_reason == "length" and text.startswith("{")
+    if form == "json_object":
+        return isinstance(found, dict)
+    return isinstance(found, dict) and found.keys() == {"colour"} and found["colour"] in ("red", "green")
+
+
+def _listed(heard: list[str]) -> str:
+    return f" {'; '.join(heard)}." if heard else ""
 
 
 def look_for_models(row: Row, seconds: float = SECONDS) -> list[str]:

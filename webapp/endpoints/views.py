@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -15,7 +16,7 @@ from synthesis.errors import EnvariumError, InputError
 from webapp.accounts.access import access
 from webapp.endpoints import queries, services, trying
 from webapp.endpoints.forms import EndpointForm, PriceForm
-from webapp.endpoints.models import Endpoint
+from webapp.endpoints.models import Endpoint, Structured
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.rest.copying import Call, api_call
 
@@ -54,7 +55,9 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     status = 422 if request.method == "POST" else 200
     context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
     if row is not None:
+        found = request.GET.get("found", "")
         context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
+        context |= {"found": Structured(found) if found in Structured.values and found != row.structured else None}
     return render(request, "endpoints/edit.html", context, status=status)
 
 
@@ -79,7 +82,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
 @access("admin")
 @require_POST
 def trial(request: HttpRequest, pk: int) -> HttpResponse:
-    """One tiny request to one model."""
+    """A few tiny requests to one model; the page that follows offers to keep what they found."""
     row = get_object_or_404(Endpoint, pk=pk)
     model = request.POST.get("model", "").strip()[:200]
     if not model:
@@ -88,6 +91,21 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     found = trying.try_endpoint(row, model)
     level = messages.SUCCESS if found.calls_tools else messages.WARNING if found.ok else messages.ERROR
     messages.add_message(request, level, f"{found.message} ({found.seconds:.1f} s)")
+    page = reverse("endpoints:edit", args=[pk])
+    return redirect(f"{page}?found={found.structured}" if found.structured else page)
+
+
+@access("admin")
+@require_POST
+def structured(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep a form of structured output that a trial found."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    try:
+        services.save_structured(request.user, pk, request.POST.get("structured", ""))
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Kept. Whoever wants JSON of {row.name} asks for it so from now on.")
     return redirect("endpoints:edit", pk)
 
 
