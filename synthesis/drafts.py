@@ -109,7 +109,11 @@ class ToolCase(Frozen):
 
 
 class ToolRate(Frozen):
-    """Verdicts on one tool; of its positive and negative calls `positive_sound` and `negative_sound` did not fail."""
+    """Verdicts on one tool; of its positive and negative calls `positive_sound` and `negative_sound` did not fail.
+
+    `positive_done` of the positive calls went through (None: nobody counted). The others were turned down, which may be
+    sound, but shows nothing of what the tool does when it works.
+    """
 
     tool: str
     passed: int = 0
@@ -118,6 +122,7 @@ class ToolRate(Frozen):
     positive: int = 0
     negative: int = 0
     positive_sound: int = 0
+    positive_done: int | None = None
     negative_sound: int = 0
 
 

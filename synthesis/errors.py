@@ -68,8 +68,9 @@ class LLMError(InfrastructureError):
     """An LLM's endpoint gave no usable reply. The message never holds the key.
 
     `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large`
-    (the reply), `failed` (the server's own fault) or `context` (the conversation exceeds the model's window).
-    `requests` were sent for nothing; `retry_after` is how many seconds the server asked to be left alone.
+    (the reply), `failed` (the server's own fault), `context` (the conversation exceeds the model's window) or
+    `given_up` (what asked ended before the reply came). `requests` were sent for nothing; `retry_after` is how many
+    seconds the server asked to be left alone.
     """
 
     def __init__(self, reason: str, message: str, *, requests: int = 0, retry_after: float | None = None) -> None:

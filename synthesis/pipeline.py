@@ -32,6 +32,17 @@ async def find_theme(kit: Kit, spec: ItemSpec) -> ThemeDraft:
     return spec.theme or await discover(kit, spec.text, spec.key)
 
 
+def taken(spec: ItemSpec) -> Assembled | None:
+    """An environment that is there, as if it had just been assembled."""
+    return Assembled(record=spec.environment) if spec.environment is not None else None
+
+
+def assessed(settings: StageSettings, spec: ItemSpec) -> bool:
+    """Whether an environment that is there need not be assessed again."""
+    enough = spec.score is not None and spec.score >= settings.assessment_threshold
+    return spec.environment is not None and enough and not settings.reassess
+
+
 def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
     texts = [dedupe.theme_text(one.name, one.description, [tool.name for tool in one.tools]) for one in themes]
     groups = dedupe.group(texts, settings.duplicate_at)
@@ -108,8 +119,10 @@ THEME = (
     Stage("deduplicate", "theme", (), ("discover",), group=alike),
     Stage("plan", "theme", ("author",), ("discover",), Plan, plan_it),  # ES 3.2
     Stage("code", "theme", ("author",), ("plan",), CodeDraft, code_it),
-    Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), Assembled, assemble_it),
-    Stage("assess", "theme", ("author", "tester", "checker"), ("assemble",), AssessmentDraft, assess_it),  # ES 3.3
+    Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), Assembled, assemble_it, given=taken),
+    Stage(
+        "assess", "theme", ("author", "tester", "checker"), ("assemble",), AssessmentDraft, assess_it, skipped=assessed
+    ),  # ES 3.3
 )
 SCENARIO = (Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, make_state),)  # ES 4
 TASK = (

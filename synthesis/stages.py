@@ -7,6 +7,7 @@ InfrastructureError (try again later) or SpendCapReached, and gives a whole draf
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from synthesis.contracts import Frozen, Message, ScoreRule
 from synthesis.drafts import ThemeDraft
+from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
 from synthesis.llm.calls import Site, StageCall
 from synthesis.runtime import Sandbox
@@ -58,6 +60,8 @@ class StageSettings(Frozen):
     assessment_confidence: float = Field(default=0.95, gt=0.5, lt=1)
     """At which the sequential test stops early (ours)."""
     sequential: bool = True
+    reassess: bool = False
+    """Assess also what was there before and has an assessment that reaches the threshold (ours)."""
     test_states: int = Field(default=3, ge=1, le=10)
     """Initial states that an assessment starts from (ours)."""
     scenarios: int = Field(default=2, ge=1, le=50)
@@ -80,11 +84,19 @@ class StageSettings(Frozen):
     """Of an initial state as JSON; no longer reply is read."""
 
 
+@dataclass
+class Noted:
+    """What a stage drew on, for provenance: the roles it asked, and its seeds by name."""
+
+    roles: set[str] = field(default_factory=set)
+    seeds: dict[str, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Kit:
     """What a stage works with. `path` is the item's content path, `theme` its theme's key, `seed` the batch's.
 
-    `threads` run what blocks (the sandbox); `check_stop` raises where a person asked to stop.
+    `threads` run what blocks (the sandbox); `check_stop` raises where a person asked to stop. `noted` fills by itself.
     """
 
     asker: Asker
@@ -95,6 +107,7 @@ class Kit:
     settings: StageSettings = field(default_factory=StageSettings)
     seed: int = 0
     check_stop: Callable[[], None] = lambda: None
+    noted: Noted = field(default_factory=Noted)
 
     def at(self, part: str) -> Kit:
         """The same for what lies below this item (`scenario-0`)."""
@@ -102,9 +115,12 @@ class Kit:
 
     def luck(self, stage: str) -> int:
         """A seed of this item and stage alone: the same in every run of the batch."""
-        return int.from_bytes(hashlib.sha256(f"{self.seed}\0{self.path}\0{stage}".encode()).digest()[:6])
+        drawn = int.from_bytes(hashlib.sha256(f"{self.seed}\0{self.path}\0{stage}".encode()).digest()[:6])
+        self.noted.seeds[stage] = drawn
+        return drawn
 
     def site(self, role: str, stage: str, sample: int = 0) -> Site:
+        self.noted.roles.add(role)
         return Site(role=role, stage=stage, item=self.path, theme=self.theme, sample=sample)
 
     async def ask(
@@ -140,7 +156,8 @@ class Kit:
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
         """Do what blocks in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *given)
+        inside = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self.threads, inside.run, work, *given)
 
     def _call(self, role: str, stage: str, words: str, sample: int, parameters: dict[str, Any]) -> StageCall:
         message = Message(role="user", content=words)
@@ -151,10 +168,15 @@ class ItemSpec(Frozen):
     """What is known of an item before any stage has worked on it.
 
     Of a theme: the `theme` where it is known, else the `text` of a task set (`source`) that one is to be found in, with
-    the `key` that it will have. Below: `ordinal` among its siblings, and for a trajectory whether it is a conversation.
+    the `key` that it will have. Of an environment that is there: its record, the number of the `version` that whoever
+    keeps environments knows it by, and the `score` of its newest assessment. Below: `ordinal` among its siblings, and
+    for a trajectory whether it is a conversation.
     """
 
     theme: ThemeDraft | None = None
+    environment: EnvironmentRecord | None = None
+    version: int = 0
+    score: float | None = None
     text: str = ""
     source: str = ""
     key: str = ""
@@ -168,7 +190,8 @@ class Stage:
 
     `takes` names the earlier stages, of the item or of those above it, whose drafts it is given. A stage with `group`
     is a barrier instead: once all items of the level have come so far, `group(settings, drafts)` gives lists of indices
-    that are one thing, and the first of each list goes on.
+    that are one thing, and the first of each list goes on. Where `given` finds the draft in the item's spec, the item
+    begins here with it and nothing is asked; where `skipped` is true the item goes past.
     """
 
     name: str
@@ -178,6 +201,8 @@ class Stage:
     gives: type[BaseModel] | None = None
     run: Callable[..., Awaitable[Any]] | None = None
     group: Callable[[StageSettings, Sequence[Any]], Sequence[Sequence[int]]] | None = None
+    given: Callable[[ItemSpec], Any] = lambda spec: None
+    skipped: Callable[[StageSettings, ItemSpec], bool] = lambda settings, spec: False
 
 
 @dataclass(frozen=True)
@@ -208,8 +233,21 @@ class Pipeline:
         """Raises KeyError."""
         return {stage.name: stage for stage in self.stages}[name]
 
-    def after(self, name: str) -> Stage | None:
-        """The stage that an item goes to next; None after its level's last."""
-        own = self.of(self.stage(name).level)
-        place = [stage.name for stage in own].index(name)
-        return own[place + 1] if place + 1 < len(own) else None
+    def start(self, level: Level, spec: ItemSpec) -> str:
+        """The stage that an item begins with: the last one whose draft its spec holds, else the first."""
+        own = self.of(level)
+        held = [stage for stage in own if stage.given(spec) is not None]
+        return (held or own)[-1 if held else 0].name
+
+    def path(self, level: Level, settings: StageSettings, spec: ItemSpec) -> list[Stage]:
+        """The stages that an item goes through, in order."""
+        own = self.of(level)
+        begin = [stage.name for stage in own].index(self.start(level, spec))
+        return [stage for stage in own[begin:] if not stage.skipped(settings, spec)]
+
+    def after(self, name: str, settings: StageSettings, spec: ItemSpec) -> Stage | None:
+        """The stage that an item goes to next; None after its last."""
+        left = [stage.name for stage in self.of(self.stage(name).level)]
+        passed = left[: left.index(name) + 1]
+        wanted = self.path(self.stage(name).level, settings, spec)
+        return next((stage for stage in wanted if stage.name not in passed), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +85,11 @@ def rerun(sandbox: Sandbox, program: Program, case: ToolCase) -> Rerun:
     kept = () if case.cut or now.cut else ("result", "patch")
     names = [name for name in ("ok", "error", *kept) if _text(getattr(now, name)) != _text(getattr(case, name))]
     return Rerun(same=False, differs=tuple(names) or ("content",))
+
+
+def turned_down(ok: bool, result: Any, patch: Sequence[Any]) -> bool:
+    """Whether an environment refused a call: an error, or an answer that says so and changed nothing."""
+    return not ok or (not patch and isinstance(result, dict) and result.get("success") is False)
 
 
 def size_of(value: Any) -> int:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from synthesis.assessment import spread, stopping
-from synthesis.assessment.cases import Outcome, Setting, execute, size_of
+from synthesis.assessment.cases import Outcome, Setting, execute, size_of, turned_down
 from synthesis.assessment.desk import Desk, desk_of
 from synthesis.assessment.shown import cut, shown
 from synthesis.assessment.spread import Aim
@@ -122,6 +122,7 @@ def rate_of(tool: str, cases: Sequence[ToolCase]) -> ToolRate:
     verdicts = [case.verdict for case in cases]
     ways = [case.case for case in cases]
     sound = [case.case for case in cases if case.verdict != "fail"]
+    done = [case.case for case in cases if not turned_down(case.ok, case.result, case.patch)]
     return ToolRate(
         tool=tool,
         passed=verdicts.count("pass"),
@@ -130,6 +131,7 @@ def rate_of(tool: str, cases: Sequence[ToolCase]) -> ToolRate:
         positive=ways.count("positive"),
         negative=ways.count("negative"),
         positive_sound=sound.count("positive"),
+        positive_done=done.count("positive"),
         negative_sound=sound.count("negative"),
     )
 

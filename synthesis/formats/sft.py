@@ -70,6 +70,21 @@ def records_of(conversation: Conversation, shape: Shape) -> Iterator[dict[str, A
             yield _alpaca(messages, tools)
 
 
+def loading(shape: Shape, file: str) -> dict[str, Any]:
+    """What a trainer must be told beside the file: without it LlamaFactory reads neither the system message nor the
+    tools, and learns the turns before the last as well."""
+    if shape.format == "trl":
+        return {}
+    columns = ("system", "tools")
+    if shape.format == "sharegpt":
+        named = {"messages": "conversations", **{one: one for one in columns}}
+    else:
+        named = {"prompt": "instruction", "query": "input", "response": "output"}
+        named |= {one: one for one in (*columns, "history")}
+    entry = {"file_name": file, "formatting": shape.format, "columns": named}
+    return {"dataset_info": {"train": entry}, "arguments": {"mask_history": shape.mask_history}}
+
+
 def spelled(record: dict[str, Any]) -> str:
     """A record as one line."""
     return json.dumps(record) + "\n"

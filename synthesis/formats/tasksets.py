@@ -14,7 +14,15 @@ from typing import Any
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
-from synthesis.formats.files import Entry, UnreadableFile, json_type, parse_entries, read_entries, require_usable
+from synthesis.formats.files import (
+    Entry,
+    UnreadableFile,
+    decode,
+    json_type,
+    parse_entries,
+    read_entries,
+    require_usable,
+)
 from synthesis.formats.records import Failure
 from synthesis.formats.values import clean, list_field, read_or_fail, record_of, text_field
 
@@ -27,6 +35,7 @@ FIELDS = ("task", "instruction", "query")
 TALKS = ("messages", "conversations")
 BESIDE = ("input", "output", "response", "answer", "system", "id", "source")
 """What stands beside a task in a single record, and never makes an object of records out of it."""
+PLAIN = (".txt", ".text")
 PERSON = ("user", "human")
 
 
@@ -43,7 +52,13 @@ def read_tasks(path: Path) -> list[Entry]:
 
 
 def parse_tasks(content: bytes, name: str) -> list[Entry]:
-    """The entries of an uploaded file. Raises `UnreadableFile`."""
+    """The entries of an uploaded file; of plain text (by its name) every line is one. Raises `UnreadableFile`."""
+    if name.lower().removesuffix(".gz").endswith(PLAIN):
+        text = decode(content, name, MAX_FILE_BYTES)
+        lines = [Entry(f"line {at}", line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if not lines:
+            raise UnreadableFile(f"{name}: the file is empty.")
+        return bounded(lines, name)
     return bounded(parse_entries(content, name, limit=MAX_FILE_BYTES), name)
 
 

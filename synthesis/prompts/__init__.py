@@ -9,12 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from synthesis.errors import PromptError
 
 HERE = Path(__file__).resolve().parent
+_filled: ContextVar[dict[str, str] | None] = ContextVar("prompts that were filled in", default=None)
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -37,6 +41,8 @@ class Prompt:
             parts = [f"missing: {', '.join(sorted(missing))}"] * bool(missing)
             parts += [f"not used: {', '.join(sorted(unused))}"] * bool(unused)
             raise PromptError(f"The prompt {self.name} does not fit its variables ({'; '.join(parts)}).")
+        if (noted := _filled.get()) is not None:
+            noted[self.name] = self.sha256
         return _PLACE.sub(lambda found: values[found[1]], self.text)
 
 
@@ -48,6 +54,17 @@ def prompt(stage: str, name: str) -> Prompt:
         raise PromptError(f"There is no prompt {stage}/{name}.")
     data = path.read_bytes()
     return Prompt(f"{stage}/{name}", data.decode("utf-8").rstrip("\n"), hashlib.sha256(data).hexdigest())
+
+
+@contextmanager
+def noting() -> Iterator[dict[str, str]]:
+    """Every prompt that is filled in meanwhile, by name with its hash; in tasks that are begun here too."""
+    noted: dict[str, str] = {}
+    token = _filled.set(noted)
+    try:
+        yield noted
+    finally:
+        _filled.reset(token)
 
 
 def hashes(*used: Prompt) -> dict[str, str]:

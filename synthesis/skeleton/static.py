@@ -18,7 +18,15 @@ from synthesis import syntax
 from synthesis.contracts import Program, State, Tool
 from synthesis.drafts import Plan
 from synthesis.errors import EpisodeLost, InputError, ProgramError, StateError
-from synthesis.runtime import Sandbox, check_program, decode_state, encode_state, outline, working_schema
+from synthesis.runtime import (
+    Sandbox,
+    canonical_json,
+    check_program,
+    decode_state,
+    encode_state,
+    outline,
+    working_schema,
+)
 from synthesis.skeleton.assembly import names
 from synthesis.skeleton.attributes import state_problems
 from synthesis.skeleton.fragments import method_problems, not_python, read
@@ -26,6 +34,8 @@ from synthesis.skeleton.fragments import method_problems, not_python, read
 PROGRAM_CHARS = 300_000
 MOST = 40
 SHOWN = 300
+EMPTY_BYTES = 100_000
+"""Of the state that a program makes of nothing, as JSON: what is more is ballast of every state, patch and prompt."""
 _UNUSABLE = frozenset(("open", "input", "breakpoint", "exit", "quit", "help"))
 """Built-ins that cannot work without files and a terminal."""
 _SAID_BELOW = frozenset(("undocumented", "positional_only"))
@@ -135,6 +145,8 @@ def construct_problems(sandbox: Sandbox, program: Program) -> list[str]:
     """What constructing the program shows: from nothing, then from the state of the keys that this gave."""
     try:
         empty = _constructed(sandbox, program, {})
+        if large := _large(empty):
+            return large
         odd = [name for name, value in empty.items() if not plain(value)]
         if odd:
             return [f"self.{name} is not plain JSON (objects with text as keys, lists, text, numbers)" for name in odd]
@@ -149,6 +161,19 @@ def construct_problems(sandbox: Sandbox, program: Program) -> list[str]:
         return [f"the program does not come up ({error.reason}): {error.detail or 'its process ended'}"]
     changed = [name for name in empty | again if empty.get(name) != again.get(name)]
     return [f"self.{name} is not what the initial state says for {name!r}" for name in changed]
+
+
+def _large(empty: State) -> list[str]:
+    """The largest attributes, where a state of nothing is too large to work with."""
+    sizes = {name: len(canonical_json(value)) for name, value in empty.items()}
+    if sum(sizes.values()) <= EMPTY_BYTES:
+        return []
+    worst = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
+    return [
+        f"self.{name} takes {sizes[name]:,} bytes before any initial state is given; all attributes together may take "
+        f"{EMPTY_BYTES:,}: begin with empty collections"
+        for name in worst
+    ]
 
 
 def _constructed(sandbox: Sandbox, program: Program, state: State) -> State:

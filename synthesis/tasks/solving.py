@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from synthesis.assessment.cases import turned_down
 from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
@@ -108,9 +109,7 @@ def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
 
 
 def _refused(result: CallResult) -> bool:
-    """Whether the environment turned a call down: an error, or an answer that says so and changed nothing."""
-    said = result.result
-    return not result.ok or (not result.patch and isinstance(said, dict) and said.get("success") is False)
+    return turned_down(result.ok, result.result, result.patch)
 
 
 def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:

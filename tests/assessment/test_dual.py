@@ -42,6 +42,18 @@ def test_a_sound_environment_is_kept_early(sandbox: Sandbox, threads: ThreadPool
     assert set(draft.prompts) == {"assessment/test_state", "assessment/test_call", "assessment/check_call"}
 
 
+def test_positive_calls_that_went_through_are_counted(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    def tester(call: StageCall) -> Any:
+        asked = json.loads(fences(call)["asked"])
+        return {"arguments": {"key": "nobody"}} if asked["tool"] == "remove_item" else support.tester(call)
+
+    draft = go(bench(sandbox, threads, tester=tester, checker=lambda call: {"verdict": "pass", "reason": "Fine."}))
+    rates = {rate.tool: rate for rate in draft.rates}
+    assert rates["remove_item"].positive_sound == rates["remove_item"].positive > 0
+    assert rates["remove_item"].positive_done == 0, "a sound refusal shows nothing of what the tool does"
+    assert rates["add_item"].positive_done == rates["add_item"].positive > 0
+
+
 def test_without_the_sequential_test_all_calls_are_made(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
     draft = go(bench(sandbox, threads, sequential=False, assessment_calls=40))
     assert (len(draft.cases), draft.saved, draft.confidence) == (40, 0, None)

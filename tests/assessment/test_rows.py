@@ -126,6 +126,16 @@ def test_the_page_shows_scores_rates_and_calls(page: Client) -> None:
     assert body(page, after[1].replace("&amp;", "&")).count('id="case-') == 10
 
 
+def test_a_tool_that_never_went_through_is_said(page: Client) -> None:
+    row = saved(40)
+    assert "not seen at work" not in body(page, tab(row))
+    rates = [rate | {"positive_done": 0 if rate["tool"] == "get_row" else None} for rate in row.rates]
+    Assessment.objects.filter(pk=row.pk).update(rates=rates)
+    html = body(page, tab(row))
+    assert "Of 1 tool every positive call was turned down: a sound refusal, but it was not seen at work." in html
+    assert html.count("Every positive call was turned down") == 1
+
+
 def test_calls_are_filtered_by_verdict_tool_and_case(page: Client) -> None:
     row = saved(40)
     assert body(page, tab(row, verdict="fail")).count('id="case-') == 10

@@ -37,6 +37,7 @@ class Rate:
     negative: int
     positive_share: float | None
     negative_share: float | None
+    positive_done: int | None
 
 
 def rate_of(rate: ToolRate) -> Rate:
@@ -49,6 +50,7 @@ def rate_of(rate: ToolRate) -> Rate:
         rate.negative,
         rate.positive_sound / rate.positive if rate.positive else None,
         rate.negative_sound / rate.negative if rate.negative else None,
+        rate.positive_done,
     )
 
 
@@ -82,6 +84,7 @@ def _head(row: Assessment) -> dict[str, Any]:
         "assessment": row,
         "rates": rates,
         "untried": sum(rate.positive_share is None or rate.negative_share is None for rate in rates),
+        "never_done": sum(bool(rate.positive) and rate.positive_done == 0 for rate in rates),
         "rerun_job": starting.open_rerun(row),
     }
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F
@@ -65,7 +66,8 @@ class Environment(models.Model):
 class Version(models.Model):
     """An immutable version, addressed by the hash of its content (program, documentation, tools, rules).
 
-    `record` is the record as it was imported, for an export that is equal to it.
+    `record` is the record as it was imported, for an export that is equal to it. What is counted of the content
+    (`measuring.py`) never changes either, and stands beside it so that statistics read no documents.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="versions")
@@ -77,6 +79,11 @@ class Version(models.Model):
     rules = OrderedJSONField(default=list)
     state_schema = OrderedJSONField(default=list)
     record = OrderedJSONField(default=dict)
+    rule_count = models.PositiveIntegerField(default=0)
+    category_sizes = ArrayField(models.PositiveIntegerField(), default=list)
+    """For each entity of the state its attributes; empty where the record defines no state."""
+    query_count = models.PositiveIntegerField(default=0)
+    change_count = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

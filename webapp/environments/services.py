@@ -12,10 +12,11 @@ from synthesis.assessment.environments import view_of
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Program
 from synthesis.contracts import Tool as ToolContract
-from synthesis.formats.records import EnvironmentRecord
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.formats.values import clean
 from webapp.content import Saved, content_hash
 from webapp.environments import counting
+from webapp.environments.measuring import measures
 from webapp.environments.models import Environment, Finding, Tool, Version
 from webapp.taxonomy.labels import path_of_category
 from webapp.taxonomy.services import place
@@ -72,6 +73,7 @@ def _new_version(environment: Environment, record: EnvironmentRecord, digest: st
         rules=list(record.rules),
         state_schema=list(record.state_schema),
         record=record.raw,
+        **measures(record.rules, record.state_schema, (tool.kind for tool in record.tools)),
     )
 
 
@@ -139,6 +141,25 @@ def program_of(version: Version) -> Program:
         for tool in version.tools.all()
     )
     return Program(source=version.source, class_name=version.class_name, tools=tools)
+
+
+def record_of(version: Version) -> EnvironmentRecord:
+    """A version as stages of synthesis take it: without what an export alone needs."""
+    environment = version.environment
+    return EnvironmentRecord(
+        key=environment.key,
+        name=environment.name,
+        summary=environment.summary,
+        introduction=version.introduction,
+        category=environment.category,
+        rules=tuple(version.rules),
+        state_schema=tuple(version.state_schema),
+        class_name=version.class_name,
+        source=version.source,
+        tools=tuple(
+            ToolRecord(name=tool.name, description=tool.description, kind=tool.kind) for tool in version.tools.all()
+        ),
+    )
 
 
 def count_findings(versions: Iterable[int]) -> dict[str, int]:
