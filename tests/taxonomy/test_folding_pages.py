@@ -121,7 +121,7 @@ def test_every_decision_is_made_and_undone_without_a_script(page: Client) -> Non
     assert "undone already" in said(page, f"/taxonomy/themes/decisions/{apart.pk}/undo/")
     said(page, f"/taxonomy/themes/{theme(4).pk}/choose/")
     assert folds()["5"] == "4"
-    assert "not compared" not in body(page, DUPLICATES)
+    assert "not shown" not in body(page, DUPLICATES)
     said(page, f"/taxonomy/themes/decisions/{grouping.decision_id}/undo/")
     assert folds() == {"5": "4"}
     shown = body(page, f"/taxonomy/themes/{theme(5).pk}/")
@@ -171,7 +171,7 @@ def test_retention_by_source(page: Client) -> None:
     note_judged("asked.jsonl", Judgement("a", "Renew the loan.", "not_stateful", "No records.", {"reasoning": EVIL}))
     note_judged("asked.jsonl", Judgement("b", "Cancel the order."))
     html = body(page, "/taxonomy/themes/sources/")
-    assert "not_stateful</a> 1" in html
+    assert "not stateful</a> 1" in html
     rows = {row["name"]: row for row in call(page, "GET", "/theme-sources", 200)["data"]}
     assert (rows["mcp"]["judged"], rows["mcp"]["themes"], rows["mcp"]["deduplicated"], rows["mcp"]["left"]) == (
         None,

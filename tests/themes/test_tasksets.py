@@ -90,3 +90,13 @@ def test_files_that_are_no_task_sets_are_refused_whole(monkeypatch: pytest.Monke
     monkeypatch.setattr(tasksets, "MAX_TASKS", 2)
     with pytest.raises(UnreadableFile, match="split it"):
         parse_tasks(json.dumps([ASK] * 3).encode(), "set.json")
+
+
+def test_plain_text_is_a_task_a_line() -> None:
+    entries = parse_tasks(b"Cancel the order of Mrs Ito.\n\n  \nBook {a} room, for two.\n", "asked.TXT")
+    assert [(one.place, one.value) for one in entries] == [
+        ("line 1", "Cancel the order of Mrs Ito."),
+        ("line 4", "Book {a} room, for two."),
+    ]
+    with pytest.raises(UnreadableFile, match="empty"):
+        parse_tasks(b" \n", "asked.txt")

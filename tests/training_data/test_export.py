@@ -326,6 +326,18 @@ def test_the_api_makes_one_in_the_background(caller: Program) -> None:
     problem(caller.post("/exports/training", {"formats": "trl"}), 422)
 
 
+def test_the_manifest_says_how_llamafactory_loads_the_file(task: Task) -> None:
+    store(task, solving())
+    assert "llamafactory" not in exported()[1]
+    for kind in ("sharegpt", "alpaca"):
+        records, manifest = exported(shape={"format": kind, "mask_history": True})
+        told = manifest["llamafactory"]
+        assert told["arguments"] == {"mask_history": True}
+        entry = told["dataset_info"]["train"]
+        assert (entry["file_name"], entry["formatting"]) == ("train.jsonl", kind)
+        assert set(entry["columns"].values()) == set(records[0]), "no column is left unread"
+
+
 def test_the_command_writes_both_files_whole(tmp_path: Path, task: Task, capsys: pytest.CaptureFixture[str]) -> None:
     store(task, solving())
     call_command("export_sft", str(tmp_path / "out.jsonl"), "--no-reasoning", "--json", "--source", "test")

@@ -65,12 +65,16 @@ def state_response(
     back: str,
     changed: frozenset[str] = frozenset(),
     extra: str = "",
+    scenario: int | None = None,
 ) -> HttpResponse:
-    """The fragment that htmx asked for (a branch, the root or the hits), or a page of its own."""
+    """The fragment that htmx asked for (a branch, the root or the hits), or a page of its own.
+
+    `scenario` is the one whose initial state it is.
+    """
     context = state_context(request, state, url, changed=changed, extra=extra)
     htmx = request.htmx  # type: ignore[attr-defined]
     if htmx and not htmx.history_restore_request:
         whole = not context["pointer"] or bool(context["wanted"])
         name = "parts/state_tree.html" if whole and not request.GET.get("from") else "parts/state_branch.html"
         return render(request, name, context)
-    return render(request, "scenarios/state.html", {**context, "title": title, "back": back})
+    return render(request, "scenarios/state.html", {**context, "title": title, "back": back, "scenario": scenario})

@@ -166,6 +166,7 @@ def state(request: HttpRequest, pk: int) -> HttpResponse:
         reverse("scenarios:state", args=[pk]),
         title=f"Initial state of {row.name}",
         back=reverse("scenarios:of_environment", args=[row.environment_id]),
+        scenario=pk,
     )
 
 

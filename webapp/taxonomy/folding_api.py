@@ -61,6 +61,7 @@ def list_theme_groupings(request: HttpRequest, query: Query[PageQuery]) -> Any:
 
 @router.get("/theme-groupings/{pk}", auth=needs("read"), response=GroupingOut)
 def get_theme_grouping(request: HttpRequest, pk: Id) -> Grouping:
+    """One run that looked for near-duplicates: its threshold, its vectors and how many it folded."""
     return get_object_or_404(folding_queries.groupings(), pk=pk)
 
 

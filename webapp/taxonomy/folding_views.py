@@ -63,6 +63,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "threshold": threshold,
         "floor": FLOOR,
         "models": choices(),
+        "any_themes": Theme.objects.exists(),
         "page": page,
         "groups": folding_queries.with_members(page.rows),
         "decisions": list(folding_queries.decisions().order_by("-pk")[: folding_queries.DECISIONS]),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.sft import records_of, spelled
+from synthesis.formats.sft import loading, records_of, spelled
 from synthesis.tasks.filtering import Tally, first_filters, last_filters
 from webapp.trajectories.listing import rows_of
 from webapp.trajectories.models import Trajectory
@@ -50,6 +50,7 @@ class Export:
 
     def manifest(self) -> dict[str, Any]:
         """What went in, what was left out and why, and what it was made from."""
+        told = loading(self.spec.shape, self.name)
         return {
             "kind": "envarium-sft",
             "file": self.name,
@@ -58,6 +59,7 @@ class Export:
             "records": self.records,
             "trajectories": self.kept,
             "settings": self.spec.summary(),
+            **({"llamafactory": told} if told else {}),
             "filters": [one.model_dump() for one in self.tally.counts()],
             "left_out_for_their_conversation": dict(self.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",

@@ -40,7 +40,9 @@ class Command(BaseCommand):
         parser.add_argument("file", type=Path, help="OUT.jsonl; the manifest becomes OUT.manifest.json")
         parser.add_argument("--format", choices=FORMATS, default="trl")
         parser.add_argument("--no-reasoning", action="store_true", help="leave the agent's reasoning out")
-        parser.add_argument("--mask-history", action="store_true", help="one record for each turn")
+        parser.add_argument(
+            "--mask-history", action="store_true", help="one record for each turn: the last turn alone is to be learnt"
+        )
         parser.add_argument("--least-reward", type=share, default=1.0)
         parser.add_argument("--actions", type=action_range, default=None, help="3-29, or released")
         parser.add_argument("--source", type=source_name, default="")
