@@ -14,6 +14,8 @@ RAIL: tuple[tuple[str, str, str, Scope], ...] = (
     ("environments", "Environments", "environments:list", "read"),
     ("tasks", "Tasks", "scenarios:tasks", "read"),
     ("recorded", "Trajectories", "trajectories:list", "read"),
+    ("batches", "Batches", "batches:list", "read"),
+    ("statistics", "Statistics", "pages:ecosystem", "read"),
     ("jobs", "Jobs", "jobs:list", "read"),
     ("import", "Import", "pages:import", "synthesise"),
     ("models", "Models", "endpoints:list", "admin"),
@@ -24,16 +26,24 @@ RAIL_OF_APP = {
     "environments": "environments",
     "scenarios": "tasks",
     "trajectories": "recorded",
+    "batches": "batches",
     "jobs": "jobs",
     "endpoints": "models",
 }
+RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"}
+"""Pages above the apps, by URL name, where it is not the key itself."""
+
+
+def rail_key(app: str, page: str) -> str:
+    """Which entry of the rail a page belongs to."""
+    return RAIL_OF_APP.get(app) or RAIL_OF_PAGE.get(page, page)
 
 
 def house(request: HttpRequest) -> dict[str, Any]:
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
     scopes = SCOPES.get(role, frozenset())
     match = request.resolver_match
-    key = RAIL_OF_APP.get(match.app_name, match.url_name or "") if match else ""
+    key = rail_key(match.app_name, match.url_name or "") if match else ""
     theme = request.COOKIES.get("theme", "auto")
     return {
         "rail": [(key, label, name) for key, label, name, scope in RAIL if scope in scopes],

@@ -19,4 +19,5 @@ urlpatterns = [
     path("environments/", include("webapp.environments.urls")),
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),
+    path("batches/", include("webapp.batches.urls")),
 ]

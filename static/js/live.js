@@ -1,7 +1,8 @@
 /* Live updates: one stream a browser, whichever tab holds it; polling where there can be none.
 
    const stop = envarium.live.on("trajectory:5", () => {…});   called when it may have changed, at most every 300 ms
-   In HTML: data-live="job:7" data-live-url="/…/live/" on a part that is fetched again and exchanged.
+   In HTML: data-live="job:7" data-live-url="/…/live/" on a part that is fetched again and exchanged; with
+   data-live-every="1500" no more often than that.
 
    The tab that holds the lock "envarium.live" opens the stream for the topics of all tabs and tells them. A tab that
    hears nothing for a while, or whose browser has no locks, helps itself. */
@@ -52,7 +53,7 @@
       const more = due.get(one);
       due.delete(one);
       if (more) { due.set(one, false); run(one); }
-    }, GATHER_MS);
+    }, one.every || GATHER_MS);
   }
 
   function all() { for (const topic of mine()) changed(topic); }
@@ -156,18 +157,22 @@
     };
   }
 
-  /* Parts of pages. */
+  /* Parts of pages. What took a part's place is asked for by the same call, which so keeps its pace. */
   const parts = new Map();
+  const looks = new Map();
+  function look(url, every) {
+    if (!looks.has(url)) {
+      looks.set(url, async () => {
+        const here = document.querySelector(`[data-live][data-live-url="${CSS.escape(url)}"]`);
+        if (here) await window.htmx.ajax("GET", url, { target: here, swap: "outerHTML" });
+      });
+    }
+    return Object.assign(looks.get(url), { every: Number(every) || GATHER_MS });
+  }
   function scan() {
     for (const [part, stop] of parts) if (!part.isConnected) { stop(); parts.delete(part); }
     for (const part of document.querySelectorAll("[data-live][data-live-url]")) {
-      if (parts.has(part)) continue;
-      const url = part.dataset.liveUrl;
-      parts.set(part, on(part.dataset.live, async () => {
-        // What changed while the part was being fetched is asked for of the part that took its place.
-        const here = part.isConnected ? part : document.querySelector(`[data-live][data-live-url="${CSS.escape(url)}"]`);
-        if (here) await window.htmx.ajax("GET", url, { target: here, swap: "outerHTML" });
-      }));
+      if (!parts.has(part)) parts.set(part, on(part.dataset.live, look(part.dataset.liveUrl, part.dataset.liveEvery)));
     }
   }
   document.addEventListener("htmx:afterSettle", scan);

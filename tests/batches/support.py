@@ -25,7 +25,11 @@ def use_table() -> None:
     """Jobs of batches run the short pipeline from now on, in this process."""
     assert _registered  # or its import would put the whole pipeline back
     KINDS["run_batch"] = Kind(
-        "run_batch", "llm", lambda context: run_lane(default_sandbox(), context, TABLE), close_lane
+        "run_batch",
+        "llm",
+        lambda context: run_lane(default_sandbox(), context, TABLE),
+        close_lane,
+        _registered.batch_page,
     )
 
 

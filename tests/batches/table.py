@@ -12,6 +12,7 @@ from synthesis.contracts import Attempt, Reference, ReferenceCall
 from synthesis.drafts import Assembled, AssessmentDraft, ScenarioDraft, TaskDraft, ThemeDraft, ToolCase, ToolRate
 from synthesis.errors import Rejected
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
+from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state
 from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
@@ -150,8 +151,8 @@ TABLE = Pipeline(
     (
         Stage("discover", "theme", (), (), ThemeDraft, discover),
         Stage("deduplicate", "theme", (), ("discover",), group=alike),
-        Stage("assemble", "theme", ("author",), ("discover",), Assembled, assemble),
-        Stage("assess", "theme", ("tester", "checker"), ("assemble",), AssessmentDraft, assess),
+        Stage("assemble", "theme", ("author",), ("discover",), Assembled, assemble, given=taken),
+        Stage("assess", "theme", ("tester", "checker"), ("assemble",), AssessmentDraft, assess, skipped=assessed),
         Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state),
         Stage("instruction", "task", ("author",), ("assemble", "state"), TaskDraft, instruction),
         Stage("audit", "task", ("judge",), ("instruction",), AuditedTask, audit),

@@ -129,3 +129,22 @@ def test_operators_set_what_annotators_may_launch(caller: Program) -> None:
     problem(annotator.send("PUT", "/batches/limits", limits), 403)
     assert "up to 1 themes" in problem(annotator.post("/batches", {"typed": [HOTEL, LIBRARY]}), 422)["detail"]
     assert annotator.post("/batches", {"typed": [HOTEL], "start": False}).json()["cap"] == 1.5
+
+
+def test_annotators_let_nothing_go_on_that_is_beyond_their_limit(caller: Program) -> None:
+    annotator = program(person("annotator", "bo"), "read", "synthesise")
+    models = dict.fromkeys(ROLES, f"{endpoint_at('http://127.0.0.1:9/v1').pk}/scripted-1")
+    draft = {"typed": [HOTEL], "start": False}
+
+    def refused(settings: dict[str, Any]) -> str:
+        batch = caller.post("/batches", draft | {"settings": {"models": models} | settings}).json()
+        said = problem(annotator.post(f"/batches/{batch['id']}/start", {}), 409)["detail"]
+        assert Batch.objects.get(pk=batch["id"]).state == "draft"
+        return str(said)
+
+    assert "no spend cap" in refused({})
+    prices = {"local/scripted-1": {"prompt": 0, "completion": 0}}
+    assert "up to 5" in refused({"cap": 50, "prices": prices})
+    assert "prices of its own" in refused({"cap": 1, "prices": prices})
+    scripted = caller.post("/batches", draft).json()
+    assert annotator.post(f"/batches/{scripted['id']}/start", {}).json()["state"] == "running"

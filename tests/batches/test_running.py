@@ -14,6 +14,7 @@ from tests.fixtures.llm import llm_server, say
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, LLMCall
+from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Assessment, Environment
 from webapp.scenarios.models import Audit, Scenario, Task
 from webapp.taxonomy.models import SourceCount, Theme
@@ -172,6 +173,7 @@ def test_annotators_launch_within_the_limit() -> None:
     services.set_limits(person("operator", "op"), cap=2.0, themes=2)
     with llm_server(answer) as server:
         settings = settings_at(server.url)
+        Endpoint.objects.update(prices={"scripted-1": {"prompt": 1.0, "completion": 2.0}})
         with pytest.raises(InputError, match="up to 2 themes"):
             make_batch(user, settings, ["one", "two", "three"])
         with pytest.raises(InputError, match="up to 2 in a batch"):

@@ -28,9 +28,11 @@ INSERT = "insert into kept (text) values (%s)"
 
 
 class Run:
-    """`python -m webapp.stack` on a home and a port of its own."""
+    """`python -m webapp.stack`, or a module that stands for it, on a home and a port of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, module: str = "webapp.stack", **more: str) -> None:
+        self.module = module
+        self.more = more
         self.home = Home(folder / "home")
         self.port = free_port()
         self.output = folder / "output.log"
@@ -38,13 +40,13 @@ class Run:
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
-        return {**kept, "ENVARIUM_HOME": str(self.home.path), "PORT": str(self.port)}
+        return {**kept, **self.more, "ENVARIUM_HOME": str(self.home.path), "PORT": str(self.port)}
 
     def start(self) -> float:
         """Start it, wait for the ready line, and give the seconds that took."""
         self.output.write_bytes(b"")
         began = time.monotonic()
-        self.running = launch([sys.executable, "-m", "webapp.stack"], self.output, self.environment())
+        self.running = launch([sys.executable, "-m", self.module], self.output, self.environment())
         line = f"Envarium is ready at http://127.0.0.1:{self.port}\n"
         wait_for(lambda: line in self.text() or self.gone(), seconds=150, what="the ready line")
         return time.monotonic() - began

@@ -71,7 +71,7 @@ def whole(pk: int) -> dict[str, Any]:
 def changed(request: HttpRequest, pk: int, act: Callable[[], Any]) -> dict[str, Any]:
     """Do what was asked for, under the batch's lock. Raises Problem (404, 409, 412)."""
     with transaction.atomic():
-        get_object_or_404(Batch.objects.select_for_update(of=("self",)).only("pk"), pk=pk)
+        get_object_or_404(Batch.objects.select_for_update(of=("self",), no_key=True).only("pk"), pk=pk)
         require_match(request, BatchOut.model_validate(whole(pk)))
         try:
             act()
@@ -189,11 +189,12 @@ def cancel_batch(request: HttpRequest, pk: Id) -> Any:
 @router.post("/batches/{pk}/retry", auth=needs("synthesise"), response=BatchOut)
 @idempotent
 def retry_batch(request: HttpRequest, pk: Id, body: RetryIn) -> Any:
-    """Try again what failed: all of it, one stage's, or one item. The batch runs again."""
+    """Try again what failed: all of it, one stage's, what failed alike, or one item. The batch runs again."""
     states = ("failed", "rejected") if body.rejected else ("failed",)
 
     def act() -> None:
-        services.retry_items(person(request), pk, item=body.item, stage=body.stage, states=states)
+        asked: dict[str, Any] = {"item": body.item, "stage": body.stage, "signature": body.signature, "states": states}
+        services.retry_items(person(request), pk, **asked)
 
     return changed(request, pk, act)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from synthesis.stages import Pipeline, Stage, StageSettings
+from synthesis.stages import ItemSpec, Pipeline, Stage, StageSettings
 from webapp.batches.bodies import unpack
 from webapp.batches.claims import OPEN, SAVE, Ended, add_run
+from webapp.batches.duplicates import kept_apart, tell_duplicates
 from webapp.batches.launching import lock
 from webapp.batches.models import BatchItem, BatchState, ItemState, StageRun, StageState
 from webapp.batches.signatures import signature_of
@@ -29,43 +30,62 @@ def due(batch: int, pipeline: Pipeline) -> Stage | None:
 def pass_barrier(batch: int, pipeline: Pipeline, settings: StageSettings) -> bool:
     """Let the first of each group go on, reject the others. False where there was nothing to do.
 
-    The batch's row is held all the time, so that two lanes never decide at once. Items that went on earlier (before a
+    Grouping takes its time, so nothing is locked for it. What is decided is decided under the batch's lock, and only
+    where the same items still stand there: else the next look groups anew. Items that went on earlier (before a
     retry) stay: what is like them is a duplicate.
     """
+    stage = due(batch, pipeline)
+    if stage is None:
+        return False
+    assert stage.group is not None
+    places = _standing(batch, stage)
+    drafts = _drafts(pipeline, stage, places)
+    groups = stage.group(settings, drafts)
     with transaction.atomic():
         row = lock(batch)
-        stage = due(batch, pipeline)
-        if stage is None or row.state != BatchState.RUNNING:
+        if due(batch, pipeline) != stage or row.state != BatchState.RUNNING:
             return False
-        items, drafts = _all(batch, pipeline, stage)
-        assert stage.group is not None
-        for group in stage.group(settings, drafts):
-            _decide(stage, pipeline, [items[index] for index in group])
+        rows = BatchItem.objects.select_for_update(of=("self",), no_key=True).order_by("id").in_bulk(places)
+        if _standing(batch, stage) != places:
+            return True
+        items = [rows[pk] for pk in places]
+        apart = kept_apart(items)
+        left_out = []
+        for group in groups:
+            left_out += _decide(stage, pipeline, settings, [items[index] for index in group], apart)
+        tell_duplicates(row, left_out)
     return True
 
 
-def _all(batch: int, pipeline: Pipeline, stage: Stage) -> tuple[list[BatchItem], list[object]]:
-    """Items that wait here or passed here, those that passed first, each with the draft the barrier compares by."""
-    (name,) = stage.takes
-    wanted = pipeline.stage(name).gives
+def _standing(batch: int, stage: Stage) -> list[int]:
+    """Items that wait here or passed here, those that passed first."""
+    runs = StageRun.objects.filter(item__batch_id=batch, item__level=stage.level, state=StageState.KEPT)
+    passed = set(runs.filter(stage=stage.name).values_list("item", flat=True))
+    reached = runs.filter(stage=stage.takes[0])
+    rows = reached.values_list("item", "item__stage", "item__state").order_by("item__position", "item")
+    found = [pk for pk, at, state in rows if pk in passed or (at, state) == (stage.name, ItemState.WAITING)]
+    return sorted(found, key=lambda pk: pk not in passed)
+
+
+def _drafts(pipeline: Pipeline, stage: Stage, items: list[int]) -> list[object]:
+    """What the barrier compares the items by."""
+    wanted = pipeline.stage(stage.takes[0]).gives
     assert wanted is not None
-    runs = StageRun.objects.filter(item__batch_id=batch, item__level=stage.level, stage=name, state=StageState.KEPT)
-    drafts = {pk: wanted.model_validate(unpack(body)) for pk, body in runs.values_list("item", "output__body")}
-    passed = StageRun.objects.filter(item__batch_id=batch, stage=stage.name, state=StageState.KEPT)
-    early = set(passed.values_list("item", flat=True))
-    rows = BatchItem.objects.select_for_update(of=("self",)).filter(pk__in=drafts).order_by("position", "id")
-    items = [row for row in rows if row.pk in early or (row.stage == stage.name and row.state == ItemState.WAITING)]
-    items.sort(key=lambda row: row.pk not in early)
-    return items, [drafts[row.pk] for row in items]
+    runs = StageRun.objects.filter(item__in=items, stage=stage.takes[0], state=StageState.KEPT)
+    found = {pk: wanted.model_validate(unpack(body)) for pk, body in runs.values_list("item", "output__body")}
+    return [found[pk] for pk in items]
 
 
-def _decide(stage: Stage, pipeline: Pipeline, group: list[BatchItem]) -> None:
-    kept = group[0]
+def _decide(
+    stage: Stage, pipeline: Pipeline, settings: StageSettings, group: list[BatchItem], apart: set[int]
+) -> list[tuple[BatchItem, BatchItem]]:
+    """Those that are left out, each with the one that goes on."""
+    kept, left_out = group[0], []
     for row in group:
         if row.stage != stage.name or row.state != ItemState.WAITING:
             continue
-        if row is kept:
-            go_on(row, stage, pipeline)
+        if row is kept or row.pk in apart:
+            go_on(row, stage, pipeline, settings)
             continue
         message = f"It is nearly the same theme as {kept.path}, which goes on."
         evidence = {"kept": kept.path, "item": kept.pk}
@@ -73,11 +93,13 @@ def _decide(stage: Stage, pipeline: Pipeline, group: list[BatchItem]) -> None:
         row.state, row.reason, row.message = ItemState.REJECTED, "duplicate", message
         row.signature = signature_of(stage.name, "duplicate", "a near-duplicate of another theme")
         row.save()
+        left_out.append((row, kept))
+    return left_out
 
 
-def go_on(row: BatchItem, stage: Stage, pipeline: Pipeline) -> None:
+def go_on(row: BatchItem, stage: Stage, pipeline: Pipeline, settings: StageSettings) -> None:
     """Past the barrier. Within a transaction that holds the item."""
-    following = pipeline.after(stage.name)
+    following = pipeline.after(stage.name, settings, ItemSpec.model_validate(row.spec))
     add_run(row, Ended(stage.name, StageState.KEPT))
     row.stage = following.name if following else SAVE
     row.state, row.reason, row.message, row.signature = ItemState.WAITING, "", "", ""

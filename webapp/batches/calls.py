@@ -4,115 +4,74 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F
-from django.utils import timezone
 
-from synthesis.errors import LLMError
-from synthesis.formats.values import clean
+from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.llm.cost import Meter, Price
-from webapp.batches.bodies import body_of, store_bodies, unpack
-from webapp.batches.models import Batch, CallState, LLMCall
-from webapp.batches.signatures import signature_of
+from synthesis.llm.cost import Meter, Price, cost_of
+from webapp.batches.gathering import Gathering
+from webapp.batches.models import Batch, BatchLane
+from webapp.batches.purse import Refused, grant
+from webapp.batches.recording import Begin, Fail, Find, Keep, Wish, found_of, record
 
-AT_ONCE = 200
 CALLS_KEPT = 5_000
-ERROR_CHARS = 10_000
-
-
-@dataclass(frozen=True)
-class Find:
-    key: str
-
-
-@dataclass(frozen=True)
-class Begin:
-    key: str
-    call: StageCall
-    model: str
-    item: int
-    again: bool = False
-    """Another request for a call that this store has begun and not ended."""
-
-
-@dataclass(frozen=True)
-class Keep:
-    key: str
-    reply: Reply
-    cost: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Fail:
-    key: str
-    stage: str
-    error: LLMError
-
-
-Wish = Find | Begin | Keep | Fail
+LOOK_AGAIN = 0.2
+"""Seconds after which a call asks once more for room that requests of other lanes hold."""
 
 
 class CallWriter:
     """Carries out one lane's wishes, many in a transaction. A reply is stored once its `Keep` returns.
 
-    The meter learns from the batch's row what other lanes spend meanwhile.
+    The meter learns from the batch's row what other lanes spend meanwhile. `held` is by call what requests in flight
+    are likely to cost, where there is a cap.
     """
 
-    def __init__(self, batch: int, threads: Executor, meter: Meter) -> None:
+    def __init__(self, batch: int, job: int, threads: Executor, meter: Meter) -> None:
         self.batch = batch
-        self.threads = threads
+        self.job = job
+        self.held: dict[str, float] = {}
+        self.gathered = Gathering(threads, self._carry_out)
         self.meter = meter
         self.before = meter.spent
         self.paid = 0.0
-        self.waiting: list[tuple[Wish, asyncio.Future[Any]]] = []
-        self.flushing: asyncio.Task[None] | None = None
 
     async def do(self, wish: Wish) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.waiting.append((wish, future))
-        if self.flushing is None:
-            self.flushing = asyncio.create_task(self._flush())
-        return await future
+        return await self.gathered.do(wish)
 
-    async def drain(self) -> None:
-        """Until nothing waits: replies whose asker was given up are stored all the same."""
-        if self.flushing is not None:
-            await self.flushing
-
-    async def _flush(self) -> None:
-        loop = asyncio.get_running_loop()
+    def _carry_out(self, wishes: list[Wish]) -> list[Any]:
+        """The answers in order. Commits before it returns."""
+        held = dict(self.held)
+        for wish in wishes:
+            if isinstance(wish, Keep | Fail):
+                held.pop(wish.key, None)
         try:
-            while self.waiting:
-                taken, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
-                try:
-                    found, spent = await loop.run_in_executor(
-                        self.threads, carry_out, self.batch, [wish for wish, _ in taken]
-                    )
-                except Exception as error:  # goes to everybody who waits, and ends their items
-                    _settle(taken, error)
-                    continue
-                if spent is not None:
-                    self.paid += sum(wish.cost for wish, _ in taken if isinstance(wish, Keep))
-                    self.meter.elsewhere = max(0.0, spent - self.before - self.paid)
-                for (_, future), value in zip(taken, found, strict=True):
-                    if not future.done():
-                        future.set_result(value)
+            with transaction.atomic():
+                begun, refused = self._room([wish for wish in wishes if isinstance(wish, Begin)], held)
+                found = found_of({wish.key for wish in wishes if isinstance(wish, Find)})
+                keeps = [wish for wish in wishes if isinstance(wish, Keep)]
+                kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, Fail)])
+                spent = _pay(self.batch, keeps, len(begun), lost)
+                if held != self.held:
+                    BatchLane.objects.filter(job_id=self.job).update(reserved=sum(held.values()))
+            self.held = held
+            if spent is not None:
+                self.paid += sum((keep.cost or 0.0) + keep.assumed for keep in keeps)
+                self.meter.elsewhere = max(0.0, spent - self.before - self.paid)
+            return [_answer(wish, found, kept, refused) for wish in wishes]
         finally:
-            self.flushing = None
+            connection.close()
 
-
-def _settle(taken: list[tuple[Wish, asyncio.Future[Any]]], error: Exception) -> None:
-    for _, future in taken:
-        if not future.done():
-            future.set_exception(error)
+    def _room(self, wishes: list[Begin], held: dict[str, float]) -> tuple[list[Begin], dict[str, Refused]]:
+        """(those that may begin, why the others may not); what may is held from now on."""
+        asking = {} if self.meter.cap is None else {wish.key: wish.likely for wish in wishes if not wish.again}
+        refused = grant(self.batch, self.job, asking, held) if asking else {}
+        return [wish for wish in wishes if wish.key not in refused], refused
 
 
 @dataclass
@@ -124,7 +83,6 @@ class ItemStore:
 
     writer: CallWriter
     item: int
-    prices: Mapping[str, Price]
     check_stop: Callable[[], None] = lambda: None
     used: list[str] = field(default_factory=list)
     last_failed: str = ""
@@ -138,13 +96,19 @@ class ItemStore:
         return found
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        await self.writer.do(Begin(key, call, model, self.item, again=key in self._began))
+        wish = Begin(key, call, model, self.item, self._likely(call, model), again=key in self._began)
+        while (refused := await self.writer.do(wish)) is not None:
+            if refused.for_good:
+                raise SpendCapReached(refused.why)
+            await asyncio.sleep(LOOK_AGAIN)
+            self.check_stop()
         self._began.setdefault(key, (time.monotonic(), model))
 
     async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
         began, model = self._began.pop(key, (time.monotonic(), ""))
-        cost = self.prices.get(model, Price()).of(reply.usage)
-        kept: Reply = await self.writer.do(Keep(key, reply, cost, time.monotonic() - began))
+        cost = cost_of(self._price(model), reply.usage)
+        assumed = self._likely(call, model) if cost is None else 0.0
+        kept: Reply = await self.writer.do(Keep(key, reply, cost, time.monotonic() - began, assumed))
         return kept
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
@@ -152,140 +116,39 @@ class ItemStore:
         self._began.pop(key, None)
         await self.writer.do(Fail(key, call.site.stage, error))
 
+    async def give_up(self, stage: str) -> None:
+        """The stage has ended: what was broken off with it (calls beside one that failed) is in flight no more."""
+        error = LLMError("given_up", "The stage ended before the reply came: a call beside this one failed.")
+        left, self._began = list(self._began), {}
+        await asyncio.gather(*(self.writer.do(Fail(key, stage, error)) for key in left))
 
-def carry_out(batch: int, wishes: list[Wish]) -> tuple[list[Any], float | None]:
-    """The answers in order, and what the batch has spent where this changed it. Commits before it returns."""
-    begun = [wish for wish in wishes if isinstance(wish, Begin)]
-    try:
-        with transaction.atomic():
-            found = _find({wish.key for wish in wishes if isinstance(wish, Find)})
-            lost = _begin(batch, begun)
-            kept, cost, more = _keep([wish for wish in wishes if isinstance(wish, Keep)])
-            lost += more + _fail([wish for wish in wishes if isinstance(wish, Fail)])
-            spent = _pay(batch, cost, len(begun), lost)
-        return [_answer(wish, found, kept) for wish in wishes], spent
-    finally:
-        connection.close()
+    def _price(self, model: str) -> Price | None:
+        return self.writer.meter.prices.get(model)
+
+    def _likely(self, call: StageCall, model: str) -> float:
+        meter, price = self.writer.meter, self._price(model)
+        return 0.0 if meter.cap is None or price is None or price.free else price.of(meter.likely(call))
 
 
-def _answer(wish: Wish, found: dict[str, Reply], kept: dict[str, Reply]) -> Reply | None:
+def _answer(wish: Wish, found: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, Refused]) -> Any:
     if isinstance(wish, Find):
         return found.get(wish.key)
+    if isinstance(wish, Begin):
+        return refused.get(wish.key)
     return kept[wish.key] if isinstance(wish, Keep) else None
 
 
-def _find(keys: Iterable[str]) -> dict[str, Reply]:
-    if not keys:
-        return {}
-    rows = LLMCall.objects.filter(key__in=list(keys), state=CallState.DONE).values_list("key", "reply__body")
-    return {key: Reply.model_validate(unpack(body)) for key, body in rows}
-
-
-def _begin(batch: int, wishes: list[Begin]) -> int:
-    """Rows for what is about to be sent. Gives how many requests a process before left without an end."""
-    if not wishes:
-        return 0
-    new = [wish for wish in wishes if not wish.again]
-    bodies = {wish.key: body_of(wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
-    store_bodies(bodies.values())
-    rows = LLMCall.objects.filter(key__in=list(bodies)).order_by("key").select_for_update()
-    known = {row.key: row.open for row in rows.only("key", "open")}
-    fresh = sorted((wish for wish in new if wish.key not in known), key=lambda wish: wish.key)
-    LLMCall.objects.bulk_create([_row(batch, wish, bodies[wish.key].hash) for wish in fresh], ignore_conflicts=True)
-    LLMCall.objects.filter(key__in=list(known)).update(
-        lost=F("lost") + F("open"), open=1, requests=F("requests") + 1, updated_at=timezone.now()
-    )
-    LLMCall.objects.filter(key__in=list(known)).exclude(state=CallState.DONE).update(state=CallState.SENT)
-    again = [wish.key for wish in wishes if wish.again]
-    LLMCall.objects.filter(key__in=again).update(open=F("open") + 1, requests=F("requests") + 1)
-    return sum(known.values())
-
-
-def _row(batch: int, wish: Begin, request: str) -> LLMCall:
-    site = wish.call.site
-    return LLMCall(
-        key=wish.key,
-        batch_id=batch,
-        item_id=wish.item,
-        path=clean(site.item)[:400],
-        role=site.role[:16],
-        stage=site.stage[:40],
-        sample=site.sample,
-        model=wish.model[:300],
-        request_id=request,
-        requests=1,
-        open=1,
-    )
-
-
-def _keep(wishes: list[Keep]) -> tuple[dict[str, Reply], float, int]:
-    """(replies that count, cost, lost requests) of replies; one that was there before wins."""
-    if not wishes:
-        return {}, 0.0, 0
-    bodies = {wish.key: body_of(wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in wishes}
-    store_bodies(bodies.values())
-    lost = _land([wish.key for wish in wishes], answered=1)
-    kept, others = {}, []
-    for wish in sorted(wishes, key=lambda one: one.key):
-        usage = wish.reply.usage
-        written = (
-            LLMCall.objects.filter(key=wish.key)
-            .exclude(state=CallState.DONE)
-            .update(
-                state=CallState.DONE,
-                reply_id=bodies[wish.key].hash,
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
-                cached_tokens=usage.cached_tokens,
-                seconds=wish.seconds,
-                cost=F("cost") + wish.cost,
-                reason="",
-                error="",
-                signature="",
-                updated_at=timezone.now(),
-            )
-        )
-        kept[wish.key] = wish.reply
-        if not written:
-            others.append(wish.key)
-    return kept | _find(others), sum(wish.cost for wish in wishes), lost
-
-
-def _fail(wishes: list[Fail]) -> int:
-    if not wishes:
-        return 0
-    lost = _land([wish.key for wish in wishes], answered=0)
-    for wish in sorted(wishes, key=lambda one: one.key):
-        message = clean(str(wish.error))[:ERROR_CHARS]
-        LLMCall.objects.filter(key=wish.key).exclude(state=CallState.DONE).update(
-            state=CallState.FAILED,
-            reason=wish.error.reason[:40],
-            error=message,
-            signature=signature_of(wish.stage, wish.error.reason, message),
-            updated_at=timezone.now(),
-        )
-    return lost
-
-
-def _land(keys: list[str], answered: int) -> int:
-    """Nothing of these calls is in flight any more; gives how many of their requests were lost."""
-    rows = LLMCall.objects.filter(key__in=keys).order_by("key").select_for_update()
-    lost = {row.key: max(0, row.open - answered) for row in rows.only("key", "open")}
-    for number in sorted({count for count in lost.values() if count}):
-        of_them = [key for key, count in lost.items() if count == number]
-        LLMCall.objects.filter(key__in=of_them).update(lost=F("lost") + number)
-    LLMCall.objects.filter(key__in=keys).update(open=0)
-    return sum(lost.values())
-
-
-def _pay(batch: int, cost: float, requests: int, lost: int) -> float | None:
-    if not (cost or requests or lost):
+def _pay(batch: int, keeps: list[Keep], requests: int, lost: int) -> float | None:
+    """What counts against the batch's cap now; None where nothing changed."""
+    if not (keeps or requests or lost):
         return None
+    cost, assumed = sum(one.cost or 0.0 for one in keeps), sum(one.assumed for one in keeps)
+    unpriced = sum(one.cost is None for one in keeps)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE {Batch._meta.db_table} SET spent = spent + %s, requests = requests + %s, lost = lost + %s "
-            "WHERE id = %s RETURNING spent",
-            [cost, requests, lost, batch],
+            f"UPDATE {Batch._meta.db_table} SET spent = spent + %s, assumed = assumed + %s, unpriced = unpriced + %s, "
+            "requests = requests + %s, lost = lost + %s WHERE id = %s RETURNING spent + assumed",
+            [cost, assumed, unpriced, requests, lost, batch],
         )
         row = cursor.fetchone()
     return float(row[0]) if row else None

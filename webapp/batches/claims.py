@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +12,19 @@ from django.db.models import F, Q
 
 from synthesis.contracts import Usage
 from synthesis.formats.values import clean
-from synthesis.stages import LEVELS, ItemSpec, Part
+from synthesis.stages import LEVELS, ItemSpec
 from webapp.batches.bodies import body_of, store_bodies
 from webapp.batches.models import (
     Batch,
     BatchItem,
-    BatchProduct,
+    BatchLane,
     BatchStageCount,
     BatchState,
+    Body,
     ItemState,
     StageRun,
     StageState,
 )
-from webapp.batches.signatures import signature_of
 from webapp.jobs.services import StaleAttempt, held
 
 SAVE = "save"
@@ -57,6 +57,8 @@ class Ended:
     usage: Usage = field(default_factory=Usage)
     replayed: int = 0
     cost: float = 0.0
+    unpriced: int = 0
+    used: dict[str, Any] = field(default_factory=dict)
 
 
 def take(claim: Claim, count: int, barriers: tuple[str, ...]) -> list[BatchItem]:
@@ -65,7 +67,7 @@ def take(claim: Claim, count: int, barriers: tuple[str, ...]) -> list[BatchItem]
         _require_held(claim)
         if not Batch.objects.filter(pk=claim.batch, state=BatchState.RUNNING).exists():
             return []
-        rows = BatchItem.objects.select_for_update(skip_locked=True, of=("self",))
+        rows = BatchItem.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         rows = rows.filter(batch_id=claim.batch, state=ItemState.WAITING).exclude(stage__in=barriers)
         found = list(rows.order_by("-rank", "id")[:count])
         BatchItem.objects.filter(pk__in=[item.pk for item in found]).update(
@@ -74,43 +76,6 @@ def take(claim: Claim, count: int, barriers: tuple[str, ...]) -> list[BatchItem]
     for item in found:
         item.state, item.job_id, item.claim = ItemState.RUNNING, claim.job, claim.attempt
     return found
-
-
-def end_stage(claim: Claim, item: int, ended: Ended, following: str, *, barrier: bool = False) -> None:
-    """Store what a stage came to. The item goes on to `following`, or ends where it was not kept."""
-    with transaction.atomic(), _mine(claim, item) as row:
-        add_run(row, ended)
-        row.seconds, row.cost = row.seconds + ended.seconds, row.cost + ended.cost
-        if ended.state == StageState.KEPT:
-            row.stage = following
-            row.state = ItemState.WAITING if barrier else ItemState.RUNNING
-        else:
-            row.state = ItemState.REJECTED if ended.state == StageState.REJECTED else ItemState.FAILED
-            row.reason, row.message = ended.reason[:60], clean(ended.message)[:MESSAGE_CHARS]
-            row.signature = signature_of(ended.stage, ended.reason, ended.message)
-            row.call_key = ended.call_key
-        row.save()
-
-
-def keep(
-    claim: Claim, item: int, ended: Ended, product: BatchProduct, parts: list[Part], first: dict[str, str]
-) -> None:
-    """End an item well: its product, and the items below it, in one transaction. `first` is the first stage a level."""
-    with transaction.atomic(), _mine(claim, item) as row:
-        add_run(row, ended)
-        row.seconds += ended.seconds
-        row.state, row.reason, row.message, row.signature, row.call_key = ItemState.KEPT, "", "", "", ""
-        row.save()
-        BatchProduct.objects.filter(item=row).delete()
-        product.item = row
-        product.save()
-        BatchItem.objects.bulk_create(
-            [
-                new_item(row.batch_id, f"{row.path}/{part.name}", part.level, number, part.spec, first, row)
-                for number, part in enumerate(parts)
-            ],
-            ignore_conflicts=True,
-        )
 
 
 def new_item(
@@ -138,34 +103,59 @@ def new_item(
 
 
 def add_run(row: BatchItem, ended: Ended) -> None:
-    """Replace what an earlier try of the stage left, and count. Within a transaction that holds the item."""
-    earlier = StageRun.objects.filter(item=row, stage=ended.stage).first()
-    if earlier is not None:
-        uncount(row.batch_id, earlier)
-        earlier.delete()
-    output = None
-    if ended.output is not None:
-        output = body_of(ended.output)
-        store_bodies([output])
-    StageRun.objects.create(
-        item=row,
-        stage=ended.stage,
-        state=ended.state,
-        reason=ended.reason[:60],
-        message=clean(ended.message)[:MESSAGE_CHARS],
-        call_key=ended.call_key,
-        output_id=output.hash if output else None,
-        calls=ended.calls,
-        attempt=earlier.attempt + 1 if earlier else 1,
-        **_used(ended),
+    """As `add_runs`, of one item, whose output is JSON."""
+    add_runs([(row, ended, None if ended.output is None else body_of(ended.output))])
+
+
+def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
+    """Replace what earlier tries of the stages left, and count. Of one batch, each item once, within a transaction that
+    holds the items. Counts are written in one order, so that two writers never wait for each other."""
+    earlier = _earlier([(row.pk, ended.stage) for row, ended, _ in runs])
+    store_bodies([body for _, _, body in runs if body is not None])
+    StageRun.objects.bulk_create(
+        StageRun(
+            item=row,
+            stage=ended.stage,
+            state=ended.state,
+            reason=ended.reason[:60],
+            message=clean(ended.message)[:MESSAGE_CHARS],
+            call_key=ended.call_key,
+            output_id=body.hash if body else None,
+            calls=ended.calls,
+            used=ended.used,
+            attempt=earlier[row.pk].attempt + 1 if row.pk in earlier else 1,
+            **_used(ended),
+        )
+        for row, ended, body in runs
     )
-    _count(row.batch_id, ended.stage, str(ended.state), ended.reason[:60], {"count": 1, **_used(ended)})
+    more: dict[tuple[str, str, str], Counter[str]] = {}
+    for run in earlier.values():  # out of the count; what was used stays
+        gone = Counter({"count": -1, **_used(Ended(run.stage, StageState(run.state)))})
+        more.setdefault((run.stage, run.state, run.reason), Counter()).update(gone)
+    for _, ended, _ in runs:
+        used = Counter({"count": 1, **_used(ended)})
+        more.setdefault((ended.stage, str(ended.state), ended.reason[:60]), Counter()).update(used)
+    for place in sorted(more):
+        _count(runs[0][0].batch_id, *place, more[place])
 
 
-def uncount(batch: int, run: StageRun) -> None:
-    """Take an item out of a stage's count; what was used stays."""
-    rows = BatchStageCount.objects.filter(batch_id=batch, stage=run.stage, state=run.state, reason=run.reason)
-    rows.update(count=F("count") - 1)
+def note_used(claim: Claim, item: int, ended: Ended) -> None:
+    """Count what a stage used that was broken off: it begins again, and finds those replies stored."""
+    with transaction.atomic():
+        mine = BatchItem.objects.filter(pk=item, job_id=claim.job, claim=claim.attempt, state=ItemState.RUNNING)
+        if mine.update(cost=F("cost") + ended.cost, seconds=F("seconds") + ended.seconds):
+            used = Counter({"count": 0, **_used(ended)})
+            _count(claim.batch, ended.stage, str(ended.state), "", used)
+
+
+def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
+    """What earlier tries of these stages left, by item; taken away."""
+    rows = StageRun.objects.filter(item__in=[item for item, _ in places], stage__in={stage for _, stage in places})
+    rows = rows.only("item_id", "stage", "state", "reason", "attempt").order_by()
+    found = {row.item_id: row for row in rows if (row.item_id, row.stage) in places}
+    if found:
+        StageRun.objects.filter(pk__in=[row.pk for row in found.values()]).delete()
+    return found
 
 
 def _used(ended: Ended) -> dict[str, Any]:
@@ -176,10 +166,11 @@ def _used(ended: Ended) -> dict[str, Any]:
         "prompt_tokens": ended.usage.prompt_tokens,
         "completion_tokens": ended.usage.completion_tokens,
         "cost": ended.cost,
+        "unpriced": ended.unpriced,
     }
 
 
-def _count(batch: int, stage: str, state: str, reason: str, more: dict[str, Any]) -> None:
+def _count(batch: int, stage: str, state: str, reason: str, more: Counter[str]) -> None:
     table = BatchStageCount._meta.db_table
     names = list(more)
     sets = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
@@ -194,6 +185,7 @@ def _count(batch: int, stage: str, state: str, reason: str, more: dict[str, Any]
 
 def release(claim: Claim) -> int:
     """Give back what this claim, or an earlier one of its job, still holds: others may take it."""
+    BatchLane.objects.filter(job_id=claim.job, job__attempt__lte=claim.attempt).update(reserved=0.0)
     mine = BatchItem.objects.filter(batch_id=claim.batch, job_id=claim.job, state=ItemState.RUNNING)
     return _give_back(mine.filter(claim__lte=claim.attempt))
 
@@ -203,9 +195,9 @@ def release_one(claim: Claim, item: int) -> None:
 
 
 def release_orphans(batch: int) -> int:
-    """Items of jobs that have ended, or that another attempt holds by now."""
+    """Items of jobs that nobody does at present, or that another attempt holds by now."""
     running = BatchItem.objects.filter(batch_id=batch, state=ItemState.RUNNING)
-    gone = Q(job__isnull=True) | ~Q(job__state__in=["queued", "running"]) | Q(job__attempt__gt=F("claim"))
+    gone = Q(job__isnull=True) | ~Q(job__state="running") | Q(job__attempt__gt=F("claim"))
     return _give_back(BatchItem.objects.filter(pk__in=list(running.filter(gone).values_list("pk", flat=True))))
 
 
@@ -216,17 +208,6 @@ def _give_back(rows: Any) -> int:
     return ended.update(state=ItemState.CANCELLED) + rows.filter(state=ItemState.RUNNING).update(
         state=ItemState.WAITING
     )
-
-
-@contextmanager
-def _mine(claim: Claim, item: int) -> Iterator[BatchItem]:
-    """Holds the item's row. Raises StaleAttempt where it is not this claim's."""
-    _require_held(claim)
-    rows = BatchItem.objects.select_for_update(of=("self",))
-    row = rows.filter(pk=item, job_id=claim.job, claim=claim.attempt, state=ItemState.RUNNING).first()
-    if row is None:
-        raise StaleAttempt(f"Item {item} belongs to another worker by now.")
-    yield row
 
 
 def _require_held(claim: Claim) -> None:

@@ -1,7 +1,7 @@
 """What a batch would take, before it is started: calls, tokens, cost, time, and one item's first prompt.
 
-An upper estimate: as if every item were kept. What earlier calls of a stage used is taken from their rows; where there
-are none yet, from `ASSUMED`, which is ours.
+An upper estimate: as if every item were kept. What earlier calls of a stage used is taken from their rows
+(`history.py`); where there are none yet, from `assumed`, which is ours.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Avg, Count, Max
-
 from synthesis.contracts import Usage
 from synthesis.errors import EnvariumError
 from synthesis.llm.asker import Asker
@@ -23,14 +21,13 @@ from synthesis.llm.cost import Meter, Price
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import default_sandbox
 from synthesis.stages import ItemSpec, Kit, Pipeline, StageSettings
-from webapp.batches.models import CallState, LLMCall
-from webapp.batches.playing import cast, with_defaults
+from synthesis.themes.keys import theme_of
+from webapp.batches.history import History, Past
+from webapp.batches.playing import cast, lanes_of, with_defaults
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-LOOKED_BACK = 20_000
-"""So many of the newest calls are looked at."""
-LEAST_PATHS = 5
-"""Items that a stage must have been seen for before its count is believed."""
+SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4}
+"""Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
 
 
@@ -71,6 +68,11 @@ class Estimate:
         return sum(line.completion_tokens for line in self.lines)
 
     @property
+    def unpriced(self) -> list[str]:
+        """Models whose price nobody has said."""
+        return sorted({line.model for line in self.lines if line.cost is None})
+
+    @property
     def cost(self) -> float | None:
         costs = [line.cost for line in self.lines]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
@@ -87,9 +89,17 @@ class Assumed:
 
 
 def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], Assumed]:
-    """By role and stage: what one item of a level asks for, where nothing is known of the past."""
+    """By role and stage: what one item of a level asks for, where nothing is known of the past. `environment` is one
+    that is there and is to be assessed."""
     calls = settings.assessment_calls
     tools = (settings.least_tools + settings.most_tools) / 2
+    assessing = {
+        ("author", "test_state"): Assumed(settings.test_states, 4_000, 2_500),
+        ("tester", "test_call"): Assumed(calls, 4_000, 200),
+        ("checker", "check_call"): Assumed(calls, 3_000, 200),
+    }
+    if level == "environment":
+        return assessing
     if level == "theme":
         found = {
             ("author", "plan_state"): Assumed(1),
@@ -97,9 +107,7 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
             ("author", "code_attributes"): Assumed(1, 2_500),
             ("author", "code_method"): Assumed(tools, 3_000),
             ("author", "repair"): Assumed(settings.repairs / 2, 6_000, 1_500),
-            ("author", "test_state"): Assumed(settings.test_states, 4_000, 2_500),
-            ("tester", "test_call"): Assumed(calls, 4_000, 200),
-            ("checker", "check_call"): Assumed(calls, 3_000, 200),
+            **assessing,
         }
         return {("author", "judge_task"): Assumed(1), ("author", "infer_theme"): Assumed(1), **found} if text else found
     if level == "scenario":
@@ -115,66 +123,60 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
     return found | {("user", "user"): Assumed(6, 1_000, 100)} if talk else found
 
 
-@dataclass(frozen=True)
-class Past:
-    """What calls of one role and stage used, on average; `each` is how many of them one item made."""
-
-    count: int
-    each: float
-    prompt: float
-    completion: float
-    seconds: float
-
-
-def past() -> dict[tuple[str, str], Past]:
-    newest = LLMCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
-    rows = LLMCall.objects.filter(pk__gt=newest - LOOKED_BACK, state=CallState.DONE).values("role", "stage")
-    rows = rows.annotate(
-        count=Count("pk"),
-        paths=Count("path", distinct=True),
-        prompt=Avg("prompt_tokens"),
-        completion=Avg("completion_tokens"),
-        spent=Avg("seconds"),
-    )
-    return {
-        (row["role"], row["stage"]): Past(
-            row["count"], row["count"] / row["paths"], row["prompt"], row["completion"], row["spent"]
-        )
-        for row in rows.order_by()
-        if row["paths"] >= LEAST_PATHS
-    }
-
-
 def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipeline) -> Estimate:
     """What a batch over these themes would take at most. Raises InputError where its models cannot be used."""
     settings = with_defaults(settings)
     played = cast(settings)
-    stages = settings.stages
-    items = counted(len(specs), stages, pipeline)
+    items = counted(len(specs), settings.stages, pipeline)
+    before = History()
+
+    def line(place: tuple[str, str], count: float, one: Assumed) -> Line:
+        model = played.names[place[0]]
+        return _line(place, count, one, before.of(*place, model), model, played.prices)
+
     wanted: dict[tuple[str, str], tuple[float, Assumed]] = {}
-    texts = sum(spec.theme is None for spec in specs)
-    for level, text, talk, count in (
-        ("theme", False, False, len(specs) - texts),
-        ("theme", True, False, texts),
-        ("scenario", False, False, items["scenario"]),
-        ("task", False, False, items["task"]),
-        ("trajectory", False, False, items["trajectory"] - items["talk"]),
-        ("trajectory", False, True, items["talk"]),
-    ):
-        for place, one in assumed(stages, level, text=text, talk=talk).items():
-            known = wanted.get(place, (0.0, one))[0]
-            wanted[place] = known + count, one
-    before = past()
-    lines = [
-        _line(place, count, one, before.get(place), played.names[place[0]], played.prices)
-        for place, (count, one) in wanted.items()
-        if count
-    ]
-    at_once = sum(endpoint.max_concurrency * settings.lanes for endpoint in _endpoints(played.endpoints)) or 1
-    seconds = sum(line.seconds for line in lines) / min(at_once, settings.at_once * settings.lanes)
+    rows: list[tuple[str, int, float]] = []
+    for level, count, asked in _levels(specs, settings.stages, items, pipeline):
+        for place, one in asked.items():
+            wanted[place] = wanted.get(place, (0.0, one))[0] + count, one
+        rows.append((level, count, sum(_in_row(line(place, 1, one)) for place, one in asked.items())))
+    lines = [line(place, count, one) for place, (count, one) in wanted.items()]
+    lanes = lanes_of(settings)
+    requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
+    seconds = max(
+        sum(line.seconds for line in lines) / requests,
+        sum(count * row for _, count, row in rows) / (settings.at_once * lanes),
+        sum(max(row for at, _, row in rows if at == level) for level in {level for level, _, _ in rows}),
+    )
     sample, note = sample_prompt(specs[0], settings, pipeline) if specs else (None, "")
     del items["talk"]
     return Estimate(len(specs), items, lines, seconds, sample, note)
+
+
+def _levels(
+    specs: Sequence[ItemSpec], stages: StageSettings, items: dict[str, int], pipeline: Pipeline
+) -> list[tuple[str, int, dict[tuple[str, str], Assumed]]]:
+    """(level, items, what one of them asks for) of all that is to be made; a level may come more than once."""
+    there = [spec for spec in specs if spec.environment is not None]
+    texts = sum(bool(spec.text) for spec in specs)
+    again = sum(any(stage.name == "assess" for stage in pipeline.path("theme", stages, spec)) for spec in there)
+    kinds = (
+        ("theme", "theme", False, False, len(specs) - texts - len(there)),
+        ("theme", "theme", True, False, texts),
+        ("theme", "environment", False, False, again),
+        ("scenario", "scenario", False, False, items["scenario"]),
+        ("task", "task", False, False, items["task"]),
+        ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
+        ("trajectory", "trajectory", False, True, items["talk"]),
+    )
+    return [
+        (level, count, assumed(stages, what, text=text, talk=talk)) for level, what, text, talk, count in kinds if count
+    ]
+
+
+def _in_row(line: Line) -> float:
+    """Seconds of one item's calls in a stage, with those beside each other counted once."""
+    return line.seconds / max(1, min(SIDE_BY_SIDE.get(line.stage, 1), line.calls))
 
 
 def _endpoints(by_role: dict[str, Any]) -> list[Any]:
@@ -199,11 +201,12 @@ def counted(themes: int, stages: StageSettings, pipeline: Pipeline) -> dict[str,
 def _line(
     place: tuple[str, str], items: float, one: Assumed, seen: Past | None, model: str, prices: dict[str, Price]
 ) -> Line:
-    each = seen.each if seen and place[1] not in ("test_call", "check_call") else one.calls
-    calls = round(items * each)
+    """Of the offline provider's calls only their number and their prompts say something about another model."""
+    told = seen if seen and not (seen.scripted and model != SCRIPTED) else None
+    calls = round(items * (seen.each if seen and place[1] not in ("test_call", "check_call") else one.calls))
     prompt = round(calls * (seen.prompt if seen else one.prompt))
-    completion = round(calls * (seen.completion if seen else one.completion))
-    seconds = 0.0 if model == SCRIPTED else calls * (seen.seconds if seen else one.seconds)
+    completion = round(calls * (told.completion if told else one.completion))
+    seconds = 0.0 if model == SCRIPTED else calls * (told.seconds if told else one.seconds)
     price = prices.get(model)
     cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion)) if price is not None else None
     return Line(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
@@ -248,7 +251,12 @@ async def _until_asked(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeli
     drafts: dict[str, Any] = {}
     with ThreadPoolExecutor(1) as threads:
         asker = Asker(models, _Catcher(), Meter())
-        kit = Kit(asker, default_sandbox(), spec.key, spec.key, threads, settings.stages, settings.seed)
-        for stage in pipeline.of("theme"):
-            if stage.run is not None:
+        kit = Kit(asker, default_sandbox(), spec.key, theme_of(spec.key), threads, settings.stages, settings.seed)
+        for stage in pipeline.path("theme", settings.stages, spec):
+            drafts[stage.name] = stage.given(spec)
+            if drafts[stage.name] is None and stage.run is not None:
                 drafts[stage.name] = await stage.run(kit, spec, *(drafts[name] for name in stage.takes))
+        for part in pipeline.parts("theme", settings.stages)[:1]:
+            below = pipeline.of(part.level)[0]
+            assert below.run is not None
+            await below.run(kit.at(part.name), part.spec, *(drafts[name] for name in below.takes))

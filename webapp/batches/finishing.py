@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, F, Sum
 
 from synthesis.scripted.catching import Ending, caught, seen
 from synthesis.scripted.planted import planted
@@ -58,7 +58,8 @@ def report(batch: Batch) -> dict[str, Any]:
     )
     failed = batch.items.filter(state=ItemState.FAILED).values_list("reason").annotate(Count("id")).order_by("reason")
     used = batch.counts.aggregate(replayed=Sum("replayed"), seconds=Sum("seconds"))
-    environments = kept.filter(item__level="theme").aggregate(tools=Sum("environment__tool_count"))
+    tools = Sum(F("version__query_count") + F("version__change_count"))
+    environments = kept.filter(item__level="theme").aggregate(tools=tools)
     return {
         "batch": batch.pk,
         "state": batch.state,
@@ -75,6 +76,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "lost_calls": batch.lost,
         "replayed_calls": used["replayed"] or 0,
         "cost": batch.spent,
+        "unpriced_calls": batch.unpriced,
         "seconds": _seconds(batch),
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
+
 from synthesis.pipeline import PIPELINE
 from synthesis.runtime import default_sandbox
 from webapp.batches.launching import KIND
@@ -12,7 +14,11 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 
 
-@job(KIND, queue="llm", closing=close_lane)
+def batch_page(payload: dict[str, Any]) -> tuple[str, str]:
+    return f"Batch {payload['batch']}", reverse("batches:batch", args=[payload["batch"]])
+
+
+@job(KIND, queue="llm", closing=close_lane, page=batch_page)
 def run_batch(context: JobContext) -> dict[str, Any]:
     """A lane of a batch. What was stored before a crash stays; calls that were answered are not made again."""
     return run_lane(default_sandbox(), context, PIPELINE)

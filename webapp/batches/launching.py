@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from webapp.batches.claims import OPEN
-from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState
+from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
+from webapp.batches.playing import lanes_of
+from webapp.batches.spec import BatchSettings
 from webapp.jobs.models import OPEN_STATES
 from webapp.jobs.services import create
 
@@ -16,21 +19,30 @@ KIND = "run_batch"
 
 
 def lock(batch: int) -> Batch:
-    """The batch's row, held until the transaction ends. Raises Batch.DoesNotExist."""
-    return Batch.objects.select_for_update(of=("self",)).get(pk=batch)
+    """The batch's row, held until the transaction ends. Raises Batch.DoesNotExist.
+
+    Here and elsewhere in this app without its key: rows that name it can be added meanwhile, so that who holds items
+    and adds to a batch never waits for who holds the batch and wants items.
+    """
+    return Batch.objects.select_for_update(of=("self",), no_key=True).get(pk=batch)
 
 
-def launch(batch: Batch, user: Any = None, ending: int = 0) -> int:
-    """Start the lanes that a running batch wants and does not have; `ending` is a job that is about to end.
+def launch(batch: Batch, user: Any = None) -> int:
+    """Start the lanes that a running batch wants and does not have.
 
     Within a transaction that holds the batch. Gives how many were started.
     """
-    wanted = int(batch.settings.get("lanes", 1))
-    there = BatchLane.objects.filter(batch=batch, job__state__in=OPEN_STATES).exclude(job_id=ending).count()
+    wanted = lanes_of(BatchSettings.model_validate(batch.settings))
+    there = open_lanes(batch.pk).count()
     for number in range(there, wanted):
         job = create(KIND, f"{batch.name} (batch {batch.pk})", {"batch": batch.pk, "lane": number}, user)
         BatchLane.objects.create(batch=batch, job=job)
     return max(0, wanted - there)
+
+
+def open_lanes(batch: int) -> QuerySet[BatchLane]:
+    """Lanes that work, or will. One that has looked for the last time does not, though its job may yet have to end."""
+    return BatchLane.objects.filter(batch=batch, over=False, job__state__in=OPEN_STATES)
 
 
 def is_unfinished(batch: int) -> bool:
@@ -41,8 +53,21 @@ def is_unfinished(batch: int) -> bool:
 def carry_on(batch: int, job: int) -> None:
     """A lane ends by its own will: others take its place where the batch runs and is not done."""
     row = lock(batch)
+    BatchLane.objects.filter(job_id=job).update(over=True)
+    if row.state == BatchState.CANCELLED:  # what came up, or was given back, while it was cancelled
+        row.items.filter(state=ItemState.WAITING).update(state=ItemState.CANCELLED)
     if row.state == BatchState.RUNNING and is_unfinished(batch):
-        launch(row, ending=job)
+        launch(row)
+
+
+@transaction.atomic
+def finish(batch: int) -> bool:
+    """Whether nothing is left to do; a running batch is done then. Nobody can add to it in between."""
+    lock(batch)
+    if is_unfinished(batch):
+        return False
+    stand_still(batch, BatchState.DONE, "")
+    return True
 
 
 @transaction.atomic
@@ -61,6 +86,6 @@ def stand_still(batch: int, state: BatchState, note: str) -> bool:
 def lane_lost(batch: int, job: int, why: str, state: BatchState = BatchState.FAILED) -> None:
     """A lane ended against its will. Without another one the batch stands still and says why."""
     row = lock(batch)
-    others = BatchLane.objects.filter(batch=batch, job__state__in=OPEN_STATES).exclude(job_id=job)
-    if row.state == BatchState.RUNNING and not others.exists():
+    BatchLane.objects.filter(job_id=job).update(over=True)
+    if row.state == BatchState.RUNNING and not open_lanes(batch).exists():
         stand_still(batch, state, why)

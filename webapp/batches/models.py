@@ -32,8 +32,10 @@ class BatchState(models.TextChoices):
 class Batch(models.Model):
     """One synthesis run over many themes. `settings` is a `spec.BatchSettings`, whole, so that a clone can differ.
 
-    `spent` is money for all replies and is raised in the transaction that stores them; `lost` counts requests that
-    gave no reply anybody could use. `note` says why it stands still.
+    `spent` is the known money for all replies and is raised in the transaction that stores them; of `unpriced` replies
+    nobody can tell what they cost. `assumed` is what replies whose server counts no tokens are taken for: held against
+    the cap, never shown as spent. `lost` counts requests that gave no reply anybody could use. `note` says why it
+    stands still.
     """
 
     name = models.CharField(max_length=200)
@@ -41,6 +43,8 @@ class Batch(models.Model):
     settings = OrderedJSONField(default=dict)
     cap = models.FloatField(null=True, blank=True)
     spent = models.FloatField(default=0.0)
+    assumed = models.FloatField(default=0.0)
+    unpriced = models.PositiveIntegerField(default=0)
     requests = models.PositiveIntegerField(default=0)
     lost = models.PositiveIntegerField(default=0)
     scripted = models.BooleanField(default=False)
@@ -63,10 +67,14 @@ class Batch(models.Model):
 
 
 class BatchLane(models.Model):
-    """A job that works on a batch; several work on one at the same time."""
+    """A job that works on a batch; several work on one at the same time. In a batch with a cap `reserved` is what its
+    requests in flight are likely to cost: no other lane begins what does not fit beside it."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="lanes")
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="lane")
+    reserved = models.FloatField(default=0.0)
+    over = models.BooleanField(default=False)
+    """It has looked for work for the last time, though its job has not ended yet."""
 
 
 class ItemState(models.TextChoices):
@@ -131,7 +139,8 @@ class StageState(models.TextChoices):
 class StageRun(models.Model):
     """What a stage came to for an item, in its last try. One that is kept is never run again by itself.
 
-    `calls` are the keys of the calls it made or replayed, in order, the first `CALLS_KEPT` of them.
+    `calls` are the keys of the calls it made or replayed, in order, the first `CALLS_KEPT` of them. `used` names the
+    `roles` that it asked, the `prompts` that it filled in with their SHA-256, and the `seeds` that it drew from.
     """
 
     item = models.ForeignKey(BatchItem, on_delete=models.CASCADE, related_name="runs")
@@ -143,12 +152,14 @@ class StageRun(models.Model):
     output = models.ForeignKey(Body, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     """The stage's draft, or the evidence of a rejection."""
     calls = OrderedJSONField(default=list)
+    used = OrderedJSONField(default=dict)
     seconds = models.FloatField(default=0.0)
     requests = models.PositiveIntegerField(default=0)
     replayed = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
     cost = models.FloatField(default=0.0)
+    unpriced = models.PositiveIntegerField(default=0)
     attempt = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -174,6 +185,7 @@ class BatchStageCount(models.Model):
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
     cost = models.FloatField(default=0.0)
+    unpriced = models.PositiveIntegerField(default=0)
 
     class Meta:
         constraints = [
@@ -193,7 +205,7 @@ class LLMCall(models.Model):
 
     `batch` and `item` are who asked first; any batch that makes the same call is given the same reply. Of the
     `requests` that were sent, `lost` gave no reply that came to be stored, and `open` are in flight, or were when a
-    process ended.
+    process ended. `cost` is NULL where nobody can tell it: no price, or a server that counts no tokens.
     """
 
     key = models.CharField(max_length=64, unique=True)
@@ -214,7 +226,7 @@ class LLMCall(models.Model):
     lost = models.PositiveIntegerField(default=0)
     open = models.PositiveIntegerField(default=0)
     seconds = models.FloatField(default=0.0)
-    cost = models.FloatField(default=0.0)
+    cost = models.FloatField(null=True, default=0.0)
     reason = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)
     signature = models.CharField(max_length=300, blank=True)
@@ -226,6 +238,7 @@ class LLMCall(models.Model):
             models.Index(fields=["batch", "-id"], name="llmcall_of_batch"),
             models.Index(fields=["batch", "state", "-id"], name="llmcall_by_state"),
             models.Index(fields=["role", "stage", "-id"], name="llmcall_by_stage"),
+            models.Index(fields=["batch", "role", "stage", "-id"], name="llmcall_by_place"),
             models.Index(fields=["item", "id"], name="llmcall_of_item"),
         ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from synthesis import llm
 from synthesis.errors import InputError
-from synthesis.llm.cost import Price
+from synthesis.llm.cost import Price, unpriced
 from synthesis.scripted import ScriptedModel
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import default_of, find_choice
@@ -60,9 +60,16 @@ def require_models(settings: BatchSettings) -> None:
             raise InputError(f"The model of the {role} ({value[:80]!r}) is not listed at its endpoint. Choose another.")
 
 
+def unpriced_models(settings: BatchSettings) -> list[str]:
+    """Models of these settings whose price nobody has said, as calls name them."""
+    found = {value: find_choice(value) for value in settings.models.values() if value != SCRIPTED}
+    names = [f"{chosen[0].name}/{chosen[1]}" for chosen in found.values() if chosen is not None]
+    return unpriced(known_prices() | settings.prices, names)
+
+
 def cast(settings: BatchSettings) -> Cast:
     """Raises InputError where an endpoint is gone or must not be used, LLMError where its name is not known."""
-    endpoints = {}
+    endpoints, lanes = {}, lanes_of(settings)
     for role, value in settings.models.items():
         if value == SCRIPTED:
             continue
@@ -72,8 +79,15 @@ def cast(settings: BatchSettings) -> Cast:
                 f"The model of the {role} ({value[:80]!r}) is not listed at its endpoint any more. Clone the batch "
                 "and choose another."
             )
-        endpoints[role] = shared(opened(found[0]), settings.lanes), found[1]
+        endpoints[role] = shared(opened(found[0]), lanes), found[1]
     return Cast(endpoints, known_prices() | settings.prices | {SCRIPTED: Price()})
+
+
+def lanes_of(settings: BatchSettings) -> int:
+    """The lanes that are asked for, and no more than any of the endpoints takes requests: a lane's share is at least
+    one."""
+    found = [find_choice(value) for value in set(settings.models.values()) if value != SCRIPTED]
+    return min([settings.lanes, *(chosen[0].max_concurrency for chosen in found if chosen is not None)])
 
 
 def shared(endpoint: llm.Endpoint, lanes: int) -> llm.Endpoint:

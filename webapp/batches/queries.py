@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Count, Min, QuerySet
 
+from synthesis.stages import LEVELS
 from webapp.batches.bodies import load
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, LLMCall, StageRun
 
@@ -41,10 +42,11 @@ def counts(batch: int) -> list[BatchStageCount]:
 
 def item_counts(batch: int) -> dict[str, dict[str, int]]:
     """By level and state."""
-    rows = BatchItem.objects.filter(batch_id=batch).values_list("level", "state", "rank").annotate(Count("id"))
+    rows = BatchItem.objects.filter(batch_id=batch).values_list("level", "state").annotate(Count("id"))
+    counts = {(level, state): count for level, state, count in rows.order_by()}  # by index alone
     found: dict[str, dict[str, int]] = {}
-    for level, state, _rank, count in rows.order_by("rank", "state"):
-        found.setdefault(level, {})[state] = count
+    for level, state in sorted(counts, key=lambda pair: (LEVELS.index(pair[0]), pair[1])):
+        found.setdefault(level, {})[state] = counts[level, state]
     return found
 
 

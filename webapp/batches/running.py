@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,18 +13,20 @@ from typing import Any
 
 from django.db import Error, connection
 
-from synthesis.errors import SpendCapReached
+from synthesis.errors import InputError, LLMError, SpendCapReached
 from synthesis.llm.cost import Meter
 from synthesis.runtime import Sandbox
 from synthesis.stages import Pipeline
 from webapp.batches import barriers, claims
 from webapp.batches.calls import CallWriter
 from webapp.batches.claims import Claim
-from webapp.batches.launching import carry_on, is_unfinished, lane_lost, stand_still
+from webapp.batches.endings import Ending, end_items
+from webapp.batches.gathering import AWAY, Gathering
+from webapp.batches.launching import carry_on, finish, lane_lost, stand_still
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
 from webapp.batches.playing import Cast, cast, models_of
 from webapp.batches.spec import BatchSettings
-from webapp.batches.working import Desk, Stopping, work
+from webapp.batches.working import Desk, Stopping, released, work
 from webapp.events.services import publish
 from webapp.jobs.context import JobContext
 from webapp.jobs.services import Cancelled, StaleAttempt, held
@@ -34,7 +37,10 @@ SANDBOX_THREADS = 8
 DATABASE_THREADS = 3
 SAVERS = 2
 LOOK_SECONDS = 0.5
+CAST_LOOKS = 6
+"""At each so manieth look it is seen whether endpoints were changed or deleted."""
 TELL_SECONDS = 0.3
+STOPPED = "Its job was stopped. Resume it to go on."
 GRACE_SECONDS = 20.0
 """So long may calls in flight end, and be stored, once the batch is to stand still."""
 LANE_SECONDS = 2_700.0
@@ -47,6 +53,7 @@ class Lane:
 
     desk: Desk
     context: JobContext
+    played: Cast
     tasks: dict[asyncio.Task[None], BatchItem] = field(default_factory=dict)
     told: bool = False
     cancelled: bool = False
@@ -59,6 +66,7 @@ def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[
     claim = Claim(batch.pk, context.job_id, context.attempt)
     try:
         claims.release(claim)  # what an earlier attempt of this job held
+        BatchLane.objects.filter(job_id=context.job_id).update(over=False)
         if batch.state == BatchState.RUNNING:
             settings = BatchSettings.model_validate(batch.settings)
             _work(sandbox, context, pipeline, batch, claim, settings, cast(settings))
@@ -67,8 +75,10 @@ def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[
         raise
     except Cancelled:
         claims.release(claim)
-        lane_lost(batch.pk, context.job_id, "Its job was stopped. Resume it to go on.", BatchState.PAUSED)
+        lane_lost(batch.pk, context.job_id, STOPPED, BatchState.PAUSED)
         raise
+    except AWAY as error:  # nothing can be written down: the lease brings the job back
+        raise StaleAttempt(f"Job {context.job_id}: the database went away ({error}).") from error
     except BaseException as error:
         with contextlib.suppress(Error):
             claims.release(claim)
@@ -86,8 +96,10 @@ def close_lane(job: int) -> None:
     if lane is None:
         return
     claims.release_orphans(lane.batch_id)
-    state = BatchState.PAUSED if lane.job.cancel_requested else BatchState.FAILED
-    lane_lost(lane.batch_id, job, f"The worker of job {job} was lost too often. Resume the batch to go on.", state)
+    if lane.job.cancel_requested:
+        lane_lost(lane.batch_id, job, STOPPED, BatchState.PAUSED)
+    else:
+        lane_lost(lane.batch_id, job, f"The worker of job {job} was lost too often. Resume the batch to go on.")
 
 
 def _work(
@@ -107,8 +119,11 @@ def _work(
     ):
         connection.close()
 
+        def write_endings(endings: list[Ending]) -> list[Exception | None]:
+            return released(end_items, claim, pipeline.first, endings)
+
         async def main() -> None:
-            meter = Meter(played.prices, batch.cap, batch.spent)
+            meter = Meter(played.prices, batch.cap, batch.spent + batch.assumed)
             async with contextlib.AsyncExitStack() as stack:
                 models = await models_of(played, stack)
                 desk = Desk(
@@ -118,15 +133,16 @@ def _work(
                     sandbox=sandbox,
                     models=models,
                     names=played.names,
-                    writer=CallWriter(batch.pk, calls, meter),
+                    writer=CallWriter(batch.pk, context.job_id, calls, meter),
                     meter=meter,
                     threads=threads,
                     database=database,
                     savers=savers,
+                    endings=Gathering(database, write_endings),
                     stop=asyncio.Event(),
                 )
                 meter.watch = desk.watch
-                await _run(Lane(desk, context))
+                await _run(Lane(desk, context, played))
 
         asyncio.run(main())
 
@@ -145,13 +161,16 @@ async def _run(lane: Lane) -> None:
             if not more and not await _idle(lane):
                 break
             await _settle(lane, LOOK_SECONDS if lane.tasks and not more else 0)
-        await _drain(lane)
     finally:
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
-        await desk.writer.drain()
-        await desk.write(claims.release, desk.claim)
+        try:
+            await _drain(lane)  # also after a fault here: nothing of it may go on once its items are given back
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            await desk.writer.gathered.drain()
+            await desk.endings.drain()
+            await desk.write(claims.release, desk.claim)
     if lane.fault is not None:
         raise lane.fault
     if lane.cancelled:
@@ -190,7 +209,7 @@ async def _idle(lane: Lane) -> bool:
 def _over(batch: int) -> bool:
     """Whether nothing is left to do; the batch is done then."""
     claims.release_orphans(batch)
-    return not is_unfinished(batch) and (stand_still(batch, BatchState.DONE, "") or True)
+    return finish(batch)
 
 
 async def _settle(lane: Lane, seconds: float) -> None:
@@ -204,15 +223,17 @@ async def _settle(lane: Lane, seconds: float) -> None:
         if error is None:
             continue
         if isinstance(error, SpendCapReached):
-            await lane.desk.write(_capped, lane.desk.claim, item.pk, str(error))
+            await lane.desk.write(_capped, lane.desk.claim, item.pk, str(error), lane.desk.meter.cap)
         elif not isinstance(error, Stopping):
             lane.fault = lane.fault or error
         lane.desk.stop.set()
 
 
-def _capped(claim: Claim, item: int, why: str) -> None:
+def _capped(claim: Claim, item: int, why: str, cap: float | None) -> None:
+    """Unless the cap was raised meanwhile: then the lane that follows goes on with it."""
     claims.release_one(claim, item)
-    stand_still(claim.batch, BatchState.CAPPED, why)
+    if Batch.objects.filter(pk=claim.batch, cap=cap).exists():
+        stand_still(claim.batch, BatchState.CAPPED, why)
 
 
 async def _drain(lane: Lane) -> None:
@@ -229,10 +250,12 @@ async def _drain(lane: Lane) -> None:
 async def _watch(lane: Lane) -> None:
     """Stop once the batch stands still, a person stopped the job, or another worker holds it."""
     desk = lane.desk
-    while True:
+    for look in itertools.count():
         try:
             await desk.write(lane.context.check)
-            state = await desk.write(_state, desk.claim.batch)
+            if look % CAST_LOOKS == 0 and await desk.write(_recast, desk.claim.batch, desk.settings, lane.played):
+                desk.stop.set()
+            state, desk.meter.cap = await desk.write(_state, desk.claim.batch)
             if state != BatchState.RUNNING:
                 desk.stop.set()
             await desk.write(_progress, desk.claim)
@@ -249,8 +272,20 @@ async def _watch(lane: Lane) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _state(batch: int) -> str | None:
-    return Batch.objects.filter(pk=batch).values_list("state", flat=True).first()
+def _state(batch: int) -> tuple[str | None, float | None]:
+    """(state, cap): both may change before a lane has seen that the batch stood still."""
+    return Batch.objects.filter(pk=batch).values_list("state", "cap").first() or (None, None)
+
+
+def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
+    """Whether somebody else plays by now: another lane begins with them. With a model that is gone it stands still."""
+    try:
+        return cast(settings).endpoints != played.endpoints
+    except InputError as error:
+        stand_still(batch, BatchState.PAUSED, str(error))
+        return True
+    except LLMError:  # its name is not known just now, which is for its requests to say
+        return False
 
 
 def _progress(claim: Claim) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,10 @@ from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
 from synthesis.themes.typed import typed
+from webapp.batches import choosing
 from webapp.batches.services import of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, BatchSettings
-from webapp.batches.themes import of_rows
+from webapp.batches.themes import of_environments, of_rows
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
 
@@ -36,13 +38,39 @@ class TypedTheme(BodyIn):
     category: ShortText = ""
 
 
+class ThemeFilter(BodyIn):
+    """The newest kept themes that fit; those that are folded into another one are left out."""
+
+    q: Annotated[ShortText, Field(description="The name holds this.")] = ""
+    source: ShortText = ""
+    node: Annotated[Id | None, Field(description="On this label of the taxonomy or below it.")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_THEMES)] = 20
+
+    def wanted(self) -> choosing.Filter:
+        return choosing.Filter(text=self.q, source=self.source, node=self.node, most=self.limit)
+
+
+class EnvironmentFilter(ThemeFilter):
+    """The newest environments that fit, in their current versions. `q` is in the name, or is the key."""
+
+    category: ShortText = ""
+
+    def wanted(self) -> choosing.Filter:
+        return replace(super().wanted(), category=self.category)
+
+
 class BatchIn(BodyIn):
-    """What to grow: kept themes by id, typed ones, tasks of a task set; and how (`settings`, all of it optional)."""
+    """What to grow: bundled themes by key, kept ones by id or filter, typed ones, tasks of a task set, more onto
+    environments that are there (by id or filter); and how (`settings`, all of it optional)."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     name: ShortText = ""
+    bundled: Annotated[list[ShortText], Field(max_length=100)] = []
     theme_ids: Annotated[list[Id], Field(max_length=MOST_THEMES)] = []
+    themes: ThemeFilter | None = None
+    environments: EnvironmentFilter | None = None
+    environment_ids: Annotated[list[Id], Field(max_length=MOST_THEMES)] = []
     typed: Annotated[list[TypedTheme], Field(max_length=MOST_THEMES)] = []
     tasks: Annotated[
         list[Annotated[Text, Field(min_length=1, max_length=LONGEST_TEXT)]], Field(max_length=MOST_THEMES)
@@ -54,7 +82,17 @@ class BatchIn(BodyIn):
     def specs(self) -> list[ItemSpec]:
         """Raises InputError."""
         themes = [of_theme(typed(one.name, one.description, one.category)) for one in self.typed]
-        return [*of_rows(self.theme_ids), *themes, *(of_text(text, self.source) for text in self.tasks)]
+        texts = [of_text(text, self.source) for text in self.tasks]
+        by_id = [*of_rows(self.theme_ids), *of_environments(self.environment_ids)]
+        return [*choosing.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
+
+    def _filtered(self) -> list[ItemSpec]:
+        found = choosing.Chosen()
+        if self.themes is not None and not choosing.add_themes(found, self.themes.wanted()):
+            raise InputError("No kept theme fits `themes`. Change the filter, or leave it out.")
+        if self.environments is not None and not choosing.add_environments(found, self.environments.wanted()):
+            raise InputError("No environment fits `environments`. Change the filter, or leave it out.")
+        return list(found.specs.values())
 
 
 class CloneIn(BodyIn):
@@ -76,12 +114,14 @@ class ResumeIn(BodyIn):
 
 
 class RetryIn(BodyIn):
-    """Of all items that failed: `item` names one, `stage` those that ended there. `rejected`: these too."""
+    """Of all items that failed: `item` names one, `stage` those that ended there, `signature` those that ended alike
+    (see the failures). `rejected`: these too."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"stage": "assess"}]})
 
     item: Id | None = None
     stage: ShortText = ""
+    signature: Annotated[Text, Field(max_length=300)] = ""
     rejected: bool = False
 
 
@@ -125,7 +165,8 @@ class BatchQuery(PageQuery):
 
 
 class BatchLine(Schema):
-    """`spent` is money for all replies, `lost` counts requests that gave none. `note`: why it stands still."""
+    """`spent` is the known money for all replies: of `unpriced` ones nobody can tell. `lost` counts requests that gave
+    none. `note`: why it stands still."""
 
     id: int
     name: str
@@ -133,6 +174,7 @@ class BatchLine(Schema):
     note: str
     cap: float | None
     spent: float
+    unpriced: int
     requests: int
     lost: int
     scripted: bool
@@ -156,6 +198,7 @@ class StageCountOut(Schema):
     prompt_tokens: int
     completion_tokens: int
     cost: float
+    unpriced: int
 
 
 class BatchOut(BatchLine):
@@ -207,7 +250,8 @@ class ItemLine(Schema):
 
 
 class StageRunOut(Schema):
-    """What a stage came to in its last try. `output` is its draft, or the evidence of a rejection."""
+    """What a stage came to in its last try. `output` is its draft, or the evidence of a rejection; `used` its roles,
+    prompts (by hash) and seeds; of `unpriced` replies nobody can tell the cost."""
 
     stage: str
     state: str
@@ -221,6 +265,8 @@ class StageRunOut(Schema):
     prompt_tokens: int
     completion_tokens: int
     cost: float
+    unpriced: int
+    used: Json
     attempt: int
     output: Json = None
 
@@ -248,7 +294,8 @@ class CallQuery(PageQuery):
 
 
 class CallLine(Schema):
-    """`open` requests are in flight, or were when a process ended; `lost` gave no reply that was stored."""
+    """`open` requests are in flight, or were when a process ended; `lost` gave no reply that was stored. `cost` null:
+    nobody can tell it."""
 
     id: int
     key: str
@@ -266,7 +313,7 @@ class CallLine(Schema):
     lost: int
     open: int
     seconds: float
-    cost: float
+    cost: float | None
     reason: str
     error: str
     created_at: datetime
@@ -291,7 +338,8 @@ class FailureOut(Schema):
 
 
 class EstimateLineOut(Schema):
-    """`seen` calls of the past were looked at; with 0 the numbers are assumptions. `cost` null: a price is unknown."""
+    """`seen` calls of the past were looked at; with 0 the numbers are assumptions. Of the offline provider's calls only
+    number and prompts are taken for another model. `cost` null: a price is unknown."""
 
     role: str
     stage: str
@@ -305,7 +353,8 @@ class EstimateLineOut(Schema):
 
 
 class EstimateOut(Schema):
-    """At most, as if every item were kept. `sample` is the first call that one item would make."""
+    """At most, as if every item were kept. `sample` is the first call that one item would make. `cost` null: nobody has
+    said what the `unpriced` models cost."""
 
     themes: int
     items: dict[str, int]
@@ -313,6 +362,7 @@ class EstimateOut(Schema):
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
+    unpriced: list[str]
     seconds: float
     lines: list[EstimateLineOut]
     sample: Json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -12,11 +12,12 @@ from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from synthesis.stages import ItemSpec, Pipeline
-from synthesis.themes.keys import theme_key
+from synthesis.themes.keys import theme_key, version_key
 from webapp.accounts.models import Role
 from webapp.accounts.services import audit
 from webapp.batches.barriers import go_on
 from webapp.batches.claims import new_item
+from webapp.batches.duplicates import keep_theme_apart
 from webapp.batches.launching import is_unfinished, launch, lock, stand_still
 from webapp.batches.models import (
     Batch,
@@ -29,8 +30,10 @@ from webapp.batches.models import (
     StageRun,
     StageState,
 )
-from webapp.batches.playing import is_scripted, require_models, with_defaults
-from webapp.batches.spec import MOST_THEMES, BatchSettings
+from webapp.batches.playing import is_scripted, require_models, unpriced_models, with_defaults
+from webapp.batches.spec import MOST_THEMES, SCRIPTED, BatchSettings
+from webapp.environments.models import Version
+from webapp.environments.services import record_of
 from webapp.events.services import publish
 
 CAPPED_ROLES = (Role.ANNOTATOR, Role.ADJUDICATOR)
@@ -49,6 +52,22 @@ def of_text(text: str, source: str = "") -> ItemSpec:
     return ItemSpec(text=text, source=source, key=theme_key("task", text))
 
 
+def of_environment(version: Version | int) -> ItemSpec:
+    """An item that grows more onto a version of an environment that is there. Raises InputError where it is gone."""
+    row = version if isinstance(version, Version) else _version(version)
+    newest = max(row.assessments.all(), key=lambda one: one.pk, default=None)
+    record = record_of(row)
+    key = version_key(record.key, row.environment.source, row.content_hash)
+    return ItemSpec(environment=record, version=row.pk, score=newest.score if newest else None, key=key)
+
+
+def _version(pk: int) -> Version:
+    row = Version.objects.select_related("environment").filter(pk=pk).first()
+    if row is None:
+        raise InputError(f"There is no version {pk} of an environment any more. Choose another.")
+    return row
+
+
 def limits() -> LaunchLimit:
     return LaunchLimit.objects.filter(pk=1).first() or LaunchLimit(pk=1)
 
@@ -62,9 +81,40 @@ def set_limits(user: Any, cap: float, themes: int) -> LaunchLimit:
 
 
 def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
-    """The settings with models for every role, within what this person may launch. Raises InputError."""
+    """The settings with models for every role, within what this person may launch. Raises InputError.
+
+    Who is held to a limit is not asked what models cost: prices are then those of the endpoints.
+    """
     settings = with_defaults(settings)
     require_models(settings)
+    settings = _within(user, settings, themes)
+    if settings.cap is not None and (unknown := unpriced_models(settings)):
+        raise InputError(
+            f"A cap of {settings.cap:g} could not be kept: nobody has said what {', '.join(unknown)} costs. Set its "
+            "price on the page of its endpoint (0 where it is free), or have it launched without a cap."
+        )
+    return settings
+
+
+def _require_within(user: Any, batch: Batch) -> None:
+    """Who is held to a limit lets no batch go on that is beyond it, whoever launched it. Raises InputError."""
+    settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": batch.cap})
+    if getattr(user, "role", None) not in CAPPED_ROLES or {*with_defaults(settings).models.values()} == {SCRIPTED}:
+        return
+    if batch.cap is None:
+        raise InputError(
+            f"This batch has no spend cap, and you may spend up to {limits().annotator_cap:g} in a batch. Ask an "
+            "operator, or clone it: the clone gets a cap."
+        )
+    _within(user, settings, batch.items.filter(level="theme").count())
+    if settings.prices:
+        raise InputError(
+            "This batch was launched with prices of its own, which your limit does not count with. Ask an operator, "
+            "or clone it."
+        )
+
+
+def _within(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
     if not 1 <= themes <= MOST_THEMES:
         raise InputError(f"A batch has 1 to {MOST_THEMES:,} themes; {themes:,} were chosen.")
     if getattr(user, "role", None) not in CAPPED_ROLES:
@@ -74,7 +124,8 @@ def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
         raise InputError(f"You may launch up to {limit.annotator_themes} themes at once; {themes} were chosen.")
     if settings.cap is not None and settings.cap > limit.annotator_cap:
         raise InputError(f"You may spend up to {limit.annotator_cap:g} in a batch; the cap asked for {settings.cap:g}.")
-    return settings if settings.cap is not None else settings.model_copy(update={"cap": limit.annotator_cap})
+    cap = limit.annotator_cap if settings.cap is None else settings.cap
+    return settings.model_copy(update={"cap": cap, "prices": {}})
 
 
 @transaction.atomic
@@ -97,7 +148,7 @@ def create_batch(
         unique.setdefault(spec.key, spec)
     settings = allowed(user, settings, len(unique))
     batch = Batch.objects.create(
-        name=clean(name).strip()[:200] or f"{len(unique)} theme{'s' * (len(unique) != 1)}",
+        name=clean(name).strip()[:200] or _counted(unique.values()),
         settings=settings.model_dump(mode="json"),
         cap=settings.cap,
         scripted=is_scripted(settings),
@@ -105,7 +156,7 @@ def create_batch(
         cloned_from=cloned_from,
     )
     items = [
-        new_item(batch.pk, spec.key, "theme", number, spec, pipeline.first)
+        new_item(batch.pk, spec.key, "theme", number, spec, {"theme": pipeline.start("theme", spec)})
         for number, spec in enumerate(unique.values())
     ]
     BatchItem.objects.bulk_create(items, batch_size=500)
@@ -114,6 +165,13 @@ def create_batch(
         start_batch(user, batch.pk)
         batch.refresh_from_db()
     return batch
+
+
+def _counted(specs: Collection[ItemSpec]) -> str:
+    """`2 themes, 1 environment`."""
+    there = sum(spec.environment is not None for spec in specs)
+    numbers = (("theme", len(specs) - there), ("environment", there))
+    return ", ".join(f"{number} {what}{'s' * (number != 1)}" for what, number in numbers if number)
 
 
 @transaction.atomic
@@ -136,13 +194,14 @@ def resume_batch(user: Any, pk: int, cap: float | None = None) -> Batch:
         themes = batch.items.filter(level="theme").count()
         batch.settings = allowed(user, settings, themes).model_dump(mode="json")
         batch.cap = cap
-    if batch.cap is not None and batch.spent >= batch.cap and not _free(batch):
-        raise InputError(f"{batch.spent:.4f} of the cap of {batch.cap:g} is spent. Give a higher cap to go on.")
+    sure = batch.spent + batch.assumed
+    if batch.cap is not None and sure >= batch.cap and not _free(batch):
+        raise InputError(f"{sure:.4f} of the cap of {batch.cap:g} is spent. Give a higher cap to go on.")
     return _run(user, batch, "batch.resume")
 
 
 def _free(batch: Batch) -> bool:
-    return batch.spent == 0 and batch.cap == 0
+    return batch.spent + batch.assumed == 0 and batch.cap == 0
 
 
 @transaction.atomic
@@ -167,18 +226,25 @@ def cancel_batch(user: Any, pk: int) -> Batch:
 
 @transaction.atomic
 def retry_items(
-    user: Any, pk: int, *, item: int | None = None, stage: str = "", states: Sequence[str] = (ItemState.FAILED,)
+    user: Any,
+    pk: int,
+    *,
+    item: int | None = None,
+    stage: str = "",
+    signature: str = "",
+    states: Sequence[str] = (ItemState.FAILED,),
 ) -> int:
-    """Try again: one item, those that ended in a stage, or all that failed. The batch runs again.
+    """Try again: one item, those that ended in a stage or ended alike, or all that failed. The batch runs again.
 
     Replies that led to the failure are set aside; what was kept stays. Gives how many. Raises InputError where none.
     """
     batch = lock(pk)
     if batch.state == BatchState.CANCELLED and item is None and ItemState.CANCELLED not in states:
         states = (*states, ItemState.CANCELLED)
-    rows = batch.items.select_for_update(of=("self",)).order_by("id")
+    rows = batch.items.select_for_update(of=("self",), no_key=True).order_by("id")
     chosen = rows.filter(pk=item, state__in=RETRIED) if item is not None else rows.filter(state__in=states)
     chosen = chosen.filter(stage=stage) if stage else chosen
+    chosen = chosen.filter(signature=signature) if signature else chosen
     found = list(chosen)
     if not found:
         raise InputError("There is nothing to try again: no such item has failed or was rejected.")
@@ -212,11 +278,12 @@ def _set_aside(run: StageRun) -> None:
 def keep_duplicate(user: Any, pk: int, item: int, pipeline: Pipeline) -> None:
     """Let a theme go on that was left out as a near-duplicate. Raises InputError."""
     batch = lock(pk)
-    row = batch.items.select_for_update(of=("self",)).filter(pk=item).first()
+    row = batch.items.select_for_update(of=("self",), no_key=True).filter(pk=item).first()
     barrier = next((stage for stage in pipeline.stages if row and stage.name == row.stage and stage.group), None)
     if row is None or barrier is None or row.state != ItemState.REJECTED:
         raise InputError("Only a theme that was left out as a near-duplicate can be kept all the same.")
-    go_on(row, barrier, pipeline)
+    keep_theme_apart(row, user)
+    go_on(row, barrier, pipeline, BatchSettings.model_validate(batch.settings).stages)
     _run(user, batch, "batch.keep_duplicate", item=item)
 
 
@@ -232,7 +299,9 @@ def clone_batch(
 
 
 def _run(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
-    """Within a transaction that holds the batch."""
+    """Within a transaction that holds the batch. Raises InputError where a model is gone, or beyond a limit."""
+    require_models(BatchSettings.model_validate(batch.settings))
+    _require_within(user, batch)
     now = timezone.now()
     batch.state, batch.note, batch.finished_at = BatchState.RUNNING, "", None
     batch.started_at = batch.started_at or now

@@ -34,7 +34,7 @@ class BatchSettings(Frozen):
 
 def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, Any]]:
     """Where two settings differ, as `{name, before, after}`, in the order of the fields."""
-    old, new = _flat(before.model_dump(mode="json")), _flat(after.model_dump(mode="json"))
+    old, new = flat(before.model_dump(mode="json")), flat(after.model_dump(mode="json"))
     names = list(dict.fromkeys([*old, *new]))
     return [
         {"name": name, "before": old.get(name), "after": new.get(name)}
@@ -43,8 +43,9 @@ def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, An
     ]
 
 
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by their whole name (`stages.tasks`)."""
     found: dict[str, Any] = {}
     for name, inner in value.items():
-        found |= _flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
+        found |= flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
     return found

@@ -1,15 +1,19 @@
-"""Themes that a batch begins with, and what it tells the taxonomy of those that it found."""
+"""Themes and environments that a batch begins with, and what it tells the taxonomy of those that it found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db.models import F
+
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
 from webapp.batches.claims import Ended
+from webapp.batches.duplicates import source_of
 from webapp.batches.models import BatchItem, StageState
-from webapp.batches.services import of_theme
+from webapp.batches.services import of_environment, of_theme
+from webapp.environments.models import Version
 from webapp.taxonomy.keeping import Judgement, draft_of, note_judged, save_draft
 from webapp.taxonomy.models import Theme
 
@@ -23,12 +27,22 @@ def of_rows(ids: Iterable[int]) -> list[ItemSpec]:
     return [of_theme(draft_of(rows[pk])) for pk in wanted]
 
 
+def of_environments(ids: Iterable[int]) -> list[ItemSpec]:
+    """Items of environments that are there, in the order given, in their current versions. Raises InputError."""
+    wanted = list(dict.fromkeys(ids))
+    rows = Version.objects.filter(environment__current=F("pk"), environment__in=wanted).select_related("environment")
+    found = {row.environment_id: row for row in rows.prefetch_related("tools", "assessments")}
+    if gone := [pk for pk in wanted if pk not in found]:
+        raise InputError(f"There is no environment {gone[0]}.")
+    return [of_environment(found[pk]) for pk in wanted]
+
+
 def note_theme(item: BatchItem, ended: Ended, models: dict[str, str]) -> None:
     """What became of a text of a task set: counted with its source, kept as a theme. Written twice it is the same."""
     spec = ItemSpec.model_validate(item.spec)
     if not spec.text or ended.state == StageState.FAILED:
         return
-    source = spec.source or "tasks"
+    source = source_of(spec)
     if ended.state == StageState.REJECTED:
         note_judged(source, Judgement(spec.key, spec.text, ended.reason, ended.message, ended.output))
         return

@@ -7,34 +7,49 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from django.db import connection
-from pydantic import BaseModel
 
+from synthesis import prompts
 from synthesis.drafts import Spent
-from synthesis.errors import EnvariumError, InputError, LLMError, MalformedReply, Rejected, SandboxUnavailable
+from synthesis.errors import (
+    EnvariumError,
+    InfrastructureError,
+    InputError,
+    LLMError,
+    MalformedReply,
+    Rejected,
+    SandboxUnavailable,
+)
 from synthesis.errors import SpendCapReached as CapReached
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site
 from synthesis.llm.cost import Meter
 from synthesis.runtime import Sandbox
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
+from synthesis.themes.keys import theme_of
 from webapp.batches import claims
+from webapp.batches.advice import OF_OURS, advised
 from webapp.batches.bodies import unpack
 from webapp.batches.calls import CallWriter, ItemStore
 from webapp.batches.claims import SAVE, Claim, Ended
+from webapp.batches.endings import Ending
+from webapp.batches.gathering import AWAY, Gathering
 from webapp.batches.models import BatchItem, BatchProduct, StageRun, StageState
 from webapp.batches.playing import Models
-from webapp.batches.provenance import provenance
-from webapp.batches.saving import SAVERS, Saving
+from webapp.batches.provenance import notes, provenance
+from webapp.batches.saving import ABOVE, SAVERS, Saving
 from webapp.batches.spec import BatchSettings
 from webapp.batches.themes import note_theme
 from webapp.jobs.services import StaleAttempt
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+TRIES = 3
+"""Of a stage that lost a process of the sandbox: replies are stored, so another try costs little."""
+AGAIN_SECONDS = 0.2
 
 
 class Stopping(EnvariumError):
@@ -58,6 +73,7 @@ class Desk:
     database: Executor
     savers: Executor
     """For what kept items become: sandbox and database."""
+    endings: Gathering[Ending]
     stop: asyncio.Event
     spent: dict[str, Spent] = field(default_factory=dict)
     told: Callable[[], None] = lambda: None
@@ -111,20 +127,27 @@ async def work(desk: Desk, item: BatchItem) -> None:
 
 async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str, Any]) -> bool:
     """Whether the item goes on here."""
-    store = ItemStore(desk.writer, item.pk, desk.meter.prices, desk.check_stop)
+    store = ItemStore(desk.writer, item.pk, desk.check_stop)
+    spec = ItemSpec.model_validate(item.spec)
 
     async def act() -> Any:
+        if (given := stage.given(spec)) is not None:
+            return given
         assert stage.run is not None
         drafts = await _drafts(desk, item, stage.takes, known)
-        return await stage.run(_kit(desk, item, store), ItemSpec.model_validate(item.spec), *drafts)
+        return await stage.run(kit, spec, *drafts)
 
-    ended = await _attempt(desk, item, stage.name, store, act)
+    kit = _kit(desk, item, store)
+    with prompts.noting() as filled:
+        ended = await _attempt(desk, item, stage.name, store, act)
+    noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
+    ended = replace(ended, used=noted)
     if item.level == "theme" and stage is desk.pipeline.stages[0]:
         await desk.write(note_theme, item, ended, desk.names)
-    after = desk.pipeline.after(stage.name)
+    after = desk.pipeline.after(stage.name, desk.settings.stages, spec)
     following = after.name if after else SAVE
     barrier = after is not None and after.group is not None
-    kept = await desk.write(_end, desk.claim, item.pk, ended, following, barrier)
+    kept = await _end(desk, Ending(item.pk, ended, following, barrier))
     if not kept or barrier:
         return False
     known[stage.name] = ended.output
@@ -132,20 +155,16 @@ async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str,
     return True
 
 
-def _end(claim: Claim, item: int, ended: Ended, following: str, barrier: bool) -> bool:
+async def _end(desk: Desk, ending: Ending) -> bool:
     """Whether the stage is kept: a draft that is too large to keep is not."""
-    plain = ended.output.model_dump(mode="json") if isinstance(ended.output, BaseModel) else ended.output
+    ended = ending.ended
     try:
-        claims.end_stage(claim, item, _with_output(ended, plain), following, barrier=barrier)
+        await desk.endings.do(ending)
     except InputError as error:  # too large to keep
-        short = Ended(**{**ended.__dict__, "output": None, "state": StageState.REJECTED, "message": str(error)})
-        claims.end_stage(claim, item, Ended(**{**short.__dict__, "reason": "too_large"}), following)
+        short = replace(ended, output=None, state=StageState.REJECTED, reason="too_large", message=str(error))
+        await desk.endings.do(replace(ending, ended=short))
         return False
     return ended.state == StageState.KEPT
-
-
-def _with_output(ended: Ended, output: Any) -> Ended:
-    return Ended(**{**ended.__dict__, "output": output})
 
 
 async def _attempt(
@@ -156,22 +175,27 @@ async def _attempt(
     began = time.monotonic()
     state, output, reason, message, key = StageState.KEPT, None, "", "", ""
     try:
-        output = await act()
-    except (Stopping, CapReached, SandboxUnavailable, StaleAttempt):
+        output = await _insisting(store, act)
+    except (Stopping, CapReached):
+        await _broken_off(desk, item, stage, time.monotonic() - began)
+        raise
+    except (SandboxUnavailable, StaleAttempt, *AWAY):
         desk.spent.pop(item.path, None)
         raise
     except Rejected as error:
         state, reason, message, output = StageState.REJECTED, error.reason, str(error), error.evidence
+        key = _named_call(error.evidence)
     except InputError as error:
         state, reason, message = StageState.REJECTED, "bad_input", str(error)
     except LLMError as error:
         key = error.call_key if isinstance(error, MalformedReply) else store.last_failed
-        state, reason, message = StageState.FAILED, error.reason, str(error)
+        state, reason, message = StageState.FAILED, error.reason, advised(error)
     except EnvariumError as error:
         state, reason, message = StageState.FAILED, _slug(error), str(error)
     except Exception as error:  # the boundary around one item: the others go on
         logger.exception("item %s failed in %s", item.pk, stage)
-        state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}"
+        state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}. {OF_OURS}"
+    await store.give_up(stage)
     spent = desk.spent.pop(item.path)
     return Ended(
         stage=stage,
@@ -185,7 +209,39 @@ async def _attempt(
         usage=spent.usage,
         replayed=spent.replayed,
         cost=spent.cost,
+        unpriced=spent.unpriced,
     )
+
+
+async def _broken_off(desk: Desk, item: BatchItem, stage: str, seconds: float) -> None:
+    """What the stage has used by now is counted, or the funnel would not add up to what the batch spent."""
+    spent = desk.spent.pop(item.path)
+    if not spent.usage.requests:
+        return
+    ended = Ended(stage, StageState.KEPT, seconds=seconds, usage=spent.usage, cost=spent.cost, unpriced=spent.unpriced)
+    await desk.write(claims.note_used, desk.claim, item.pk, ended)
+
+
+async def _insisting(store: ItemStore, act: Callable[[], Awaitable[Any]]) -> Any:
+    """What `act` gives; it is tried again where something of ours failed, unless the models' own retries did."""
+    for left in reversed(range(TRIES)):
+        try:
+            return await act()
+        except (LLMError, SandboxUnavailable):
+            raise
+        except InfrastructureError as error:
+            if not left:
+                raise
+            logger.warning("item %s is tried again: %s", store.item, error)
+            store.used.clear()
+            await asyncio.sleep(AGAIN_SECONDS)
+    raise AssertionError("the loop returns or raises")
+
+
+def _named_call(evidence: Any) -> str:
+    """The call whose reply a rejection blames, where its evidence says so."""
+    key = evidence.get("call_key") if isinstance(evidence, dict) else None
+    return key if isinstance(key, str) else ""
 
 
 def _slug(error: Exception) -> str:
@@ -199,7 +255,7 @@ def _kit(desk: Desk, item: BatchItem, store: ItemStore) -> Kit:
         asker=Asker(desk.models, store, desk.meter),
         sandbox=desk.sandbox,
         path=item.path,
-        theme=item.path.partition("/")[0],
+        theme=theme_of(item.path),
         threads=desk.threads,
         settings=desk.settings.stages,
         seed=desk.settings.seed,
@@ -234,8 +290,10 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
 
 async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
     """Make rows of what the stages gave, end the item, and add the items below it."""
-    store = ItemStore(desk.writer, item.pk, desk.meter.prices)
-    wanted, saver = SAVERS[item.level]
+    store = ItemStore(desk.writer, item.pk)
+    stages, saver = SAVERS[item.level]
+    spec = ItemSpec.model_validate(item.spec)
+    wanted = tuple(name for name in stages if not desk.pipeline.stage(name).skipped(desk.settings.stages, spec))
 
     async def act() -> Any:
         drafts = dict(zip(wanted, await _drafts(desk, item, wanted, known), strict=True))
@@ -244,21 +302,20 @@ async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
 
     ended = await _attempt(desk, item, SAVE, store, act)
     if ended.state != StageState.KEPT:
-        await desk.write(_end, desk.claim, item.pk, ended, SAVE, False)
+        await _end(desk, Ending(item.pk, ended))
         return
     level: Level = item.level  # type: ignore[assignment]
     parts = desk.pipeline.parts(level, desk.settings.stages)
-    ended, product = _with_output(ended, None), ended.output
-    await desk.write(claims.keep, desk.claim, item.pk, ended, product, parts, desk.pipeline.first)
+    ended, product = replace(ended, output=None), ended.output
+    await desk.endings.do(Ending(item.pk, ended, product=product, parts=parts))
 
 
 def _saved(
     desk: Desk, item: BatchItem, drafts: dict[str, Any], saver: Callable[[Saving], BatchProduct]
 ) -> BatchProduct:
-    rows = BatchProduct.objects.select_related("version__environment", "scenario", "task")
-    rows = rows.select_related("revision__scenario__version", "revision__task__environment")
+    rows = BatchProduct.objects.select_related(*ABOVE[item.level])
     above = rows.filter(item_id=item.parent_id).first() if item.parent_id else None
     about = provenance(item, desk.settings, desk.names)
-    product = saver(Saving(desk.sandbox, item, drafts, above, about))
-    product.provenance = about
+    product = saver(Saving(desk.sandbox, item, drafts, above, about, desk.names))
+    product.provenance = about | ({"notes": found} if (found := notes(drafts)) else {})
     return product

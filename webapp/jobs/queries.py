@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import NoReverseMatch
 from django.utils import timezone
 
 from webapp.jobs.models import Job, JobLog
+from webapp.jobs.registry import KINDS
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
@@ -81,6 +83,15 @@ def jobs(state: str) -> QuerySet[Job]:
 def last_lines(job: Job) -> list[JobLog]:
     """The newest lines of the log, in the order they were written."""
     return list(job.lines.order_by("-id")[:LOG_UP_TO])[::-1]
+
+
+def page_of(job: Job) -> tuple[str, str] | None:
+    """Words and address of what the job works on, where its kind has such a page."""
+    kind = KINDS.get(job.kind)
+    try:
+        return kind.page(job.payload) if kind and kind.page else None
+    except (LookupError, TypeError, NoReverseMatch):  # a payload that an older version wrote
+        return None
 
 
 def elapsed(job: Job) -> float | None:

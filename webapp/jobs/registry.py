@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["JobContext"], dict[str, Any]]
 Closing = Callable[[int], None]
+Page = Callable[[dict[str, Any]], tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -21,19 +22,23 @@ class Kind:
     closing: Closing | None = None
     """Called with the row's number when it ends without its handler: given up by the reaper, or cancelled while it
     waited. What an earlier attempt left half done is tidied there."""
+    page: Page | None = None
+    """Of a payload, what the job works on: words and address of its page."""
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
+def job(
+    name: str, *, queue: str, closing: Closing | None = None, page: Page | None = None
+) -> Callable[[Handler], Handler]:
     """Register `handler(context) -> result` for jobs of kind `name`; the result is JSON and is kept on the row.
 
     A handler may run again after a crash: whatever it writes must be the same when written twice.
     """
 
     def register(handler: Handler) -> Handler:
-        KINDS[name] = Kind(name, queue, handler, closing)
+        KINDS[name] = Kind(name, queue, handler, closing, page)
         return handler
 
     return register

@@ -39,6 +39,7 @@ def job_context(pk: int) -> dict[str, Any]:
         "log_limit": queries.LOG_UP_TO,
         "elapsed": queries.elapsed(job),
         "result": queries.result_view(job.result),
+        "page": queries.page_of(job),
     }
 
 

@@ -84,15 +84,41 @@ def _once(request: HttpRequest, user: User, key: str, run: Callable[[], HttpResp
     return answer
 
 
+@transaction.atomic
+def once(user: Any, key: str, make: Callable[[], str]) -> tuple[str, bool]:
+    """For a form that may be sent twice: (what `make` gave, whether that was now). The second waits for the first.
+
+    `key` stands for the form as it was handed out and all that was filled in.
+    """
+    _wait(user, key)
+    known = IdempotentReply.objects.filter(user=user, key=key, created_at__gt=timezone.now() - KEPT_FOR).first()
+    if known is not None:
+        return bytes(known.body).decode(), False
+    made = make()
+    _forget(user, key)
+    IdempotentReply.objects.create(
+        user=user, key=key, fingerprint="", status=302, content_type="text/plain", body=made.encode()
+    )
+    return made, True
+
+
+def _number(user: Any, key: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], signed=True)
+
+
 def _lock(user: User, key: str) -> bool:
     """Hold the key until the transaction ends; false where another request holds it."""
-    number = int.from_bytes(hashlib.sha256(f"{user.pk} {key}".encode()).digest()[:8], signed=True)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [number])
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_number(user, key)])
         return bool(cursor.fetchone()[0])
 
 
-def _forget(user: User, key: str) -> None:
+def _wait(user: Any, key: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_number(user, key)])
+
+
+def _forget(user: Any, key: str) -> None:
     old = IdempotentReply.objects.filter(created_at__lte=timezone.now() - KEPT_FOR)
     old.filter(user=user, key=key).delete()
     spare = old.select_for_update(skip_locked=True).order_by("created_at").values("pk")[:FORGOTTEN_AT_ONCE]

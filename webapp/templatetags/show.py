@@ -55,6 +55,29 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "failed": ("✕", "failed", "bad"),
         "cancelled": ("⊘", "cancelled", ""),
     },
+    "batch": {
+        "draft": ("○", "draft", ""),
+        "running": ("▶", "running", "accent"),
+        "paused": ("‖", "paused", "warn"),
+        "capped": ("▲", "capped", "warn"),
+        "done": ("✓", "done", "good"),
+        "cancelled": ("⊘", "cancelled", ""),
+        "failed": ("✕", "failed", "bad"),
+    },
+    "item": {
+        "waiting": ("…", "waiting", ""),
+        "running": ("▶", "running", "accent"),
+        "kept": ("✓", "kept", "good"),
+        "rejected": ("⊘", "rejected", "warn"),
+        "failed": ("✕", "failed", "bad"),
+        "cancelled": ("□", "cancelled", ""),
+    },
+    "call": {
+        "sent": ("▶", "sent, no reply yet", "accent"),
+        "done": ("✓", "answered", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "aside": ("…", "set aside", "warn"),
+    },
     "replay": {
         "pending": ("…", "not replayed yet", ""),
         "identical": ("✓", "replayed identically", "good"),
@@ -191,6 +214,16 @@ def number(value: Any) -> str:
 
 
 @register.filter
+def money(value: Any) -> str:
+    """An amount with as many decimals as tell it from nothing; None is a price that nobody knows."""
+    if value is None or value == "":
+        return "unpriced"
+    amount = float(value)
+    digits = 2 if amount == 0 or abs(amount) >= 1 else 4 if abs(amount) >= 0.001 else 6
+    return f"{amount:,.{digits}f}" if amount else "0"
+
+
+@register.filter
 def percent(value: Any) -> str:
     """A share from 0 to 1 as a percentage with one decimal, which is dropped when it is 0."""
     return NOTHING if value is None or value == "" else f"{float(value) * 100:.1f}".removesuffix(".0") + " %"
@@ -240,6 +273,12 @@ def ago(moment: datetime | None) -> str:
         exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
         said,
     )
+
+
+@register.filter
+def spoken(name: Any) -> str:
+    """A slug as words: `red_audit` as `red audit`."""
+    return str(name or "").replace("_", " ")
 
 
 @register.filter

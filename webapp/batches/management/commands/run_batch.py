@@ -13,7 +13,7 @@ from webapp.batches.models import BatchState
 from webapp.batches.schemas import settings_of
 from webapp.batches.services import create_batch, of_theme, resume_batch
 from webapp.batches.spec import ROLES, SCRIPTED
-from webapp.batches.themes import of_rows
+from webapp.batches.themes import of_environments, of_rows
 from webapp.commands import as_json, one_clear_line, teller
 from webapp.templatetags.show import plain
 
@@ -21,12 +21,13 @@ from webapp.templatetags.show import plain
 class Command(BaseCommand):
     help = (
         "Run a synthesis batch to its end: over the bundled themes with the scripted provider (--demo), or over kept "
-        "themes. Calls that were made before are not made again."
+        "themes and environments. Calls that were made before are not made again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--demo", action="store_true", help="the bundled themes, without any LLM")
         parser.add_argument("--theme", type=int, action="append", default=[], help="the number of a kept theme")
+        parser.add_argument("--environment", type=int, action="append", default=[], help="the number of one to grow on")
         parser.add_argument("--resume", type=int, help="go on with this batch instead of making one")
         parser.add_argument("--name", default="")
         parser.add_argument("--cap", type=float, help="spend cap")
@@ -51,11 +52,11 @@ class Command(BaseCommand):
             raise CommandError(f"The batch is {done.state}. {done.note}")
 
     def _new(self, options: dict[str, Any]) -> Any:
-        specs = of_rows(options["theme"])
+        specs = of_rows(options["theme"]) + of_environments(options["environment"])
         if options["demo"]:
             specs += [of_theme(draft) for draft in themes()]
         if not specs:
-            raise InputError("Nothing to grow: give --demo, or --theme with the number of a kept theme.")
+            raise InputError("Nothing to grow: give --demo, --theme with the number of a kept theme, or --environment.")
         counts = {name: options[name] for name in ("scenarios", "tasks") if options[name] is not None}
         changes: dict[str, Any] = {"seed": options["seed"], "at_once": options["at_once"], "stages": counts}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}

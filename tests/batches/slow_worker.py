@@ -1,0 +1,15 @@
+"""What a worker of the kill tests loads besides: the scripted provider takes its time, and the reaper does not."""
+
+from __future__ import annotations
+
+import functools
+from datetime import timedelta
+
+from synthesis.scripted import ScriptedModel
+from webapp.batches import playing
+from webapp.jobs import services
+
+LATENCY_S = 0.03
+
+playing.ScriptedModel = functools.partial(ScriptedModel, latency_s=LATENCY_S)  # type: ignore[misc]
+services.REQUEUE_AFTER = timedelta(seconds=6)

@@ -1,0 +1,31 @@
+"""`make run` for the kill test: the same supervisor, servers, site and workers, but for slower replies and no demo.
+
+python -m tests.batches.stack
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from webapp.stack import __main__ as stack
+from webapp.stack import services
+from webapp.stack.process import Service
+
+worker, prepare = services.worker, services.prepare
+
+
+def slow_worker(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
+    found = worker(environment, queue, size, records)
+    return replace(found, command=[*found.command, "-I", "tests.batches.slow_worker"])
+
+
+def tables(environment: Mapping[str, str]) -> Service:
+    return replace(prepare(environment), command=services.python("manage.py", "migrate", "--verbosity", "0"))
+
+
+if __name__ == "__main__":
+    services.worker, services.prepare = slow_worker, tables
+    sys.exit(stack.main())

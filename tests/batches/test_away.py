@@ -1,0 +1,82 @@
+"""What a batch stands on goes away for a moment: the database, a process of the sandbox. No item suffers for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from synthesis.errors import EpisodeLost
+from synthesis.runtime import default_sandbox
+from tests.batches.support import make_batch, settings_at, work_off
+from tests.batches.table import TABLE, answer, slow
+from tests.batches.test_under_load import at_rest, begin, reached, require_whole, workers
+from tests.fixtures.llm import llm_server
+from tests.fixtures.processes import wait_for
+from tests.rollouts_web.support import person
+from webapp.batches.models import Batch
+from webapp.batches.running import close_lane, run_lane
+from webapp.jobs.models import Job
+from webapp.jobs.registry import KINDS, Kind
+from webapp.jobs.services import reap
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def hang_up() -> int:
+    """Every other connection to this database ends, as when the server is started anew."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity "
+            "where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def test_a_database_that_hangs_up_fails_neither_an_item_nor_the_batch() -> None:
+    user = person("operator")
+
+    def back(batch: Batch) -> bool:
+        reap()
+        return reached(batch, "done")()
+
+    with llm_server(functools.partial(slow, 0.1)) as server, workers():
+        batch = begin(user, server)
+        wait_for(lambda: len(server.requests) >= 30, what="requests")
+        assert hang_up() > 0
+        wait_for(lambda: back(batch), seconds=60, what="the end")
+        at_rest(batch)
+        require_whole(batch, server)
+    assert Job.objects.filter(kind="run_batch", lost__gt=0).exists()
+
+
+def losing(times: int) -> Counter[str]:
+    """Jobs of batches run a short pipeline whose `state` loses its sandbox so many times an item; how often it ran."""
+    tries: Counter[str] = Counter()
+
+    async def lost(kit: Any, *given: Any) -> Any:
+        tries[kit.path] += 1
+        if tries[kit.path] <= times:
+            raise EpisodeLost("died", "it was killed from outside")
+        assert plain.run is not None
+        return await plain.run(kit, *given)
+
+    plain = TABLE.stage("state")
+    stages = tuple(dataclasses.replace(one, run=lost) if one is plain else one for one in TABLE.stages)
+    table = dataclasses.replace(TABLE, stages=stages)
+    KINDS["run_batch"] = Kind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, table), close_lane)
+    return tries
+
+
+@pytest.mark.parametrize(("times", "state", "reason"), [(2, "kept", ""), (3, "failed", "episode_lost")])
+def test_a_stage_that_loses_its_sandbox_is_tried_again_twice(times: int, state: str, reason: str) -> None:
+    tries = losing(times)
+    with llm_server(answer) as server:
+        batch = work_off(make_batch(person("operator"), settings_at(server.url), ["one"]))
+    row = batch.items.get(path="one/scenario-0")
+    assert (row.state, row.reason, tries["one/scenario-0"]) == (state, reason, 3)
+    assert batch.state == "done"

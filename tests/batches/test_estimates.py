@@ -1,0 +1,80 @@
+"""What the dry run takes from calls of the past, and how long it says that a batch takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.pipeline import PIPELINE
+from synthesis.stages import StageSettings
+from tests.batches.support import settings_at
+from tests.batches.table import TABLE, theme
+from tests.rollouts_web.support import endpoint_at
+from webapp.batches.estimating import Estimate, Line, estimate
+from webapp.batches.models import Batch, BatchLane, Body, LLMCall
+from webapp.batches.services import create_batch, of_theme
+from webapp.batches.spec import SCRIPTED, BatchSettings
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+URL = "http://127.0.0.1:9/v1"
+MODEL = "local/scripted-1"
+
+
+def past(model: str, batch: Batch, seconds: float, calls: int = 2) -> None:
+    """Plans of six themes, of some calls each."""
+    body, _ = Body.objects.get_or_create(hash="0" * 64, defaults={"body": b"", "size": 0})
+    LLMCall.objects.bulk_create(
+        LLMCall(
+            key=f"{model}-{batch.pk}-{number}-{sample}",
+            batch=batch,
+            path=f"theme-{number}",
+            role="author",
+            stage="plan_state",
+            sample=sample,
+            model=model,
+            state="done",
+            request=body,
+            prompt_tokens=700,
+            completion_tokens=10,
+            seconds=seconds,
+        )
+        for number in range(6)
+        for sample in range(calls)
+    )
+
+
+def plan_line(settings: BatchSettings) -> Line:
+    return next(line for line in dry(settings, 1).lines if line.stage == "plan_state")
+
+
+def dry(settings: BatchSettings, themes: int) -> Estimate:
+    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, PIPELINE)
+
+
+def test_the_offline_provider_does_not_say_how_long_a_model_takes_and_writes() -> None:
+    past(SCRIPTED, Batch.objects.create(name="Offline"), seconds=0.0)
+    line = plan_line(settings_at(URL))
+    assert (line.calls, line.prompt_tokens, line.seen) == (2, 1_400, 12)
+    assert (line.completion_tokens, line.seconds) == (1_200, 16.0)
+    past(MODEL, Batch.objects.create(name="Live"), seconds=3.0)
+    line = plan_line(settings_at(URL))
+    assert (line.completion_tokens, line.seconds) == (20, 6.0)
+
+
+def test_the_same_themes_in_several_batches_do_not_make_an_item_dearer() -> None:
+    for name in ("First", "Second", "Third"):
+        past(MODEL, Batch.objects.create(name=name), seconds=1.0)
+    assert plan_line(settings_at(URL)).calls == 2
+
+
+def test_one_theme_takes_as_long_as_its_calls_in_a_row() -> None:
+    stages = StageSettings(scenarios=1, tasks=1, assessment_calls=100)
+    one, many = (dry(settings_at(URL, stages=stages), themes).seconds for themes in (1, 400))
+    assert one > 200 * 8
+    assert many > 20 * one
+
+
+def test_there_are_no_more_lanes_than_an_endpoint_takes_requests() -> None:
+    endpoint_at(URL, max_concurrency=3)
+    batch = create_batch(None, "Many lanes", [of_theme(theme("one"))], settings_at(URL, lanes=8), TABLE)
+    assert BatchLane.objects.filter(batch=batch).count() == 3

@@ -1,0 +1,149 @@
+"""Every process of a running installation is killed amid a batch of the real pipeline; it comes to the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from tests.fixtures.processes import ROOT
+from tests.stack.test_kill import Run
+from webapp.stack.valkey import Valkey
+
+pytestmark = pytest.mark.kill
+
+EVERYTHING = "everything"
+"""All at once, as a power cut does, the supervisor first; it is started again by hand."""
+VICTIMS = ("worker", "child", "zygote", "sandboxed", "postgres", "backend", "valkey", "web", "beat", EVERYTHING)
+SECONDS = 400
+IN_FLIGHT = 2 * 4 * 8
+"""Lanes, items at once, methods of an item that are asked for at once: more requests a kill cannot lose."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    found = Run(tmp_path, "tests.batches.stack", ENVARIUM_JOB_LEASE_SECONDS="3")
+    found.start()
+    yield found
+    if found.running and found.running.process.poll() is None:
+        found.signal_and_wait(signal.SIGTERM)
+
+
+def by_hand(run: Run, *words: str) -> Any:
+    """Do something as a person would; the servers may be away for a moment."""
+    environment = {
+        **run.environment(),
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "DATABASE_URL": run.database(),
+        "BROKER_URL": Valkey(run.home.valkey, run.home.sockets()).url(),
+        "ENVARIUM_SECRET_KEY": run.home.secret("secret-key"),
+    }
+    command = [sys.executable, "-m", "tests.batches.by_hand", *words]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return json.loads(done.stdout)
+
+
+def ask(run: Run, sql: str, *values: object) -> Any:
+    """One value out of the database, which may be away."""
+    with suppress(psycopg.OperationalError):
+        return run.execute(sql, *values)[0][0]
+    return None
+
+
+def progress(run: Run, batch: int) -> int | None:
+    count = "select count(*) from batches_stagerun r join batches_batchitem i on i.id = r.item_id where i.batch_id = %s"
+    found: int | None = ask(run, count, batch)
+    return found
+
+
+def ended(run: Run, batch: int) -> bool:
+    """A batch whose workers were lost too often waits for a person, who is played here."""
+    state = ask(run, "select state from batches_batch where id = %s", batch)
+    if state == "failed":
+        by_hand(run, "resume", str(batch))
+    return bool(state == "done")
+
+
+def target(run: Run, victim: str, luck: random.Random) -> int | None:
+    """The process to kill, if there is one just now."""
+    names = {"worker": "worker-llm", "postgres": "postgres", "valkey": "valkey", "web": "web", "beat": "beat"}
+    with suppress(OSError, IndexError, psutil.Error):
+        if victim in names:
+            return run.child(names[victim])
+        if victim == "backend":
+            return luck.choice(psutil.Process(run.child("postgres")).children()).pid
+        lanes = psutil.Process(run.child("worker-llm")).children()
+        if victim == "child":
+            return luck.choice(lanes).pid
+        zygotes = [one for lane in lanes for one in lane.children() if "zygote" in " ".join(one.cmdline())]
+        if victim == "zygote":
+            return luck.choice(zygotes).pid
+        return luck.choice([one for zygote in zygotes for one in zygote.children(recursive=True)]).pid
+    return None
+
+
+def disturb(run: Run, batch: int, luck: random.Random) -> list[str]:
+    """Kill one after the other, at random points of the batch's way."""
+    killed: list[str] = []
+    waiting = list(VICTIMS)
+    luck.shuffle(waiting)
+    aim = luck.randint(2, 10)
+    until = time.monotonic() + SECONDS
+    while waiting and not ended(run, batch):
+        assert time.monotonic() < until, f"after {killed} nothing goes on: {run.text()[-2_000:]}"
+        time.sleep(luck.uniform(0.01, 0.1))
+        found = progress(run, batch)
+        if waiting[0] == EVERYTHING and (found or 0) >= aim:
+            run.kill_everything()
+            run.start()
+            killed.append(waiting.pop(0))
+            continue
+        pid = target(run, waiting[0], luck) if found is not None and found >= aim else None
+        if pid is None:
+            continue
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(waiting.pop(0))
+        aim = (found or 0) + luck.randint(2, 14)
+    return killed
+
+
+def finish(run: Run, batch: int) -> Any:
+    until = time.monotonic() + SECONDS
+    while not ended(run, batch):
+        assert time.monotonic() < until, f"batch {batch} does not end: {run.text()[-2_000:]}"
+        time.sleep(0.2)
+    return by_hand(run, "seen", str(batch))
+
+
+def test_a_batch_comes_to_the_same_whichever_process_is_killed(run: Run) -> None:
+    batch = by_hand(run, "start")
+    killed = disturb(run, batch, random.Random(11))
+    found = finish(run, batch)
+    assert set(killed) == set(VICTIMS), killed
+    assert found["items"] == found["paths"] >= 50
+    assert found["products"] == found["kept"] >= 40
+    undisturbed = finish(run, by_hand(run, "again", str(batch)))
+    for mine, other in zip(found["content"], undisturbed["content"], strict=True):
+        assert mine == other
+    # Nothing was doubled: the second batch finds every row that the first one made, and makes no other.
+    for what in ("rows", "counts", "keys", "kept", "calls"):
+        assert found[what] == undisturbed[what], what
+    # Each call was answered once; what was sent more often was in flight when something was killed.
+    assert (undisturbed["requests"], undisturbed["lost"], undisturbed["open"]) == (undisturbed["calls"], 0, 0)
+    assert found["requests"] == found["calls"] + found["lost"] + found["open"]
+    assert found["requests"] <= undisturbed["requests"] + len(killed) * IN_FLIGHT
+    assert found["batch"] == {"requests": found["requests"], "lost": found["lost"]}

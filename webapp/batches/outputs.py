@@ -1,0 +1,247 @@
+"""What a stage gave, in blocks that a person can read: the program as code, a plan as tables, verdicts in words.
+
+What a draft holds tells how it is shown, not the stage's name: a stage that is added later is shown as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from webapp.templatetags.show import NOTHING, SHOWN_UP_TO
+
+Kind = Literal["text", "code", "json", "list", "table", "facts"]
+ROWS = 200
+CELL = 1_000
+CODE = ("program", "source", "attributes", "code")
+HIDDEN = ("call_key",)
+
+
+@dataclass(frozen=True)
+class Block:
+    """`rest` says how many rows, entries or characters are left out."""
+
+    kind: Kind
+    title: str
+    value: Any
+    columns: tuple[str, ...] = ()
+    rest: int = 0
+
+
+def blocks(output: Any) -> list[Block]:
+    """How this output is shown, best first."""
+    if not isinstance(output, dict):
+        return generic({"evidence": output}) if output not in (None, [], "") else []
+    for key, show in SHAPES:
+        if all(name in output for name in key):
+            return [block for block in show(output) if block.value not in ("", [], (), {}, None)]
+    return generic(output)
+
+
+def call_of(output: Any) -> str:
+    """The key of the call that a rejection's evidence names."""
+    key = output.get("call_key") if isinstance(output, dict) else None
+    return key if isinstance(key, str) else ""
+
+
+def generic(value: Mapping[str, Any]) -> list[Block]:
+    """Any JSON object: short values in one block, then lists, tables and sources, then what is left."""
+    facts: list[tuple[str, Any]] = []
+    found: list[Block] = []
+    for key, one in value.items():
+        title = _spoken(key)
+        if key in HIDDEN or one is None:
+            continue
+        if isinstance(one, str) and (key in CODE or "\n" in one or len(one) > CELL):
+            found.append(_code(title, one) if key in CODE else text(title, one))
+        elif isinstance(one, str | int | float | bool):
+            facts.append((title, one))
+        elif _is_flat(one):
+            found.append(listed(title, one))
+        elif _is_table(one):
+            found.append(table(title, one))
+        elif one:
+            found.append(Block("json", title, one))
+    return [Block("facts", "", facts), *found] if facts else found
+
+
+def _spoken(key: str) -> str:
+    return str(key).replace("_", " ")
+
+
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str | int | float) for one in value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def text(title: str, value: str) -> Block:
+    return Block("text", title, value[:SHOWN_UP_TO], rest=max(0, len(value) - SHOWN_UP_TO))
+
+
+def _code(title: str, value: str) -> Block:
+    return Block("code", title, value)
+
+
+def listed(title: str, values: Sequence[Any]) -> Block:
+    return Block("list", title, [str(one) for one in values[:ROWS]], rest=max(0, len(values) - ROWS))
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Block:
+    names = tuple(columns) or tuple(dict.fromkeys(str(name) for row in rows[:ROWS] for name in row))[:8]
+    cells = [[_cell(row.get(name)) for name in names] for row in rows[:ROWS]]
+    return Block("table", title, cells, tuple(map(_spoken, names)), max(0, len(rows) - ROWS))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        value = ", ".join(map(str, value))
+    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return found if len(found) <= CELL * 4 else f"{found[: CELL * 4]}… ({len(found):,} characters)"
+
+
+def _facts(value: Mapping[str, Any], names: Iterable[str]) -> Block:
+    return Block("facts", "", [(_spoken(name), value[name]) for name in names if value.get(name) not in (None, "")])
+
+
+def _theme(value: dict[str, Any]) -> list[Block]:
+    return [
+        _facts(value, ("name", "category", "origin", "key")),
+        text("description", value["description"]),
+        text("made from", str(value.get("origin_text") or "")),
+        table("tools described", value.get("tools") or [], ("name", "description")),
+    ]
+
+
+def _plan(value: dict[str, Any]) -> list[Block]:
+    return [
+        _facts(value, ("name", "category")),
+        text("introduction", value.get("introduction") or ""),
+        table("state space", value["entities"], ("entity", "attributes", "description")),
+        listed("rules", value.get("rules") or []),
+        table("operations", value["operations"], ("name", "kind", "description")),
+    ]
+
+
+def _fragments(value: dict[str, Any]) -> list[Block]:
+    return [
+        _facts(value, ("class_name",)),
+        listed("refused and asked for again", value.get("refused") or []),
+        _code("attributes", value["attributes"]),
+        _code(f"{len(value['methods'])} methods", "\n\n".join(map(str, value["methods"]))),
+    ]
+
+
+def _assembled(value: dict[str, Any]) -> list[Block]:
+    record = value["record"]
+    facts = {"name": record.get("name"), "class": record.get("class_name"), "repairs": value.get("repairs")}
+    return [
+        _facts(facts, facts),
+        listed("what was wrong before repair", value.get("invalid_before_repair") or []),
+        _code("program", str(record.get("source") or "")),
+        table("tools", record.get("tools") or [], ("name", "kind", "description")),
+        listed("rules", record.get("rules") or []),
+    ]
+
+
+def _assessment(value: dict[str, Any]) -> list[Block]:
+    cases = value["cases"]
+    by = {name: sum(case.get("verdict") == name for case in cases) for name in ("pass", "warning", "fail")}
+    confidence = value.get("confidence")
+    early = "no sequential test" if confidence is None else f"{value.get('saved', 0)} at confidence {confidence:g}"
+    facts = [
+        ("decision", "kept" if value.get("kept") else "below the threshold"),
+        ("score", f"{value['score']:.3f} of at least {value.get('threshold', 0):g}"),
+        ("strict", f"{value.get('strict', 0):.3f}"),
+        ("calls", f"{len(cases)} of {value.get('planned', len(cases))}: " + _counted(by)),
+        ("calls saved", early),
+    ]
+    wrong = [case for case in cases if case.get("verdict") == "fail"]
+    doubtful = [case for case in cases if case.get("verdict") == "warning"]
+    shown = ("tool", "case", "arguments", "ok", "error", "reason")
+    return [
+        Block("facts", "", facts),
+        table("calls that failed", wrong, shown),
+        table("by tool", value["rates"]),
+        table("calls with a warning", doubtful, shown),
+    ]
+
+
+def _counted(by: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in by.items())
+
+
+def _scenario(value: dict[str, Any]) -> list[Block]:
+    return [_facts(value, ("name",)), Block("json", "initial state", value["state"])]
+
+
+def _task(value: dict[str, Any]) -> list[Block]:
+    reference = value.get("reference") or {}
+    checks = value.get("checks") or []
+    sources = "\n\n".join(f"# {one.get('label') or 'no label'}\n{one.get('source', '')}" for one in checks)
+    return [
+        _facts(value, ("title", "rule")),
+        text("instruction", value["instruction"]),
+        listed("notes", value.get("notes") or []),
+        listed("checklist", value.get("checklist") or []),
+        _code(f"{len(checks)} check{'s' * (len(checks) != 1)}", sources),
+        table("reference", reference.get("calls") or [], ("tool", "arguments")),
+        text("answer of the reference", str(reference.get("answer") or "")),
+    ]
+
+
+def _audited(value: dict[str, Any]) -> list[Block]:
+    audit, mutants = value["audit"], value["audit"].get("mutants") or []
+    rewards = {name: (audit.get(name) or {}).get("reward") for name in ("nothing", "reference", "claim")}
+    counted = [one for one in mutants if not one.get("equivalent")]
+    facts = {"audit": audit["state"], "doing nothing earns": rewards["nothing"], "the reference": rewards["reference"]}
+    facts |= {"only claiming": rewards["claim"], "mutants tried": len(counted)}
+    return [
+        _facts(facts, facts),
+        table("what the audit says", audit.get("faults") or [], ("kind", "message", "check")),
+        *_task(value["task"]),
+    ]
+
+
+def _attempt(value: dict[str, Any]) -> list[Block]:
+    reward = value.get("reward") or {}
+    facts = {
+        "outcome": value["outcome"],
+        "reward": reward.get("reward"),
+        "checks passed": f"{reward['passed']} of {reward['total']}" if reward else None,
+        "ended by": value["ending"],
+        "steps": len(value.get("steps") or []),
+        "setting": "conversational" if value.get("conversational") else "not conversational",
+        "policy": value.get("policy"),
+    }
+    steps = [
+        {
+            "turn": step.get("turn", 0),
+            "what": step.get("tool") or step["kind"],
+            "said or asked": step.get("content") if step["kind"] != "call" else step.get("arguments"),
+            "came back": step.get("observation"),
+        }
+        for step in value.get("steps") or []
+    ]
+    return [_facts(facts, facts), text("note", str(value.get("note") or "")), table("steps", steps)]
+
+
+SHAPES: tuple[tuple[tuple[str, ...], Any], ...] = (
+    (("record",), _assembled),
+    (("entities", "operations"), _plan),
+    (("methods", "attributes"), _fragments),
+    (("cases", "rates", "score"), _assessment),
+    (("task", "audit"), _audited),
+    (("ending", "outcome"), _attempt),
+    (("instruction", "title"), _task),
+    (("state", "name"), _scenario),
+    (("key", "description"), _theme),
+)

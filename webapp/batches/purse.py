@@ -1,0 +1,45 @@
+"""The spend cap over all lanes of a batch. Each holds in its row what its requests in flight are likely to cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Sum
+
+from synthesis.llm.cost import ROUNDING
+from webapp.batches.models import Batch, BatchLane
+from webapp.jobs.models import JobState
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A call may not begin: ever (`for_good`), or as long as requests in flight may still need the money."""
+
+    why: str
+    for_good: bool
+
+
+def grant(batch: int, job: int, asking: dict[str, float], held: dict[str, float]) -> dict[str, Refused]:
+    """Why calls (likely cost by key) may not begin; those that may are added to what this lane holds.
+
+    Within a transaction: the batch's row is held to its end, so that two lanes never take the same room. A lane whose
+    worker is gone holds nothing once its job is taken back.
+    """
+    row = Batch.objects.select_for_update(of=("self",), no_key=True).only("spent", "assumed", "cap").get(pk=batch)
+    if row.cap is None:
+        return {}
+    lanes = BatchLane.objects.filter(batch=batch, job__state=JobState.RUNNING).exclude(job_id=job)
+    others = lanes.aggregate(sum=Sum("reserved"))["sum"] or 0.0
+    sure = row.spent + row.assumed
+    refused = {}
+    for key, likely in asking.items():
+        room = row.cap + ROUNDING - sure - likely
+        if others + sum(held.values()) <= room:
+            held[key] = likely
+            continue
+        why = (
+            f"The spend cap of {row.cap:g} is reached: {sure:.4f} is spent, and the next call would cost about "
+            f"{likely:.4f}. Raise the cap to go on."
+        )
+        refused[key] = Refused(why, for_good=room < 0)
+    return refused

@@ -1,0 +1,51 @@
+"""How a thing was made: a part that the pages of environments, scenarios, tasks and trajectories ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.batches.models import BatchProduct
+from webapp.batches.spec import SCRIPTED
+from webapp.htmx import wants_fragment
+
+KINDS = {"environment": "theme", "scenario": "scenario", "task": "task", "trajectory": "trajectory"}
+"""What an address may name, with the level of the items that become one."""
+OTHERS = 20
+
+
+@access("read")
+@require_safe
+def made(request: HttpRequest) -> HttpResponse:
+    """Of `?environment=`, `?scenario=`, `?task=` or `?trajectory=`. As a part nothing at all of what no batch made."""
+    kind = next((name for name in KINDS if request.GET.get(name)), "")
+    asked = request.GET.get(kind, "")
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
+        raise Http404("Name an environment, a scenario, a task or a trajectory by its number.")
+    context = {"kind": kind, "pk": int(asked)} | _made(kind, int(asked))
+    part = wants_fragment(request, "made")
+    return render(request, "batches/made_part.html" if part else "batches/made.html", context)
+
+
+def _made(kind: str, pk: int) -> dict[str, Any]:
+    """Of the item that first became it; those that came to the same thing later are named beside it."""
+    rows = BatchProduct.objects.filter(**{kind: pk}, item__level=KINDS[kind]).select_related("item__batch")
+    found = list(rows.defer("item__spec", "item__batch__settings").order_by("id")[: OTHERS + 1])
+    if not found:
+        return {"product": None}
+    about = found[0].provenance
+    models = list((about.get("models") or {}).items())
+    return {
+        "product": found[0],
+        "about": about,
+        "models": models,
+        "prompts": list((about.get("prompts") or {}).items()),
+        "seeds": list((about.get("seeds") or {}).items()),
+        "stages": list((about.get("stages") or {}).items()),
+        "scripted": any(model == SCRIPTED for _, model in models),
+        "others": found[1:],
+    }

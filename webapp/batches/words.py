@@ -1,0 +1,159 @@
+"""What the settings of a batch are called on pages, what they mean, and where their values come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.stages import StageSettings
+from webapp.batches.models import Batch
+from webapp.batches.spec import SCRIPTED, BatchSettings, difference, flat
+from webapp.endpoints.queries import choices
+
+ROLE_WORDS = {
+    "author": "writes environments, initial states, tasks and checks",
+    "tester": "tries each tool, as it should and as it should not be used",
+    "checker": "judges what each tool call did",
+    "teacher": "solves tasks: references, and trajectories to learn from",
+    "user": "plays the person in conversations",
+    "judge": "says which trajectories are worth keeping",
+}
+STAGE_WORDS = {
+    "discover": "takes the theme as it is, or finds one in a task of a file and says whether it is worth growing",
+    "deduplicate": "waits for all themes, groups those that are nearly the same and keeps one of each group",
+    "plan": "what the environment holds, its rules and its operations",
+    "code": "a program: the state as attributes, a method for each tool",
+    "assemble": "parts become one program, checked without running it; faults are given back to the author to repair",
+    "assess": "the tester calls every tool, the checker judges what each call did; too low a score is rejected",
+    "state": "an initial state, constructed and checked",
+    "instruction": "a task in that state, without names of tools or fields",
+    "checklist": "what must be true in the end for the task to be done",
+    "checks": "a function for each line of the checklist, run on the initial state",
+    "solve": "the teacher tries; the shortest try that earns 1 becomes the reference",
+    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once",
+    "rollout": "the teacher acts in the task, alone or with a simulated user",
+    "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
+    "save": "what was kept becomes environments, tasks and trajectories",
+}
+SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`mark` says whose value the default is: `published` (EnvScaler's) or `ours`."""
+
+    name: str
+    label: str
+    hint: str = ""
+    mark: str = ""
+
+    @property
+    def default(self) -> Any:
+        return StageSettings.model_fields[self.name].default
+
+
+COUNTS = (
+    Setting("scenarios", "Scenarios", "initial states an environment"),
+    Setting("tasks", "Tasks", "in each scenario"),
+    Setting("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none"),
+    Setting("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
+    Setting("conversational", "Conversations too", "teachers also talk with a simulated user"),
+)
+FINDING = (
+    Setting("stateful_only", "Stateful only", "tasks of a file that need no state are left out", "published"),
+    Setting("least_usefulness", "Usefulness", "of a theme found in a task: from this mark on, of 10", "published"),
+    Setting(
+        "least_modelability",
+        "Modelability",
+        "how well a program can stand for it: from this mark on, of 10",
+        "published",
+    ),
+    Setting("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
+)
+BUILDING = (
+    Setting("least_tools", "Least tools"),
+    Setting("most_tools", "Most tools"),
+    Setting("repairs", "Repair rounds", "after the static check; the released code discards", "ours"),
+    Setting("state_bytes", "Bytes of a state", "at most, as JSON"),
+)
+ASSESSING = (
+    Setting("assessment_calls", "Assessment calls", "of one environment, at most; the paper's N", "published"),
+    Setting("assessment_threshold", "Least score", "(pass + warning) / calls", "published"),
+    Setting("sequential", "Stop early", "as soon as the decision is certain", "ours"),
+    Setting("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
+    Setting("test_states", "States to start from", "of an assessment", "ours"),
+    Setting("reassess", "Assess again", "also environments that have passed", "ours"),
+)
+SCORING = (
+    Setting("rule", "Score", "of our own tasks"),
+    Setting("least_reward", "Least reward", "of a trajectory that is kept"),
+    Setting("action_range", "Actions", "of a trajectory that is kept"),
+)
+GROUPS = (
+    ("Themes", FINDING),
+    ("Environments", BUILDING),
+    ("Assessment", ASSESSING),
+    ("Tasks and trajectories", SCORING),
+)
+RUNNING = (
+    ("seed", "Seed", "the same seed, settings and replies give the same content"),
+    ("lanes", "Lanes", "jobs side by side; each has its share of what an endpoint takes at once"),
+    ("at_once", "Items at once", "in each lane"),
+)
+STAGE_SETTINGS = (*COUNTS, *(one for _, group in GROUPS for one in group))
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A setting that differs from the origin's, in words."""
+
+    label: str
+    before: str
+    after: str
+
+
+def differences(before: BatchSettings, after: BatchSettings) -> list[Changed]:
+    """Where two settings differ, as people read it."""
+    found = difference(before, after)
+    models = {one.value: one.label for one in choices()} if found else {}
+    return [Changed(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in found]
+
+
+def differs_from_origin(batch: Batch) -> list[Changed]:
+    """Where a clone's settings differ from those of the batch it was cloned from; nothing for any other batch."""
+    if batch.cloned_from is None:
+        return []
+    before, after = (BatchSettings.model_validate(one.settings) for one in (batch.cloned_from, batch))
+    return differences(before, after)
+
+
+def _label(name: str) -> str:
+    place, _, rest = name.partition(".")
+    if place == "stages":
+        return {one.name: one.label for one in STAGE_SETTINGS}.get(rest, rest)
+    if place == "models":
+        return f"Model of the {rest}"
+    if place == "prices":
+        return f"Price of {rest}"
+    return {"cap": "Spend cap", **{name: label for name, label, _ in RUNNING}}.get(name, name)
+
+
+def _said(value: Any, models: dict[str, str]) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " to ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return models.get(str(value), "the scripted provider" if value == SCRIPTED else str(value))
+
+
+def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
+    """Every setting as people read it: label, value, what it means."""
+    models = {one.value: one.label for one in choices()}
+    hints = {f"stages.{one.name}": one.hint for one in STAGE_SETTINGS} | {name: hint for name, _, hint in RUNNING}
+    hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
+    values = flat(settings.model_dump(mode="json"))
+    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in values.items()]
