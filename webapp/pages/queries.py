@@ -13,6 +13,9 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from webapp.accounts.access import may
+from webapp.batches.launching import KIND as BATCH
+from webapp.batches.listing import standing_still
+from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.scenarios.models import Audit, Task
@@ -63,6 +66,8 @@ class Waiting:
     """What only a person can move on. Lists of rows that the home page links, each empty where nothing waits."""
 
     failed: list[Job]
+    batches: list[Batch]
+    """Own ones that were paused, reached their cap or lost their workers."""
     left_out: Sequence[Job]
     """Imports that ended well and left records out; `left_out` on the row says how many."""
     others_failed: list[Job]
@@ -71,7 +76,7 @@ class Waiting:
 
     @property
     def nothing(self) -> bool:
-        return not (self.failed or self.left_out or self.others_failed or self.red or self.paying)
+        return not (self.failed or self.batches or self.left_out or self.others_failed or self.red or self.paying)
 
 
 def waiting(user: Any) -> Waiting:
@@ -82,6 +87,7 @@ def waiting(user: Any) -> Waiting:
     reviews = may(user, "review")
     return Waiting(
         failed=list(mine.filter(state=JobState.FAILED)[:WAITING]),
+        batches=standing_still(user, timezone.now() - WAITS_FOR),
         left_out=[job for job in left_out if job.left_out][:WAITING],
         others_failed=others_failed(user) if may(user, "worker") else [],
         red=red_tasks() if reviews else [],
@@ -109,7 +115,8 @@ def paying_tasks() -> list[Task]:
 
 
 def running() -> list[Job]:
-    rows = Job.objects.filter(state__in=OPEN_STATES).select_related("created_by").defer(*HEAVY)
+    """Jobs that are not done. Those of batches are their batches' own affair: `listing.working` has these."""
+    rows = Job.objects.filter(state__in=OPEN_STATES).exclude(kind=BATCH).select_related("created_by").defer(*HEAVY)
     return list(rows.order_by("id")[: NEWEST * 2])
 
 

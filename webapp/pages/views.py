@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from synthesis.errors import InputError
 from synthesis.formats import mcp
 from webapp.accounts.access import access
+from webapp.batches.listing import working
 from webapp.jobs.models import Job
 from webapp.pages import queries
 from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
@@ -40,6 +41,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "since": visit(request.user),
         "waiting": queries.waiting(request.user),
         "running": queries.running(),
+        "batches": working(),
         "amounts": queries.amounts(),
         "environments": list(queries.newest_environments()),
         "themes": list(queries.newest_themes()),
@@ -54,7 +56,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @never_cache
 def running(request: HttpRequest) -> HttpResponse:
     """The part of the home page that says what runs; asked for every two seconds while something does."""
-    return render(request, "pages/running.html", {"running": queries.running()})
+    return render(request, "pages/running.html", {"running": queries.running(), "batches": working()})
 
 
 def start(request: HttpRequest, form: forms.Form) -> Job:

@@ -1,0 +1,62 @@
+"""Pages of the statistics: whole, as a part of a batch's page, and the theme map that both ask for later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.batches.models import Batch
+from webapp.environments import queries as environment_queries
+from webapp.environments.models import Environment
+from webapp.htmx import wants_fragment
+from webapp.pages.ecosystem import WORST, Scope, ecosystem
+from webapp.pages.ecosystem_schemas import EcosystemQuery
+from webapp.pages.theme_map import MOST, theme_map
+from webapp.rest.copying import list_call
+
+
+def scope_of(request: HttpRequest) -> Scope:
+    """What the address asks for; a batch that is not there is a 404. A batch takes no other filter."""
+    category, source = (request.GET.get(name, "").replace("\x00", "").strip()[:200] for name in ("category", "source"))
+    batch = request.GET.get("batch", "").strip()
+    if not batch:
+        return Scope(category=category, source=source)
+    pk = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
+    return Scope(batch=get_object_or_404(Batch.objects.only("name", "state", "scripted"), pk=pk))
+
+
+def said(scope: Scope) -> dict[str, Any]:
+    return {"scope": scope, "eco": ecosystem(scope), "worst_up_to": WORST}
+
+
+@access("read")
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    scope = scope_of(request)
+    context = said(scope) | {
+        "categories": environment_queries.categories(),
+        "sources": environment_queries.distinct(Environment._meta.db_table, "source"),
+        "copy_as": list_call(request, "api:get_ecosystem", EcosystemQuery),
+    }
+    return render(request, "pages/ecosystem.html", context)
+
+
+@access("read")
+@require_safe
+def part(request: HttpRequest) -> HttpResponse:
+    """The same without the house around it, for the page of a batch."""
+    return render(request, "pages/ecosystem_part.html", said(scope_of(request)))
+
+
+@access("read")
+@require_safe
+def themes(request: HttpRequest) -> HttpResponse:
+    """The theme map: alone as a part, else with the house around it."""
+    scope = scope_of(request)
+    context = {"scope": scope, "map": theme_map(scope), "placed_up_to": MOST}
+    part_only = wants_fragment(request, "theme-map")
+    return render(request, "pages/theme_map_part.html" if part_only else "pages/theme_map.html", context)

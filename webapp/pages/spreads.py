@@ -1,0 +1,64 @@
+"""Numbers of many things as a mean, a median and a distribution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count as from_number
+from statistics import fmean, median
+
+BINS = 12
+
+
+@dataclass(frozen=True)
+class Bin:
+    """How many lie from `low` to `high`, both included. `share` is of the fullest one, from 0 to 100."""
+
+    low: int
+    high: int
+    count: int
+    share: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,}\u2013{self.high:,}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """`count` numbers. There is none of no number at all: what was not measured is absent, not 0."""
+
+    count: int
+    mean: float
+    median: float
+    low: int
+    high: int
+    bins: list[Bin]
+
+
+def spread(numbers: Iterable[int]) -> Spread | None:
+    found = list(numbers)
+    if not found:
+        return None
+    return Spread(len(found), fmean(found), float(median(found)), min(found), max(found), bins(found))
+
+
+def bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:
+    """At most `at_most` (and one more where the first begins lower) of equal, round width; the empty ones between too.
+
+    Widths are 1, 2, 5, 10, 20, 50 and so on, and every bin begins at a multiple of its width.
+    """
+    counted = Counter(numbers)
+    low, high = min(counted), max(counted)
+    width = next(step for step in _steps() if (high - low) // step < at_most)
+    grouped: Counter[int] = Counter()
+    for number, times in counted.items():
+        grouped[number // width] += times
+    most = max(grouped.values())
+    places = range(low // width, high // width + 1)
+    return [Bin(at * width, at * width + width - 1, grouped[at], 100 * grouped[at] / most) for at in places]
+
+
+def _steps() -> Iterable[int]:
+    return (round_one * 10**power for power in from_number() for round_one in (1, 2, 5))
