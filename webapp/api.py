@@ -16,6 +16,7 @@ from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
 from webapp.jobs.api import router as jobs
+from webapp.pages.ecosystem_api import router as ecosystem
 from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict
@@ -40,6 +41,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", trajectories),
     ("", rollouts),
     ("", batches),
+    ("", ecosystem),
     ("", jobs),
 ]
 SECURITY = {

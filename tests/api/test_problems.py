@@ -96,7 +96,7 @@ def test_hostile_bodies(admin: User, what: str) -> None:
     from tests.fixtures.api import program
     from webapp.api import operations
 
-    caller = program(admin, "read", "synthesise", "admin")
+    caller = program(admin, "read", "review", "synthesise", "train", "worker", "admin")
     written = [one for one in operations() if {"POST", "PUT", "PATCH"} & set(one.methods)]
     assert written
     for operation in written:

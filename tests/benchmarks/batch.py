@@ -6,8 +6,10 @@ A local OpenAI-compatible server, a process of its own, takes `--latency` second
 `--at-once` times at once. The batch has `--items` items, one theme and the scenarios below it; each asks five times in
 a row in a short pipeline. The machine is the real one: calls are stored before they are used, drafts kept, rows saved.
 `ideal_s` is what the latency alone would allow: the theme's calls in a row, as nothing can be done beside them, and
-then the other calls x latency / at once. `cpu_s` is this process's: with other work on the machine, compare it with
-`ideal_s`. A database of its own on the server of DATABASE_URL is made and dropped. The last line is one JSON object.
+then the other calls x latency / at once. Whether the machine is up to it is measured in the same run: `floor_s` is what
+the batch's own requests (as many, as large, as many at once, the theme's in a row first) take a bare HTTP client that
+does nothing else, and `of_floor` compares the batch with that. `cpu_s` is this process's, `server_cpu_s` the server's.
+A database of its own on the server of DATABASE_URL is made and dropped. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import psutil
 
 from tests.benchmarks.databases import own_database
@@ -55,12 +58,13 @@ async def serve(latency: float) -> None:
 
 
 @contextlib.contextmanager
-def server(latency: float) -> Iterator[str]:
+def server(latency: float) -> Iterator[tuple[str, psutil.Process]]:
+    """Its address and its process."""
     command = [sys.executable, "-m", "tests.benchmarks.batch", "--serve", str(latency)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1", psutil.Process(process.pid)
     finally:
         process.communicate()
 
@@ -105,15 +109,53 @@ def pipeline(items: int) -> Any:
         return ScenarioDraft(name=words[-1][:100], state={"n": spec.ordinal})
 
     def parts(level: str, settings: object) -> list[Part]:
-        found = [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(items - 1)]
-        return found if level == "theme" else []
+        if level != "theme":
+            return []
+        return [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(items - 1)]
 
     scenario = Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state)
     return replace(TABLE, stages=(*TABLE.of("theme"), scenario), parts=parts)
 
 
-def measure(url: str, items: int, at_once: int, latency: float) -> dict[str, float]:
-    """Warm up with a small batch (imports, pools, the sandbox), then measure another."""
+async def floor(url: str, bodies: list[bytes], at_once: int) -> float:
+    """Seconds that the same requests take a bare client: the theme's in a row, then all others, `at_once` at once."""
+    limits = httpx.Limits(max_connections=8, max_keepalive_connections=8)
+    # A pool looks at all its connections with each request: several small ones are quicker.
+    clients = [httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) for _ in range((at_once + 7) // 8)]
+    waiting = iter(bodies[ROW:])
+    headers = {"content-type": "application/json"}
+
+    async def ask(client: httpx.AsyncClient, body: bytes) -> None:
+        answer = await client.post(f"{url}/chat/completions", content=body, headers=headers)
+        assert answer.json()["choices"]
+
+    async def row(number: int) -> None:
+        for body in waiting:
+            await ask(clients[number % len(clients)], body)
+
+    async with contextlib.AsyncExitStack() as stack:
+        for client in clients:
+            await stack.enter_async_context(client)
+        await asyncio.gather(*(ask(client, bodies[0]) for client in clients for _ in range(8)))
+        began = time.perf_counter()
+        for body in bodies[:ROW]:
+            await ask(clients[0], body)
+        await asyncio.gather(*(row(number) for number in range(at_once)))
+        return time.perf_counter() - began
+
+
+def sent_by(batch: Any) -> list[bytes]:
+    """The bodies of a batch's requests."""
+    from synthesis.llm.calls import StageCall
+    from webapp.batches.bodies import load
+    from webapp.batches.models import LLMCall
+
+    digests = LLMCall.objects.filter(batch=batch).order_by("id").values_list("request", flat=True)
+    return [json.dumps({"model": "m"} | StageCall.model_validate(load(one)).body()).encode() for one in digests]
+
+
+def measure(url: str, process: psutil.Process, items: int, at_once: int, latency: float) -> dict[str, float]:
+    """Warm up with a small batch (imports, pools, the sandbox), then measure another, and the floor."""
     from synthesis.runtime import default_sandbox
     from tests.batches import support, table
     from tests.rollouts_web.support import endpoint_at
@@ -134,13 +176,14 @@ def measure(url: str, items: int, at_once: int, latency: float) -> dict[str, flo
     made = batch("measured", items)
     before = LLMCall.objects.count()
     with Memory() as memory:
-        began, cpu = time.perf_counter(), time.process_time()
+        began, cpu, theirs = time.perf_counter(), time.process_time(), process.cpu_times()
         support.work_off(made)
-        actual, cpu = time.perf_counter() - began, time.process_time() - cpu
+        actual, cpu, now = time.perf_counter() - began, time.process_time() - cpu, process.cpu_times()
     if made.state != "done" or made.items.exclude(state="kept").exists():
         raise SystemExit(f"The batch ended as {made.state}, so nothing was measured: {made.note}")
     calls = LLMCall.objects.count() - before
     ideal = ROW * latency + max((calls - ROW) * latency / at_once, ROW * latency)
+    bare = asyncio.run(floor(url, sent_by(made), at_once))
     return {
         "items": items,
         "at_once": at_once,
@@ -148,8 +191,11 @@ def measure(url: str, items: int, at_once: int, latency: float) -> dict[str, flo
         "llm_calls": calls,
         "ideal_s": round(ideal, 3),
         "actual_s": round(actual, 3),
+        "floor_s": round(bare, 3),
         "cpu_s": round(cpu, 3),
+        "server_cpu_s": round(now.user + now.system - theirs.user - theirs.system, 3),
         "efficiency": round(ideal / actual, 4),
+        "of_floor": round(bare / actual, 4),
         "rss_growth_mib": round(memory.growth_mib, 1),
     }
 
@@ -165,7 +211,7 @@ def main() -> None:
     if given.serve is not None:
         asyncio.run(serve(given.serve))
         return
-    with own_database("batch") as url, server(given.latency) as base:
+    with own_database("batch") as url, server(given.latency) as (base, process):
         os.environ |= {
             "DATABASE_URL": url,
             "DJANGO_SETTINGS_MODULE": "webapp.settings",
@@ -182,7 +228,7 @@ def main() -> None:
         services.wake = lambda job_id, queue: None  # type: ignore[assignment]
         call_command("migrate", verbosity=0)
         try:
-            print(json.dumps(measure(base, given.items, given.at_once, given.latency)))
+            print(json.dumps(measure(base, process, given.items, given.at_once, given.latency)))
         finally:
             connections.close_all()
             connection.close_pool()

@@ -66,6 +66,7 @@ def a_batch() -> dict[str, Any]:
     """A draft with one theme, and a call."""
     batch = Batch.objects.create(name="a batch")
     item = batch.items.create(level="theme", path="a-theme", stage="discover")
+    item.runs.create(stage="discover", state="kept")
     request = Body.objects.create(hash="0" * 64, size=2, body=zlib.compress(b"{}"))
     call = LLMCall.objects.create(
         key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
@@ -114,6 +115,11 @@ def arguments(db: None) -> dict[str, dict[str, Any]]:
     return {
         "accounts": {"pk": made["owner"].pk},
         "accounts:revoke_token": {"pk": made["token"].pk},
+        "batches": {"pk": made["batch"].pk},
+        "batches:item": {"pk": made["item"].pk},
+        "batches:keep": {"pk": made["item"].pk},
+        "batches:output": {"pk": made["item"].pk, "stage": "discover"},
+        "batches:call": {"pk": made["call"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
         "environments": {"pk": run.environment_id, "a": 1, "b": 1},
         "environments:of_node": {"pk": made["node"].pk},
