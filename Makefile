@@ -11,11 +11,12 @@ VENV := .venv
 INSTALL = webapp/stack/install.py
 PYTEST_ARGS ?=
 
-.PHONY: help run setup setup-dev test test-kill test-browser lint format check-python
+.PHONY: help run setup setup-dev test test-slow test-kill test-browser lint format check-python
 
 help:
 	@echo "make run            start Envarium at http://127.0.0.1:8000 (PORT=... for another port)"
 	@echo "make test           the tests that need neither a browser nor killed processes"
+	@echo "make test-slow      large databases, generated requests to the whole API, batches under misfortune"
 	@echo "make test-kill      tests that stop real processes with SIGKILL"
 	@echo "make test-browser   tests that drive Chromium"
 	@echo "make lint           ruff and mypy"
@@ -39,6 +40,9 @@ run: setup
 
 test: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-slow: setup-dev
+	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 test-kill: setup-dev
 	$(VENV)/bin/python -m pytest -m kill $(PYTEST_ARGS)

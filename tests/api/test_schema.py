@@ -37,6 +37,7 @@ def with_real_objects(case: Any, objects: dict[str, dict[str, Any]]) -> Any:
     return case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
 def test_every_operation_answers_as_its_schema_says(live_site: str, mode: GenerationMode) -> None:
     from tests.web.test_access import api_objects, objects

@@ -24,7 +24,7 @@ from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS, Kind
 from webapp.jobs.services import reap
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def hang_up() -> int:

@@ -15,7 +15,7 @@ from tests.rollouts_web.support import KEY, endpoint_at, person
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, BatchProduct, LLMCall, StageRun
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 HOUR = "3600"
 RUDE: dict[str, tuple[Scripted, str, tuple[str, ...]]] = {

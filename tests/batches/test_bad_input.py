@@ -16,7 +16,7 @@ from webapp.batches.models import Batch, BatchItem, BatchProduct, LLMCall, Stage
 from webapp.environments.models import Environment, Tool
 from webapp.scenarios.models import Scenario, Task
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 AT_IMPORT = {
     "hangs": ("def _spin():\n    while True:\n        pass\n\n\nLIMIT = _spin()\n\n", "no answer within 2 seconds"),

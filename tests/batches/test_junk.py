@@ -15,7 +15,7 @@ from tests.rollouts_web.support import person
 from webapp.batches.models import BatchProduct, BatchStageCount
 from webapp.trajectories.models import Trajectory
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 TASK, RUN = "scenario-0/task-0", "scenario-0/task-0/work-0"
 QUESTIONS = {

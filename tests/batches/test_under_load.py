@@ -32,7 +32,7 @@ from webapp.jobs import services as jobs
 from webapp.jobs.jobs import run
 from webapp.jobs.models import Job, JobState
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 THEMES = [f"theme-{number}" for number in range(5)]
 STAGES = StageSettings(scenarios=3, tasks=1, teacher_runs=1)

@@ -11,7 +11,7 @@ from django.test import Client
 
 from tests.fixtures import addresses, pages_seed, scale
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 TINY = scale.Size(environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40)
 LARGE = scale.Size(environments=1_500, tools_each=4, trajectories=20_000, stepped=5, jobs=5_000, batch_calls=20_000)
 BIG_TABLE = 4_000
