@@ -71,7 +71,7 @@ def test_what_a_batch_leaves_out_is_folded_among_the_themes_and_can_be_undone() 
 
 
 def test_a_duplicate_that_is_kept_all_the_same_is_kept_apart_there_and_in_later_batches() -> None:
-    user = person("annotator")
+    user = person("researcher")
     with llm_server(answer) as server:
         batch = errands(server.url)
         left_out = BatchItem.objects.get(batch=batch, state="rejected")

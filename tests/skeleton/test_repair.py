@@ -21,7 +21,7 @@ from synthesis.skeleton.static import examine
 from tests.skeleton.support import ATTRIBUTES, METHODS, THEME, Author, fenced, fragments, kit, planned
 
 GOOD = merge(fragments())
-HANGING = ATTRIBUTES.replace("MOST = 2 ", "MOST = len(list(iter(int, 1))) ")
+HANGING = ATTRIBUTES.replace("MOST = 2 ", "MOST = sum(iter(int, 1)) ")
 
 
 def assembled(author: Author, sandbox: Sandbox, code: CodeDraft, **settings: Any) -> Assembled:
