@@ -49,6 +49,14 @@ def test_a_batch_is_made_followed_and_looked_into(caller: Program) -> None:
     assert {row["stage"]: row["count"] for row in seen["stages"]}["filter"] == 2
     first = caller.get(f"/batches/{batch.pk}/items?limit=1&level=task").json()
     assert first["next_cursor"]
+    for asked, count in (
+        ("stage=audit&ended=kept", 2),
+        ("stage=audit&ended=failed", 0),
+        ("open=true", 0),
+        ("stage=save", 8),
+    ):
+        assert len(caller.get(f"/batches/{batch.pk}/items?{asked}").json()["data"]) == count, asked
+    assert "in which stage" in caller.get(f"/batches/{batch.pk}/items?ended=kept").json()["detail"]
     item = caller.get(f"/batch-items/{first['data'][0]['id']}").json()
     assert [run["stage"] for run in item["runs"]] == ["instruction", "audit", "save"]
     assert item["runs"][0]["output"]["instruction"].startswith("Open it.")

@@ -12,8 +12,8 @@ from ninja import Query, Router, Status
 
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
+from webapp.batches import filtering, queries, services
 from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is created here
-from webapp.batches import queries, services
 from webapp.batches.estimating import estimate
 from webapp.batches.models import Batch, BatchItem, LLMCall
 from webapp.batches.schemas import (
@@ -125,8 +125,8 @@ def get_batch(request: HttpRequest, pk: Id) -> Any:
 def list_batch_items(request: HttpRequest, pk: Id, query: Query[ItemQuery]) -> Any:
     """What a batch makes: environments, scenarios, tasks and trajectories, in the order they came up."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    rows = queries.items(pk, query.state or "", query.level or "", query.signature, query.parent)
-    return cursor_page(rows, query, "id")
+    asked = {name: value for name in filtering.FIELDS if (value := getattr(query, name)) is not None}
+    return cursor_page(filtering.items(pk, filtering.ItemFilter(**asked)), query, "id")
 
 
 @router.get("/batches/{pk}/calls", auth=needs("read"), response=PageOf[CallLine])

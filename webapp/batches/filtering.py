@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from django.db import connection
@@ -38,6 +38,9 @@ class ItemFilter:
     @property
     def any(self) -> bool:
         return any(value not in ("", None, False) for value in vars(self).values())
+
+
+FIELDS = tuple(field.name for field in fields(ItemFilter))
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
@@ -226,8 +226,21 @@ class ItemQuery(PageQuery):
     level: Annotated[
         Literal["theme", "scenario", "task", "trajectory"] | None, Field(description="What is made of it.")
     ] = None
+    stage: Annotated[ShortText, Field(description="Stands in this stage, or ended there.")] = ""
+    ended: Annotated[
+        Literal["entered", "kept", "rejected", "failed"] | None,
+        Field(description="With `stage`: what it came to there, whatever became of the item since."),
+    ] = None
+    reason: Annotated[ShortText, Field(description="For this reason; with `ended` the stage's.")] = ""
     signature: Annotated[str, Field(max_length=300, description="Ended like this.")] = ""
     parent: Annotated[Id | None, Field(description="Below this item.")] = None
+    open: Annotated[bool, Field(description="Waits or runs.")] = False
+
+    @model_validator(mode="after")
+    def _ended_somewhere(self) -> Self:
+        if self.ended and not self.stage:
+            raise ValueError("ended: say in which stage, with stage=")
+        return self
 
 
 class ItemLine(Schema):

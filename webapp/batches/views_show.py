@@ -14,7 +14,7 @@ from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import filtering, queries, showing, watching, words
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
-from webapp.batches.schemas import CallQuery, ItemQuery
+from webapp.batches.schemas import CallQuery
 from webapp.batches.spec import BatchSettings
 from webapp.paging import keyset
 from webapp.rest.copying import api_call
@@ -83,8 +83,7 @@ def live(request: HttpRequest, pk: int) -> HttpResponse:
 def _items(request: HttpRequest, found: Batch) -> dict[str, Any]:
     chosen = filtering.item_filter(request.GET)
     page = keyset(request, filtering.items(found.pk, chosen), "id")
-    names = ("state", "level", "signature", "parent")
-    asked = {name: getattr(chosen, name) for name in ItemQuery.model_fields if name in names}
+    asked = {name: getattr(chosen, name) or None for name in filtering.FIELDS}
     return {
         "page": page,
         "rows": [showing.item_row(item) for item in page.rows],
