@@ -124,7 +124,7 @@ def test_bad_requests_say_what_to_change(caller: Program) -> None:
     assert said["detail"].startswith("settings.stages.tasks: ")
     assert "no theme 77" in problem(caller.post("/batches", {"theme_ids": [77]}), 422)["detail"]
     large = {"name": "Large", "description": "x" * 1_000_000}
-    assert "100000" in problem(caller.post("/batches", {"typed": [large]}), 422)["detail"]
+    assert "100000 characters" in problem(caller.post("/batches", {"typed": [large]}), 422)["detail"]
     models = {"models": {"author": "9/none"}}
     assert "author" in problem(caller.post("/batches", {"typed": [HOTEL], "settings": models}), 422)["detail"]
     assert Batch.objects.count() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -128,6 +129,10 @@ def field_error(row: dict[str, Any]) -> FieldError:
     """
     loc = list(row["loc"])
     message = "Must be an object" if row["type"] == "model_type" else str(row["msg"]).removeprefix("Value error, ")
+    # Of text that a validator of ours has seen, pydantic counts "items".
+    message = re.sub(
+        r"^Value (should have at (?:most|least) \d+) items? after validation", r"Text \1 characters", message
+    )
     return FieldError(loc=[*loc[:1], *loc[2:]] if loc[0] == "body" else loc, message=message, code=str(row["type"]))
 
 
