@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Frozen
@@ -20,7 +19,6 @@ from synthesis.formats.files import (
     decode,
     json_type,
     parse_entries,
-    read_entries,
     require_usable,
 )
 from synthesis.formats.records import Failure
@@ -46,13 +44,11 @@ class SourceTask(Frozen):
     text: str
 
 
-def read_tasks(path: Path) -> list[Entry]:
-    """The entries of a file. Raises `UnreadableFile` with a sentence a person can act on."""
-    return bounded(read_entries(path, limit=MAX_FILE_BYTES), path.name)
-
-
 def parse_tasks(content: bytes, name: str) -> list[Entry]:
-    """The entries of an uploaded file; of plain text (by its name) every line is one. Raises `UnreadableFile`."""
+    """The entries of an uploaded file; of plain text (by its name) every line is one.
+
+    Raises `UnreadableFile` with a sentence a person can act on.
+    """
     if name.lower().removesuffix(".gz").endswith(PLAIN):
         text = decode(content, name, MAX_FILE_BYTES)
         lines = [Entry(f"line {at}", line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]

@@ -133,7 +133,8 @@ def list_batch_items(request: HttpRequest, pk: Id, query: Query[ItemQuery]) -> A
 def list_batch_calls(request: HttpRequest, pk: Id, query: Query[CallQuery]) -> Any:
     """The LLM calls that this batch was the first to make, newest first."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    return cursor_page(queries.calls(pk, query.state or "", query.role, query.stage), query)
+    chosen = filtering.CallFilter(query.state or "", query.role, query.stage)
+    return cursor_page(filtering.calls(pk, chosen), query)
 
 
 @router.get("/batches/{pk}/failures", auth=needs("read"), response=list[FailureOut])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import QueryDict
 
 from synthesis.stages import LEVELS
-from webapp.batches import queries
 from webapp.batches.claims import OPEN
 from webapp.batches.models import BatchItem, BatchProduct, CallState, ItemState, LLMCall, StageRun, StageState
 
+M = TypeVar("M", bound=Model)
 ENTERED = "entered"
 ENDED_AS = (ENTERED, *StageState.values)
 LONGEST = 300
@@ -88,7 +88,7 @@ def _one_of(text: str, known: Iterable[str]) -> str:
 
 def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
     """With what they became, without specs and provenance."""
-    rows: QuerySet[BatchItem] = queries.items(batch, chosen.state, chosen.level, chosen.signature, chosen.parent)
+    rows = _where(BatchItem.objects.filter(batch_id=batch), chosen, "state", "level", "signature", "parent")
     rows = rows.select_related("product").defer("spec", "product__provenance")
     if chosen.stage and chosen.ended:
         return rows.filter(Exists(_runs(chosen)))
@@ -104,7 +104,14 @@ def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
 
 
 def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
-    return queries.calls(batch, chosen.state, chosen.role, chosen.stage)
+    """Those that this batch was the first to make."""
+    return _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
+
+
+def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
+    """Only rows that have what was chosen; an empty text and None choose nothing."""
+    wanted = {name: getattr(chosen, name) for name in names}
+    return rows.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
 
 
 def product_of(item: BatchItem) -> BatchProduct | None:

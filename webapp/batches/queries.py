@@ -9,7 +9,7 @@ from django.db.models import Count, Min, QuerySet
 
 from synthesis.stages import LEVELS
 from webapp.batches.bodies import load
-from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, LLMCall, StageRun
+from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, StageRun
 
 GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
@@ -18,21 +18,6 @@ ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELL
 def batches(state: str = "") -> QuerySet[Batch]:
     rows = Batch.objects.select_related("created_by", "cloned_from")
     return rows.filter(state=state) if state else rows
-
-
-def items(batch: int, state: str = "", level: str = "", signature: str = "", parent: int | None = None) -> Any:
-    """A batch's items, without their specs."""
-    rows = BatchItem.objects.filter(batch_id=batch).defer("spec")
-    chosen = {"state": state, "level": level, "signature": signature}
-    rows = rows.filter(**{name: value for name, value in chosen.items() if value})
-    return rows.filter(parent_id=parent) if parent is not None else rows
-
-
-def calls(batch: int, state: str = "", role: str = "", stage: str = "") -> QuerySet[LLMCall]:
-    """Calls that this batch was the first to make."""
-    rows = LLMCall.objects.filter(batch_id=batch)
-    chosen = {"state": state, "role": role, "stage": stage}
-    return rows.filter(**{name: value for name, value in chosen.items() if value})
 
 
 def counts(batch: int) -> list[BatchStageCount]:
