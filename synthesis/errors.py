@@ -5,7 +5,8 @@ Three families that must never be mixed up: the *input* was bad (somebody has to
 a reward of zero). A tool that raises is none of these: it is an observation (`CallResult.ok` is false).
 
 Broad `except` is allowed at these boundaries only: around a hostile program in the sandbox's children,
-around one record of an import, around one stage of a batch's item, and around one background job.
+around one record of an import, around one stage of a batch's item, around what many of a batch's tasks ask of the
+database in one transaction (each is told), and around one background job.
 """
 
 from __future__ import annotations
