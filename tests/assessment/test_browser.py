@@ -8,15 +8,14 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.assessment.rows import saved
-from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults, signed_in  # noqa: F401  a fixture
+from tests.browser.test_environments import LOOKS, chromium, faults, signed_in  # noqa: F401  a fixture
 from tests.fixtures import pages_seed
 from tests.fixtures.processes import celery_worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_the_pages_are_accessible_and_keep_planted_text_as_text(
     live_site: str,
     chromium: Browser,  # noqa: F811

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.test_environments import ARGUMENTS, faults
+from tests.browser.test_environments import ARGUMENTS, LOOKS, faults
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program
 from webapp.accounts.models import ApiToken, User
@@ -79,8 +79,7 @@ def test_without_javascript_everything_is_there(live_site: str, chromium: Browse
     page.context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_the_pages_are_accessible_with_hostile_text(live_site: str, chromium: Browser, theme: str, width: int) -> None:
     page = admin_page(chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=theme)
     admin = User.objects.get(username="the-admin")

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
-from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults, signed_in
+from tests.browser.test_environments import LOOKS, chromium, faults, signed_in
 from tests.fixtures import pages_seed
 from webapp.batches import jobs as _registered
 from webapp.batches.models import Batch, BatchState
@@ -89,8 +89,7 @@ def test_a_clone_says_what_differs_while_it_is_filled_in(live_site: str, chromiu
     assert not complaints
 
 
-@pytest.mark.parametrize("colours", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "colours"), LOOKS)
 def test_launch_pages_are_accessible(live_site: str, chromium: Browser, colours: str, width: int) -> None:
     pages_seed.person("annotator")
     context, page, complaints = signed_in(

@@ -24,6 +24,8 @@ ARGUMENTS = [
 ]
 THEMES = ["light", "dark"]
 WIDTHS = [1440, 400]
+LOOKS = [(1440, "light"), (400, "dark")]
+"""Each width and each theme once: `test_every_page` walks all four."""
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,7 @@ def faults(page: Page, where: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_pages_are_accessible_and_keep_planted_text_as_text(
     live_site: str, chromium: Browser, theme: str, width: int
 ) -> None:

@@ -49,8 +49,17 @@ def pages(known: dict[str, dict[str, Any]]) -> dict[str, str]:
 
 
 def keyboard_faults(page: Page, where: str) -> list[str]:
-    """Tab moves through the page, always to something that can be seen; it is never held in one place."""
+    """Tab moves through the page, always to something that can be seen; it is never held in one place.
+
+    A part that arrives during the walk may push the focused element away, so a fault must show in two walks.
+    """
+    return tab_walk(page, where) and tab_walk(page, where)
+
+
+def tab_walk(page: Page, where: str) -> list[str]:
+    page.wait_for_selector(".htmx-request", state="detached")
     page.evaluate("document.activeElement && document.activeElement.blur()")
+    page.evaluate("scrollTo(0, 0)")
     seen: list[str] = []
     for _ in range(TABS):
         page.keyboard.press("Tab")
@@ -92,8 +101,10 @@ def test_every_page_can_be_read_and_used(
             continue  # a redirect, a POST address, a part of a page
         page.goto(url, wait_until="domcontentloaded")
         page.wait_for_timeout(150)
+        page.wait_for_selector(".htmx-request", state="detached")
         found += faults(page, f"{name} ({url})")
-        found += keyboard_faults(page, f"{name} ({url})")
+        if theme == "light":  # colours move no focus
+            found += keyboard_faults(page, f"{name} ({url})")
         looked += 1
     context.close()
     assert not found, "\n".join(found)

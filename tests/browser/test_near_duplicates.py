@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults, signed_in
+from tests.browser.test_environments import LOOKS, chromium, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from webapp.jobs.models import Job, JobState
@@ -34,8 +34,7 @@ def grouped(transactional_db: None) -> None:
     note_judged("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
 
 
-@pytest.mark.parametrize("colours", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "colours"), LOOKS)
 @pytest.mark.usefixtures("grouped")
 def test_pages_are_accessible(live_site: str, chromium: Browser, colours: str, width: int) -> None:
     options: Any = {"viewport": {"width": width, "height": 900}, "color_scheme": colours}

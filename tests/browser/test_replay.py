@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.browser.test_environments import LOOKS
 from tests.fixtures import replay_seed as seed
 from webapp.accounts.models import User
 from webapp.trajectories.models import Trajectory
@@ -134,8 +135,7 @@ def test_back_returns_to_the_step_before(live_site: str, chromium: Browser, run:
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_pages_are_accessible_and_planted_text_stays_text(
     live_site: str, chromium: Browser, run: Trajectory, theme: str, width: int
 ) -> None:

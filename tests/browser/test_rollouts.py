@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from tests.browser.test_environments import LOOKS
 from tests.fixtures.llm import Request, Scripted, call, llm_server, say
 
 if TYPE_CHECKING:
@@ -243,8 +244,7 @@ def _played(task: int) -> tuple[int, int]:
     return rollout.pk, Trajectory.objects.latest("id").pk
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_pages_pass_axe_and_reflow(live_site: str, browser: Browser, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

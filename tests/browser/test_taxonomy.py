@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.test_environments import ARGUMENTS, THEMES, WIDTHS, faults, signed_in
+from tests.browser.test_environments import ARGUMENTS, LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
@@ -168,17 +168,17 @@ def test_the_tree_works_without_scripts(live_site: str, chromium: Browser) -> No
     page.goto("/taxonomy/")
     page.click("[aria-label='Open Weather']")
     page.click("[aria-label='Open API Integration']")
-    assert page.locator("text=Sea Level").is_visible()
+    page.wait_for_selector("text=Sea Level")
     page.click("[aria-label='Close Weather']")
-    assert page.locator("text=Sea Level").count() == 0
+    page.wait_for_selector("text=Sea Level", state="detached")
     page.fill("[name=q]", "sea")
     page.click("text=Search")
     page.click(".name.hit")
-    assert page.inner_text("h1") == "Sea Level"
+    page.wait_for_selector("h1:has-text('Sea Level')")
     page.goto("/taxonomy/map/")
     assert page.locator("noscript").count() == 1
     page.click("th a:has-text('Tools')")
-    assert page.locator("[aria-sort]").inner_text().startswith("Tools")
+    page.wait_for_selector("[aria-sort]:has-text('Tools')")
     context.close()
 
 
@@ -212,8 +212,7 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     context.close()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_pages_are_accessible_in_both_themes(live_site: str, chromium: Browser, theme: str, width: int) -> None:
     pages_seed.person("annotator")
     options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}

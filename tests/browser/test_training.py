@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.test_environments import ARGUMENTS, THEMES, WIDTHS, faults, signed_in
+from tests.browser.test_environments import ARGUMENTS, LOOKS, faults, signed_in
 from tests.fixtures import pages_seed, replay_seed
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import Trajectory
@@ -40,8 +40,7 @@ def made(title: str, state: str) -> Job:
     return Job.objects.create(kind="export_sft", queue="sandbox", title=title, state=state, result=done)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_the_page_is_accessible_and_downloads_a_whole_archive(
     live_site: str, chromium: Browser, theme: str, width: int
 ) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser.test_environments import LOOKS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -88,8 +90,7 @@ def test_a_tool_is_tried_by_keyboard_alone(live_site: str, browser: Browser):
     assert errors == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_pages_pass_axe_reflow_and_keep_payloads_as_text(live_site: str, browser: Browser, scheme: str, width: int):
     from axe_playwright_python.sync_playwright import Axe
 
