@@ -1,4 +1,4 @@
-"""Every page, in both themes and at both widths: axe finds nothing, nothing scrolls sideways, Tab gets through."""
+"""Every page, in both themes and at both widths: axe finds nothing, nothing scrolls sideways. Tab gets through."""
 
 from __future__ import annotations
 

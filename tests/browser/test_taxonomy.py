@@ -174,7 +174,7 @@ def test_the_tree_works_without_scripts(live_site: str, chromium: Browser) -> No
     page.fill("[name=q]", "sea")
     page.click("text=Search")
     page.click(".name.hit")
-    page.wait_for_selector("h1:has-text('Sea Level')")
+    page.wait_for_selector("h1:text-is('Sea Level')")
     page.goto("/taxonomy/map/")
     assert page.locator("noscript").count() == 1
     page.click("th a:has-text('Tools')")
