@@ -1,0 +1,34 @@
+"""Datasets: frozen, hashed selections of tasks or trajectories, split by a unit that their manifest names. No torch.
+
+Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's folder and `read_rows` reads it again;
+`check_upload` looks at a file from outside line by line.
+"""
+
+from training.dataset.checking import LineProblem, UploadLimits, UploadReport, check_upload, parse_line
+from training.dataset.files import Manifest, Side, freeze, read_manifest, read_rows
+from training.dataset.rows import DatasetKind, Origin, Row, TaskRow, TrajectoryRow, trajectory_rows
+from training.dataset.split import SideName, Split, SplitUnit, side_of, unit_of
+
+__all__ = [
+    "DatasetKind",
+    "LineProblem",
+    "Manifest",
+    "Origin",
+    "Row",
+    "Side",
+    "SideName",
+    "Split",
+    "SplitUnit",
+    "TaskRow",
+    "TrajectoryRow",
+    "UploadLimits",
+    "UploadReport",
+    "check_upload",
+    "freeze",
+    "parse_line",
+    "read_manifest",
+    "read_rows",
+    "side_of",
+    "trajectory_rows",
+    "unit_of",
+]

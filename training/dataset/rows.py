@@ -1,0 +1,205 @@
+"""The rows of a dataset: strict about meaning, in the spelling that TRL's trainers and OpenAI's files share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from synthesis.contracts import Frozen
+from synthesis.formats.sft import Conversation, Shape, records_of
+from synthesis.rollout import RolloutTask
+from training.config import SettingName
+
+DatasetKind = Literal["tasks", "trajectories"]
+
+
+def _printable(text: str) -> str:
+    if any(ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+        raise ValueError("must not hold control characters")
+    return text
+
+
+def _arguments(value: object) -> object:
+    """OpenAI spells a call's arguments as JSON text, chat templates want the object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("must be an object, or JSON text of one") from error
+
+
+def _text(value: object) -> object:
+    """Null is what OpenAI writes beside a call. Lists of parts (pictures, sound) are not for these models."""
+    if isinstance(value, list):
+        raise ValueError("must be text; lists of parts are not read")
+    return "" if value is None else value
+
+
+Identity = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
+Content = Annotated[str, BeforeValidator(_text)]
+
+
+class Origin(Frozen):
+    """Where a row comes from: what splits, mixtures and curves by part go by. Uploads may leave parts of it empty."""
+
+    id: Identity = ""
+    environment: Identity = ""
+    scenario: Identity = ""
+    task: Identity = ""
+    category: Identity = ""
+    setting: SettingName = "task"
+
+
+class Function(Frozen):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    arguments: Annotated[dict[str, Any], BeforeValidator(_arguments)] = Field(default_factory=dict)
+
+
+class Call(Frozen):
+    id: Identity = ""
+    type: Literal["function"] = "function"
+    function: Function
+
+
+class ToolSchema(Frozen):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    description: str = ""
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    strict: bool | None = None
+
+
+class OfferedTool(Frozen):
+    type: Literal["function"] = "function"
+    function: ToolSchema
+
+
+class RowMessage(Frozen):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Content = ""
+    reasoning_content: Content = ""
+    tool_calls: tuple[Call, ...] = Field(default=(), max_length=128)
+    tool_call_id: Identity = ""
+    name: Identity = ""
+
+    @model_validator(mode="after")
+    def _belongs_to_its_role(self) -> Self:
+        if self.role != "assistant" and (self.tool_calls or self.reasoning_content):
+            raise ValueError(f"a message of role {self.role} has no tool_calls and no reasoning_content")
+        if self.role == "assistant" and not (self.content or self.tool_calls or self.reasoning_content):
+            raise ValueError("an assistant's message holds nothing")
+        return self
+
+    def trl(self) -> dict[str, Any]:
+        """As a chat template takes it: no field that says nothing, but calls in full."""
+        told = {name: getattr(self, name) for name in ("reasoning_content", "tool_call_id", "name")}
+        calls = [call.model_dump(mode="json") for call in self.tool_calls]
+        written: dict[str, Any] = {"role": self.role, "content": self.content}
+        return written | {name: text for name, text in told.items() if text} | ({"tool_calls": calls} if calls else {})
+
+
+class TrajectoryRow(Origin):
+    """A conversation to be learnt: `messages` (all the assistant's turns), or `prompt` and the turn that completes it.
+
+    The last message is the assistant's; a call's tool is among `tools`; a tool's message answers a call before it.
+    """
+
+    messages: tuple[RowMessage, ...] = Field(default=(), max_length=10_000)
+    prompt: tuple[RowMessage, ...] = Field(default=(), max_length=10_000)
+    completion: tuple[RowMessage, ...] = Field(default=(), max_length=1)
+    tools: tuple[OfferedTool, ...] = Field(default=(), max_length=1_000)
+
+    @model_validator(mode="after")
+    def _is_a_conversation(self) -> Self:
+        if bool(self.messages) == bool(self.prompt or self.completion):
+            raise ValueError("give either `messages`, or `prompt` and `completion`")
+        if self.prompt and not self.completion:
+            raise ValueError("completion: missing; it holds the turn that is to be learnt")
+        names = {tool.function.name for tool in self.tools}
+        if len(names) != len(self.tools):
+            raise ValueError("tools: two of them have the same name")
+        _check_turns(self.messages or (*self.prompt, *self.completion), names)
+        return self
+
+    def trl(self) -> dict[str, Any]:
+        """The row as TRL's `SFTTrainer` reads it, with the columns that mixtures go by."""
+        spoken = {
+            name: [message.trl() for message in getattr(self, name)]
+            for name in ("messages", "prompt", "completion")
+            if getattr(self, name)
+        }
+        tools = [tool.model_dump(mode="json", exclude={"function": {"strict"}}) for tool in self.tools]
+        return {**spoken, "tools": tools, **_origin(self)}
+
+
+class TaskRow(Origin):
+    """A task to be attempted. `rollout` is all that the loop needs; its key is the row's id."""
+
+    rollout: RolloutTask
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_trl(cls, value: Any) -> Any:
+        """TRL's form has the task as JSON text, which Arrow keeps as it is, and a prompt that says the same again."""
+        if isinstance(value, dict) and isinstance(value.get("rollout"), str):
+            value = {key: entry for key, entry in value.items() if key != "prompt"}
+            value["rollout"] = _arguments(value["rollout"])
+        return value
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Self:
+        if not self.id or self.rollout.key != self.id:
+            raise ValueError("id: must be there and be rollout.key too: attempts come back under it")
+        if not self.rollout.checks:
+            raise ValueError("rollout.checks: a task without checks earns no reward; export tasks with a verifier")
+        return self
+
+    def trl(self) -> dict[str, Any]:
+        """The row as TRL's `GRPOTrainer` reads it.
+
+        A rollout function is handed prompts alone, and two tasks may have one instruction: the message's `name` is the
+        row's id.
+        """
+        prompt = [{"role": "user", "content": self.rollout.instruction, "name": self.id}]
+        return {"prompt": prompt, "rollout": self.rollout.model_dump_json(), **_origin(self)}
+
+
+Row = TaskRow | TrajectoryRow
+
+
+def trajectory_rows(conversation: Conversation, shape: Shape, origin: Origin) -> Iterator[TrajectoryRow]:
+    """The rows of one conversation: one, or one a turn with `shape.mask_history`, ids numbered from 1.
+
+    Raises FormatError: it fits no record (a call that could not be read).
+    """
+    for number, record in enumerate(records_of(conversation, shape.model_copy(update={"format": "trl"})), 1):
+        named = _origin(origin) | {"id": f"{origin.id}:{number}" if shape.mask_history else origin.id}
+        yield TrajectoryRow.model_validate({**record, **named})
+
+
+def _origin(row: Origin) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Origin.model_fields}
+
+
+def _check_turns(messages: Sequence[RowMessage], tools: set[str]) -> None:
+    """Raises ValueError that names the message, counted from 1."""
+    waiting: list[str] = []
+    for number, message in enumerate(messages, 1):
+        if message.role == "system" and number > 1:
+            raise ValueError(f"message {number}: a system message can only be the first")
+        if message.role == "tool":
+            if not waiting:
+                raise ValueError(f"message {number}: a tool's message without a call before it that it answers")
+            if message.tool_call_id and message.tool_call_id not in waiting and any(waiting):
+                raise ValueError(f"message {number}: tool_call_id names no open call of the turn before")
+            waiting.remove(message.tool_call_id if message.tool_call_id in waiting else waiting[0])
+            continue
+        for call in message.tool_calls:
+            if call.function.name not in tools:
+                raise ValueError(f"message {number}: calls {call.function.name[:60]!r}, which is not among `tools`")
+        waiting = [call.id for call in message.tool_calls]
+    if messages[-1].role != "assistant":
+        raise ValueError(f"message {len(messages)}: the last message must be the assistant's: it is what is learnt")

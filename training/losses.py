@@ -1,0 +1,199 @@
+"""The policy's loss. Shapes: N attempts, T tokens. Log-probabilities are natural logarithms.
+
+With the ratio r = exp(log policy - log old policy) and the clipped c = clip(r, 1 - low, 1 + high), every form is built
+of min(r A, c A); what differs is over what r is taken and what the sum is divided by:
+
+    trajectory  AF Eq. 2: r of a whole attempt, from summed log-probabilities; by the number of unmasked attempts
+    gspo        the same with the geometric mean of its tokens' ratios; by the number of unmasked attempts
+    grpo        AW Eq. 1: r of a token; each attempt's mean over its tokens, then by the number of unmasked attempts
+    dapo        r of a token; by the number of loss-bearing tokens of the whole step
+    bnpo        r of a token; by the number of loss-bearing tokens of the micro batch
+    dr_grpo     r of a token; by the number of unmasked attempts x a constant length
+
+All but the first are TRL's of the same name (`gspo` is its `grpo` at the sequence level), but for masked attempts:
+TRL's `grpo` and `dr_grpo` count them in the divisor.
+A masked attempt has no loss-bearing token (`training.masks.loss_tokens`) and is not in `counted`; whatever its values
+are, they change nothing. With nothing left the loss is 0 and has a gradient, of zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training.config import Kl, KlEstimator, Loss, LossForm
+
+LOG_RATIO_BOUND = 20.0
+"""Log ratios are held within +-20: a whole attempt's may overflow the exponential, and 0 x inf would be NaN. Beyond it
+(a ratio of 5e8) the gradient is 0."""
+WHOLE: tuple[LossForm, ...] = ("trajectory", "gspo")
+BY_ATTEMPT: tuple[LossForm, ...] = (*WHOLE, "grpo", "dr_grpo")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a micro batch brings.
+
+    `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
+    `reference_logps` (N, T) or None. `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the
+    loss-bearing ones of counted attempts. `counted` (N,) boolean, the attempts that are not masked.
+    """
+
+    logps: Tensor
+    old_logps: Tensor
+    advantages: Tensor
+    tokens: Tensor
+    counted: Tensor
+    reference_logps: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sums over this micro batch, detached, to be added up over micro batches and ranks before they are divided.
+
+    `kl`, `clipped_low` and `clipped_high` are over `units`: tokens, or attempts in `trajectory` and `gspo`. A unit is
+    clipped when its ratio is strictly outside and its gradient therefore gone. `kl` is 0 without a penalty in the loss.
+    """
+
+    units: Tensor
+    kl: Tensor
+    clipped_low: Tensor
+    clipped_high: Tensor
+
+
+def policy_loss(
+    batch: Batch, loss: Loss, kl: Kl, divisor: Tensor | float | None = None, constant_length: int = 0
+) -> tuple[Tensor, Statistics]:
+    """(scalar loss to be minimised, statistics) of a micro batch.
+
+    `divisor` is what the sum is divided by: `local_units` added up over the micro batches and ranks of one update,
+    and by the number of ranks where their gradients are averaged (as DDP does). None: of this batch alone; `bnpo` never
+    takes another. `constant_length` is `dr_grpo`'s. Raises ValueError: the shapes do not fit, token advantages with a
+    form of whole attempts, a penalty towards a reference without its log-probabilities, `dr_grpo` without its length.
+    """
+    _check(batch, loss, kl, constant_length)
+    tokens = batch.tokens.bool() & batch.counted.bool().unsqueeze(-1)
+    # Masked places may hold anything, NaN included; they leave before the arithmetic and take their gradient along.
+    logps = torch.where(tokens, batch.logps, torch.zeros_like(batch.logps))
+    old = torch.where(tokens, batch.old_logps, torch.zeros_like(batch.old_logps)).detach()
+    if loss.form in WHOLE:
+        gain, statistics = _by_attempt(batch, tokens, logps - old, loss)
+    else:
+        gain, statistics = _by_token(batch, tokens, logps - old, loss)
+    if kl.coefficient and kl.place == "loss":
+        penalty = _penalty(batch, tokens, logps, old, kl)
+        statistics = _with_kl(statistics, penalty)
+        gain = gain - kl.coefficient * _paid(penalty, tokens, loss.form)
+    if loss.form == "grpo":
+        gain = _mean(gain, tokens)
+    if divisor is None or loss.form == "bnpo":
+        divisor = local_units(loss.form, tokens, batch.counted, constant_length)
+    by = torch.as_tensor(divisor, dtype=gain.dtype, device=gain.device)
+    # Nothing counted: the sum is 0 and still hangs on the policy, so that backward finds zeros rather than nothing.
+    return -gain.sum() / torch.where(by > 0, by, torch.ones_like(by)), statistics
+
+
+def local_units(form: LossForm, tokens: Tensor, counted: Tensor, constant_length: int = 0) -> Tensor:
+    """How much of the divisor a micro batch brings: its unmasked attempts (`trajectory`, `grpo`; `dr_grpo`: times the
+    constant length) or its loss-bearing tokens (`dapo`, `bnpo`). A float64 scalar."""
+    if form in BY_ATTEMPT:
+        return counted.double().sum() * (constant_length if form == "dr_grpo" else 1)
+    return (tokens.bool() & counted.bool().unsqueeze(-1)).double().sum()
+
+
+def token_kl(logps: Tensor, other_logps: Tensor, estimator: KlEstimator) -> Tensor:
+    """(N, T) estimates of KL(policy || other) at sampled tokens, d = log other - log policy.
+
+    k1 = -d (unbiased, of either sign), k2 = d^2 / 2 (biased), k3 = exp(d) - d - 1 (unbiased, never below 0).
+    """
+    difference = (other_logps - logps).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    if estimator == "k1":
+        return -difference
+    if estimator == "k2":
+        return difference**2 / 2
+    return torch.expm1(difference) - difference
+
+
+def _by_attempt(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
+    """AF Eq. 2 without its KL: (N,) min(r_i A_i, clip(r_i) A_i), r_i = exp(sum_t log ratio_it); `gspo`: of the mean."""
+    # An attempt without a token of its own has nothing that could be made likelier.
+    acted = tokens.any(-1)
+    advantages = torch.where(acted, batch.advantages, torch.zeros_like(batch.advantages))
+    log_ratio = log_ratios.sum(-1) if loss.form == "trajectory" else _mean(log_ratios, tokens)
+    ratio, surrogate = _clipped(log_ratio, advantages.to(log_ratios.dtype), loss)
+    return surrogate, _statistics(ratio, advantages, acted, loss)
+
+
+def _by_token(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
+    """(N, T) min(r_it A_it, clip(r_it) A_it), 0 where a token bears no loss."""
+    given = batch.advantages if batch.advantages.dim() == 2 else batch.advantages.unsqueeze(-1)
+    advantages = torch.where(tokens, given, torch.zeros_like(given))
+    ratio, surrogate = _clipped(log_ratios, advantages.to(log_ratios.dtype), loss)
+    return surrogate, _statistics(ratio, advantages, tokens, loss)
+
+
+def _clipped(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
+    """(ratio, min(ratio A, clip(ratio) A)). Exactly at an edge nothing is clipped: the gradient is whole."""
+    ratio = log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+    clipped = ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
+    return ratio.detach(), torch.minimum(ratio * advantages, clipped * advantages)
+
+
+def _mean(values: Tensor, tokens: Tensor) -> Tensor:
+    """(N,) mean over an attempt's loss-bearing tokens; 0 without any."""
+    return values.sum(-1) / tokens.sum(-1).clamp(min=1)
+
+
+def _paid(penalty: Tensor, tokens: Tensor, form: LossForm) -> Tensor:
+    """The penalty as the form counts: an attempt's sum (Eq. 2's divergence of whole attempts), its mean, or tokens."""
+    if form == "trajectory":
+        return penalty.sum(-1)
+    return _mean(penalty, tokens) if form == "gspo" else penalty
+
+
+def _penalty(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, kl: Kl) -> Tensor:
+    """(N, T) token KL to the old or the reference policy, 0 where a token bears no loss."""
+    other = old
+    if kl.to == "reference":
+        assert batch.reference_logps is not None
+        other = torch.where(tokens, batch.reference_logps, torch.zeros_like(batch.reference_logps)).detach()
+    return token_kl(logps, other, kl.estimator)
+
+
+def _statistics(ratio: Tensor, advantages: Tensor, counted: Tensor, loss: Loss) -> Statistics:
+    low = (ratio < 1 - loss.clip_low) & (advantages < 0) & counted
+    high = (ratio > 1 + loss.clip_high) & (advantages > 0) & counted
+    return Statistics(
+        units=counted.double().sum(),
+        kl=torch.zeros((), dtype=torch.float64, device=ratio.device),
+        clipped_low=low.double().sum(),
+        clipped_high=high.double().sum(),
+    )
+
+
+def _with_kl(statistics: Statistics, penalty: Tensor) -> Statistics:
+    return Statistics(
+        units=statistics.units,
+        kl=penalty.detach().double().sum(),
+        clipped_low=statistics.clipped_low,
+        clipped_high=statistics.clipped_high,
+    )
+
+
+def _check(batch: Batch, loss: Loss, kl: Kl, constant_length: int) -> None:
+    shape = batch.logps.shape
+    if batch.logps.dim() != 2 or batch.old_logps.shape != shape or batch.tokens.shape != shape:
+        raise ValueError("logps, old_logps and tokens must all be (attempts, tokens)")
+    if batch.counted.shape != shape[:1] or batch.advantages.shape not in (shape[:1], shape):
+        raise ValueError("counted must be (attempts,), advantages (attempts,) or (attempts, tokens)")
+    if loss.form in WHOLE and batch.advantages.dim() != 1:
+        raise ValueError(f"the form {loss.form} takes one advantage an attempt")
+    if loss.form == "dr_grpo" and constant_length < 1:
+        raise ValueError("dr_grpo divides by a constant length: give the longest attempt's tokens")
+    if kl.coefficient and kl.place == "loss" and kl.to == "reference":
+        if batch.reference_logps is None:
+            raise ValueError("the penalty towards the reference needs its log-probabilities")
+        if batch.reference_logps.shape != shape:
+            raise ValueError("reference_logps must be (attempts, tokens)")

@@ -1,0 +1,228 @@
+"""The run's record: an append-only file that the trainer writes and the worker tails and posts. No torch.
+
+One JSON object a line, with a sequence number from 1 without gaps. A line counts once its newline is there: what a
+killed trainer left torn is not read, and the next writer removes it. One writer at a time, any number of readers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from synthesis.contracts import Frozen
+from synthesis.errors import FormatError, InfrastructureError
+
+LINE_BYTES = 256 * 1024
+READ_BYTES = 4 * 1024 * 1024
+Number = Annotated[float, Field(allow_inf_nan=False)] | None
+"""None stands for a value that was no number (a NaN loss): a gap in the curve, not a missing record."""
+
+
+class Name(Frozen):
+    """What a key means. `unit` is empty for a share or a plain number."""
+
+    label: str
+    unit: str = ""
+
+
+NAMES: dict[str, Name] = {
+    "loss": Name(label="Loss"),
+    "learning_rate": Name(label="Learning rate"),
+    "grad_norm": Name(label="Norm of the gradient"),
+    "token_accuracy": Name(label="Share of tokens that the model would have chosen"),
+    "reward": Name(label="Mean reward of the attempts that count"),
+    "reward_std": Name(label="Standard deviation of their rewards"),
+    "success": Name(label="Share of them that solved their task"),
+    "advantage_std": Name(label="Standard deviation of the advantages"),
+    "length": Name(label="Mean tokens of the agent in an attempt", unit="tokens"),
+    "turns": Name(label="Mean turns of an attempt", unit="turns"),
+    "horizon": Name(label="Turns that an agent has", unit="turns"),
+    "tool_errors": Name(label="Share of calls that failed"),
+    "kl": Name(label="Divergence from the reference or the old policy, per token or attempt"),
+    "entropy": Name(label="Mean entropy of the agent's tokens", unit="nats"),
+    "clipped_low": Name(label="Share clipped from below"),
+    "clipped_high": Name(label="Share clipped from above"),
+    "masked": Name(label="Share of attempts that are masked"),
+    "flat_groups": Name(label="Share of groups whose rewards are all equal"),
+    "draws": Name(label="Draws made to fill the step", unit="draws"),
+    "tokens_per_s": Name(label="Tokens made or learnt", unit="1/s"),
+    "step_s": Name(label="Time of a step", unit="s"),
+    "environment_share": Name(label="Share of the step's time spent in environments"),
+    "verification_share": Name(label="Share of the step's time spent on verifiers"),
+    "gpu_memory": Name(label="Memory of the GPU in use", unit="GiB"),
+    "evaluation/reward": Name(label="Mean reward on the held-out split"),
+    "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
+}
+"""Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/ID/`, `outcome/`) the same names are of a
+part; `outcome/infra_error` and its like are shares of attempts."""
+
+
+class Values(Frozen):
+    """Numbers of one step: key to value."""
+
+    kind: Literal["values"] = "values"
+    seq: int = Field(ge=1)
+    time: float
+    step: int = Field(ge=0)
+    values: dict[str, Number]
+
+
+class Event(Frozen):
+    """Something a person should read: a phase that begins, a warning, why the job ended."""
+
+    kind: Literal["event"] = "event"
+    seq: int = Field(ge=1)
+    time: float
+    step: int = Field(ge=0)
+    level: Literal["info", "warn", "error"]
+    message: str
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class Artefact(Frozen):
+    """A file that the trainer finished: a checkpoint's folder or a step's rollouts, its path relative to the job's."""
+
+    kind: Literal["artefact"] = "artefact"
+    seq: int = Field(ge=1)
+    time: float
+    step: int = Field(ge=0)
+    what: Literal["checkpoint", "rollouts"]
+    path: str
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+Record = Values | Event | Artefact
+_RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="kind")])
+
+
+class Writer:
+    """Appends records. Each is handed to the system before the call returns, so a killed process loses none.
+
+    Opening removes a torn last line and goes on numbering. Raises InfrastructureError: another writer holds the file,
+    or it cannot be written (a full disk: nothing of the record is left behind); FormatError: the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise InfrastructureError(f"{path}: cannot be opened for writing: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._end, last = _whole_part(self._file, path)
+            os.ftruncate(self._file, self._end)
+        except BlockingIOError as error:
+            os.close(self._file)
+            raise InfrastructureError(f"{path}: another process writes this record; stop it first") from error
+        except BaseException:
+            os.close(self._file)
+            raise
+        self.next_seq = last + 1
+
+    def values(self, step: int, values: Mapping[str, float | int | None]) -> int:
+        """Record numbers of a step; returns the sequence number. What is no finite number becomes None."""
+        kept = {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
+        return self._append({"kind": "values", "step": step, "values": kept})
+
+    def event(self, step: int, level: Literal["info", "warn", "error"], message: str, **data: Any) -> int:
+        """Record something to be read; returns the sequence number."""
+        return self._append({"kind": "event", "step": step, "level": level, "message": message, "data": data})
+
+    def artefact(self, step: int, what: Literal["checkpoint", "rollouts"], path: str, **data: Any) -> int:
+        """Record a finished file or folder; returns the sequence number."""
+        return self._append({"kind": "artefact", "step": step, "what": what, "path": path, "data": data})
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _append(self, content: dict[str, Any]) -> int:
+        seq = self.next_seq
+        line = json.dumps({"seq": seq, "time": time.time(), **content}, allow_nan=False).encode() + b"\n"
+        if len(line) > LINE_BYTES:
+            raise ValueError(f"a record of {len(line)} bytes is too long (at most {LINE_BYTES}); write it to a file")
+        try:
+            written = 0
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            raise InfrastructureError(f"{self.path}: cannot be written: {error.strerror}") from error
+        self._end += len(line)
+        self.next_seq += 1
+        return seq
+
+
+class Position(Frozen):
+    """How far a reader is: bytes read and the next sequence number. JSON, kept on disk while the web app is away."""
+
+    offset: int = Field(default=0, ge=0)
+    next_seq: int = Field(default=1, ge=1)
+
+
+def read(path: Path, position: Position, limit: int = 1_000) -> tuple[list[Record], Position]:
+    """(at most `limit` new records, the position after them). No file yet, or only a torn line: none.
+
+    Raises FormatError: a whole line is no record, numbers have a gap, or the file is shorter than what was read.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < position.offset:
+                raise FormatError(
+                    str(path), f"is shorter than the {position.offset} bytes already read: it was replaced"
+                )
+            file.seek(position.offset)
+            chunk = file.read(READ_BYTES)
+    except FileNotFoundError:
+        return [], position
+    records: list[Record] = []
+    offset, seq = position.offset, position.next_seq
+    *whole, torn = chunk.split(b"\n")
+    for line in whole[:limit]:
+        records.append(_parsed(line, seq, f"{path} at byte {offset}"))
+        offset, seq = offset + len(line) + 1, seq + 1
+    if not whole and len(torn) > LINE_BYTES:
+        raise FormatError(f"{path} at byte {offset}", f"has no line's end in {len(torn)} bytes: no such record")
+    return records, Position(offset=offset, next_seq=seq)
+
+
+def _parsed(line: bytes, seq: int, place: str) -> Record:
+    try:
+        record = _RECORD.validate_json(line)
+    except ValidationError as error:
+        raise FormatError(place, f"is no record: {error.errors(include_url=False)[0]['msg']}") from error
+    if record.seq != seq:
+        raise FormatError(place, f"has number {record.seq} where {seq} should follow")
+    return record
+
+
+def _whole_part(file: int, path: Path) -> tuple[int, int]:
+    """(bytes up to the last newline, sequence number of the last whole line, 0 without one)."""
+    size = os.fstat(file).st_size
+    start = max(0, size - 2 * LINE_BYTES)
+    tail = os.pread(file, size - start, start)
+    whole = tail[: tail.rfind(b"\n") + 1]
+    if not whole:
+        if start:
+            raise FormatError(str(path), f"has no line's end in its last {2 * LINE_BYTES} bytes: no such record")
+        return 0, 0
+    last = whole[:-1].rsplit(b"\n", 1)[-1]
+    try:
+        return start + len(whole), _RECORD.validate_json(last).seq
+    except ValidationError as error:
+        raise FormatError(str(path), "its last whole line is no record: move the file away") from error

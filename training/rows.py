@@ -1,0 +1,79 @@
+"""The attempts of a step as tensors, one row each, and sums over the rows that share an id. Shapes: N attempts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from training.rewards import Scored
+
+Gather = Callable[[Tensor], Tensor]
+"""All ranks' rows one after another, in the order of their ranks; each rank must bring as many."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Attempts, all fields (N,): reward (anything where not valid), ids, and whether the attempt counts.
+
+    `groups` are attempts at one task in one setting, `environments` what these belong to; ids mean the same on every
+    rank (`label_ids`). Raises ValueError: the shapes differ, or a valid row has no finite reward.
+    """
+
+    rewards: Tensor
+    groups: Tensor
+    environments: Tensor
+    valid: Tensor
+
+    def __post_init__(self) -> None:
+        shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
+        if len(set(shapes.values())) != 1 or self.rewards.dim() != 1:
+            raise ValueError(f"rows must be one-dimensional and of one length, not {shapes}")
+        if bool((self.valid.bool() & ~torch.isfinite(self.rewards)).any()):
+            raise ValueError("a valid row has no finite reward: mask it (`infra_error`), or give it a reward")
+
+    def gathered(self, gather: Gather) -> Rows:
+        """The rows of all ranks."""
+        return Rows(**{field.name: gather(getattr(self, field.name)) for field in fields(self)})
+
+
+def rows_of(attempts: Sequence[Scored], groups: Sequence[str], environments: Sequence[str]) -> Rows:
+    """Scored attempts with the names of their tasks (`groups`, one a task and setting) and environments."""
+    rewards = [float("nan") if one.reward is None else one.reward for one in attempts]
+    return Rows(
+        rewards=torch.tensor(rewards, dtype=torch.float64),
+        groups=label_ids(groups),
+        environments=label_ids(environments),
+        valid=torch.tensor([one.reward is not None for one in attempts], dtype=torch.bool),
+    )
+
+
+def label_ids(names: Sequence[str]) -> Tensor:
+    """(N,) int64 ids of names, equal on every rank without asking the others: 63 bits of SHA-256."""
+    digests = (hashlib.sha256(name.encode()).digest()[:8] for name in names)
+    return torch.tensor([int.from_bytes(digest, "big") >> 1 for digest in digests], dtype=torch.int64)
+
+
+def kept(values: Tensor, mask: Tensor) -> Tensor:
+    """Values in float64 where the mask holds, else 0. A masked NaN does not come through, as a product would let it."""
+    return torch.where(mask.bool(), values.double(), torch.zeros((), dtype=torch.float64, device=values.device))
+
+
+def label_sums(values: Tensor, labels: Tensor) -> Tensor:
+    """(N,) the sum of all values whose row has the same label."""
+    _, place = torch.unique(labels, return_inverse=True)
+    sums = torch.zeros(values.numel(), dtype=torch.float64, device=values.device)
+    return sums.index_add(0, place, values.double())[place]
+
+
+def label_equal(values: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
+    """(N,) whether the counted values with the row's label are all the same; also where there is one or none."""
+    _, place = torch.unique(labels, return_inverse=True)
+    blank = torch.full((values.numel(),), float("inf"), dtype=torch.float64, device=values.device)
+    inside = counted.bool()
+    low = blank.scatter_reduce(0, place[inside], values.double()[inside], "amin")
+    high = (-blank).scatter_reduce(0, place[inside], values.double()[inside], "amax")
+    return (low >= high)[place]

@@ -1,0 +1,116 @@
+"""Which tasks a step tries: environments by weight, tasks of each in shuffled rounds. Seeded, resumable, no torch.
+
+A draw depends on the seed and a small state alone, which goes into a checkpoint as JSON. Within a draw environments are
+distinct and so are tasks. Each (environment, setting) is gone through in a shuffled order before it begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen
+from synthesis.errors import InputError
+from training.config import Mixture, Sampling, SettingName
+
+Item = TypeVar("Item")
+
+
+class Prompt(Frozen):
+    """A task as the sampler sees it. `row` is the place of its line in the dataset."""
+
+    row: int
+    environment: str
+    setting: SettingName = "task"
+
+
+class SamplerState(Frozen):
+    """How far a job is: draws made, and how many rows of each (environment, setting) were passed."""
+
+    draws: int = Field(default=0, ge=0)
+    passed: dict[str, int] = Field(default_factory=dict)
+
+
+class Catalogue:
+    """A dataset's prompts by environment and setting, without those of weight 0. Made once, never changed."""
+
+    def __init__(self, prompts: Iterable[Prompt], mixture: Mixture, sampling: Sampling, seed: int) -> None:
+        """Raises InputError: too few environments, or one with too few tasks, for what a step asks for."""
+        self.sampling, self.mixture, self.seed = sampling, mixture, seed
+        self.rows: dict[str, dict[SettingName, list[int]]] = defaultdict(dict)
+        for prompt in prompts:
+            if self._weight(prompt.environment) and mixture.settings.get(prompt.setting, 1.0):
+                self.rows[prompt.environment].setdefault(prompt.setting, []).append(prompt.row)
+        self.environments = sorted(self.rows)
+        if len(self.environments) < sampling.environments:
+            raise InputError(
+                f"sampling.environments: a step asks for {sampling.environments} environments, the dataset has "
+                f"{len(self.environments)} with a weight above 0; lower it, or choose another dataset"
+            )
+        for name in self.environments:
+            count = sum(map(len, self.rows[name].values()))
+            if count < sampling.tasks_each:
+                raise InputError(
+                    f"sampling.tasks: a step asks for {sampling.tasks_each} tasks of an environment, {name!r} has "
+                    f"{count}; give it weight 0 in mixture.environments, or lower sampling.tasks"
+                )
+
+    def draw(self, state: SamplerState, environments: int | None = None) -> tuple[list[int], SamplerState]:
+        """(rows, next state): `tasks_each` rows of each of so many environments (by default the step's), side by side.
+
+        Dynamic sampling draws again for what it dropped: the same call with the state that the last one gave.
+        """
+        count = self.sampling.environments if environments is None else environments
+        chosen = self._environments(state.draws, count)
+        passed = dict(state.passed)
+        rows: list[int] = []
+        for name in chosen:
+            rows += self._tasks(name, state.draws, passed)
+        return rows, SamplerState(draws=state.draws + 1, passed=passed)
+
+    def _weight(self, environment: str) -> float:
+        return self.mixture.environments.get(environment, 1.0)
+
+    def _random(self, *parts: object) -> random.Random:
+        # A text as seed goes through SHA-512, so that the numbers are the same on every machine.
+        return random.Random(":".join(map(str, (self.seed, *parts))))
+
+    def _environments(self, draw: int, count: int) -> list[str]:
+        """Weighted, without replacement: the largest log(u) / weight (Efraimidis and Spirakis)."""
+        if not 1 <= count <= len(self.environments):
+            raise ValueError(f"cannot draw {count} of {len(self.environments)} environments")
+        dice = self._random("environments", draw)
+        keys = {name: math.log(1.0 - dice.random()) / self._weight(name) for name in self.environments}
+        return sorted(self.environments, key=lambda name: (-keys[name], name))[:count]
+
+    def _tasks(self, environment: str, draw: int, passed: dict[str, int]) -> list[int]:
+        """The next rows of an environment, each slot's setting by weight; notes in `passed` how far it got."""
+        dice = self._random("settings", draw, environment)
+        pools = self.rows[environment]
+        taken: list[int] = []
+        for _ in range(self.sampling.tasks_each):
+            free: list[SettingName] = [name for name in sorted(pools) if set(pools[name]) - set(taken)]
+            weights = [self.mixture.settings.get(name, 1.0) for name in free]
+            setting = dice.choices(free, weights)[0]
+            taken.append(self._next(environment, setting, set(taken), passed))
+        return taken
+
+    def _next(self, environment: str, setting: SettingName, taken: set[int], passed: dict[str, int]) -> int:
+        pool, key = self.rows[environment][setting], f"{setting}:{environment}"
+        while True:
+            lap, place = divmod(passed.get(key, 0), len(pool))
+            order = self._random("tasks", key, lap).sample(pool, len(pool))
+            passed[key] = passed.get(key, 0) + 1
+            # Where a round ends inside a draw, the next may begin with a row of this very draw.
+            if order[place] not in taken:
+                return order[place]
+
+
+def repeated(rows: Sequence[Item], rollouts: int) -> list[Item]:
+    """Each row `rollouts` times, side by side, as TRL's sampler gives prompts to a group."""
+    return [row for row in rows for _ in range(rollouts)]
