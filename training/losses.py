@@ -76,8 +76,7 @@ def policy_loss(
     _check(batch, loss, kl, constant_length)
     tokens = batch.tokens.bool() & batch.counted.bool().unsqueeze(-1)
     # Masked places may hold anything, NaN included; they leave before the arithmetic and take their gradient along.
-    logps = torch.where(tokens, batch.logps, torch.zeros_like(batch.logps))
-    old = torch.where(tokens, batch.old_logps, torch.zeros_like(batch.old_logps)).detach()
+    logps, old = _inside(batch.logps, tokens), _inside(batch.old_logps, tokens).detach()
     if loss.form in WHOLE:
         gain, statistics = _by_attempt(batch, tokens, logps - old, loss)
     else:
@@ -141,6 +140,12 @@ def _clipped(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor,
     return ratio.detach(), torch.minimum(ratio * advantages, clipped * advantages)
 
 
+def _inside(values: Tensor, tokens: Tensor) -> Tensor:
+    """Values where the tokens bear loss, else 0; at least in float32, since an attempt's ratio is a long sum."""
+    full = values if values.dtype == torch.float64 else values.float()
+    return torch.where(tokens, full, torch.zeros_like(full))
+
+
 def _mean(values: Tensor, tokens: Tensor) -> Tensor:
     """(N,) mean over an attempt's loss-bearing tokens; 0 without any."""
     return values.sum(-1) / tokens.sum(-1).clamp(min=1)
@@ -158,7 +163,7 @@ def _penalty(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, kl: Kl) -
     other = old
     if kl.to == "reference":
         assert batch.reference_logps is not None
-        other = torch.where(tokens, batch.reference_logps, torch.zeros_like(batch.reference_logps)).detach()
+        other = _inside(batch.reference_logps, tokens).detach()
     return token_kl(logps, other, kl.estimator)
 
 

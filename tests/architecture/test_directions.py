@@ -22,8 +22,18 @@ FLOORS: list[set[str]] = [
     {"tasks", "taxonomy", "starter", "scripted"},
     {"pipeline"},
 ]
-TRAINING_MAY = {"contracts", "errors", "runtime", "rollout", "verifiers", "llm"}
+TRAINING_MAY = {"contracts", "errors", "formats", "runtime", "rollout", "verifiers", "llm"}
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "metrics", "presets"}
+TRAINING_FLOORS: list[set[str]] = [
+    {"config"},
+    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards"},
+    {"rows"},
+    {"masks"},
+    {"advantages", "losses"},
+]
+WITHOUT_TORCH = TRAINING_FLOORS[0] | TRAINING_FLOORS[1]
+"""What the web app shows, and what decides without computing."""
+HEAVY = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "vllm", "numpy"}
 CHILD_ROOM = "synthesis.runtime.child"
 LAYERS = {"models": 0, "services": 1, "views": 2, "api": 2, "jobs": 2}
 
@@ -71,7 +81,7 @@ def test_webapp_takes_of_training_only_what_needs_no_torch() -> None:
     wrong = [
         (place, target)
         for place, _, target in edges("webapp")
-        if head(target, 0) in {"torch", "trl", "vllm", "transformers"}
+        if head(target, 0) in HEAVY - {"numpy"}
         or (head(target, 0) == "training" and head(target, 1) not in WEBAPP_MAY_OF_TRAINING)
     ]
     assert not wrong
@@ -114,14 +124,15 @@ def test_runtime_child_needs_the_standard_library_alone() -> None:
 
 
 def floor_of(module: str) -> int | None:
-    name = head(module, 1)
-    return next((number for number, floor in enumerate(FLOORS) if name in floor), None)
+    name, floors = head(module, 1), FLOORS if head(module, 0) == "synthesis" else TRAINING_FLOORS
+    return next((number for number, floor in enumerate(floors) if name in floor), None)
 
 
-def test_floors_of_synthesis_use_lower_floors_only() -> None:
+@pytest.mark.parametrize("house", ["synthesis", "training"])
+def test_floors_use_lower_floors_only(house: str) -> None:
     wrong = []
-    for place, origin, target in edges("synthesis"):
-        if head(target, 0) != "synthesis" or head(origin, 1) == head(target, 1):
+    for place, origin, target in edges(house):
+        if head(target, 0) != house or head(origin, 1) == head(target, 1):
             continue
         here, there = floor_of(origin), floor_of(target)
         if here is None or there is None or there > here or (here == there and here > 0):
@@ -129,9 +140,17 @@ def test_floors_of_synthesis_use_lower_floors_only() -> None:
     assert not wrong
 
 
-def test_every_room_of_synthesis_stands_on_a_floor() -> None:
-    rooms = {p.stem if p.is_file() else p.name for p in (ROOT / "synthesis").iterdir() if p.name[0] not in "_."}
-    assert rooms <= set().union(*FLOORS)
+@pytest.mark.parametrize(("house", "floors"), [("synthesis", FLOORS), ("training", TRAINING_FLOORS)])
+def test_every_room_stands_on_a_floor(house: str, floors: list[set[str]]) -> None:
+    rooms = {p.stem if p.is_file() else p.name for p in (ROOT / house).iterdir() if p.name[0] not in "_."}
+    assert rooms <= set().union(*floors)
+
+
+@pytest.mark.parametrize("room", sorted(WITHOUT_TORCH))
+def test_room_of_training_imports_without_torch(room: str) -> None:
+    """By importing, so that what comes along through others is seen too."""
+    code = f"import sys, training.{room}; sys.exit(' '.join({HEAVY | {'django', 'webapp'}!r} & set(sys.modules)) or 0)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_lower_apps_do_not_know_upper_ones() -> None:

@@ -267,12 +267,17 @@ def test_a_very_long_attempt_neither_overflows_nor_gives_nan() -> None:
     assert torch.isfinite(policy.grad).all()
 
 
-def test_half_precision_inputs_keep_their_gradient() -> None:
-    batch = drawn(9)
-    low = Batch(*(p.detach().float() if p.dtype == torch.float64 else p for p in vars(batch).values()))
-    low.logps.requires_grad_()
-    policy_loss(low, Loss(form="trajectory"), NO_KL)[0].backward()
-    assert low.logps.grad.dtype == torch.float32
+@pytest.mark.parametrize("form", FORMS)
+def test_half_precision_is_added_up_in_full(form: str) -> None:
+    """4,096 tokens of ratio exp(1/64) in an attempt: bfloat16 itself could not add them to 64."""
+    policy = torch.full((1, 4096), -1.0 + 1 / 64, dtype=torch.bfloat16, requires_grad=True)
+    yes = torch.ones(policy.shape, dtype=torch.bool)
+    batch = Batch(policy, torch.full_like(policy, -1.0).detach(), torch.tensor([-1.0]), yes, yes[:, 0])
+    loss, _ = policy_loss(batch, Loss(form=form), NO_KL, constant_length=4096)
+    loss.backward()
+    expected = math.exp(20) if form == "trajectory" else math.exp(1 / 64)  # held at exp(20)
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert policy.grad.dtype == torch.bfloat16
 
 
 def test_refusals() -> None:

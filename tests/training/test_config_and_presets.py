@@ -1,0 +1,166 @@
+"""What a job is told: ranges, combinations that make no sense, and values whose origin is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.errors import InputError
+from training import presets
+from training.config import Reinforcement, Supervised, read_config
+from training.sampler import repeated
+
+
+@pytest.mark.parametrize(
+    ("values", "place", "reason"),
+    [
+        ({"type": "other"}, "the configuration", "does not match"),
+        ([], "the configuration", "dictionary"),
+        ({"type": "reinforcement", "lr": 1}, "lr", "not permitted"),
+        ({"type": "reinforcement", "optimiser": {"learning_rate": 0}}, "optimiser.learning_rate", "greater than 0"),
+        (
+            {"type": "reinforcement", "optimiser": {"learning_rate": float("nan")}},
+            "optimiser.learning_rate",
+            "less than or equal to 1",
+        ),
+        ({"type": "reinforcement", "sampling": {"environments": 5, "tasks": 32}}, "sampling", "multiple"),
+        ({"type": "reinforcement", "sampling": {"environments": 8, "tasks": 8}}, "sampling", "at least 2 tasks"),
+        ({"type": "reinforcement", "sampling": {"rollouts": 1}}, "sampling.rollouts", "greater than or equal to 2"),
+        (
+            {"type": "reinforcement", "horizon": {"kind": "list", "turns": [5, 5], "every": 3}},
+            "horizon",
+            "longer than the one before",
+        ),
+        (
+            {
+                "type": "reinforcement",
+                "horizon": {"kind": "increment", "first": 9, "increment": 1, "every": 1, "cap": 8},
+            },
+            "horizon",
+            "longer than the cap",
+        ),
+        (
+            {"type": "reinforcement", "horizon": {"kind": "fractions", "phases": [{"begins": 0.1, "turns": 3}]}},
+            "horizon",
+            "must begin at 0",
+        ),
+        ({"type": "reinforcement", "kl": {"coefficient": 0.1, "to": "old", "place": "reward"}}, "kl", "always 0"),
+        ({"type": "reinforcement", "kl": {"coefficient": 0.1, "estimator": "k1"}}, "kl", "mean 0"),
+        ({"type": "reinforcement", "kl": {"coefficient": 0.1, "place": "reward_to_go"}}, "the configuration", "global"),
+        (
+            {"type": "reinforcement", "advantage": {"kind": "global"}, "dynamic_sampling": {"enabled": True}},
+            "the configuration",
+            "do teach",
+        ),
+        (
+            {"type": "reinforcement", "mixture": {"settings": {"task": 0, "conversation": 0}}},
+            "mixture",
+            "both settings",
+        ),
+        ({"type": "supervised", "tuning": {"kind": "lora", "rank": 0}}, "tuning.rank", "greater than or equal to 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(values: object, place: str, reason: str) -> None:
+    with pytest.raises(InputError, match=f"^{place}: .*({reason})"):
+        read_config(values)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(InputError, match=r"epochs: .*; batch: "):
+        read_config({"type": "supervised", "epochs": 0, "batch": 0})
+
+
+PUBLISHED = {
+    # Copied from the papers, not from the presets.
+    "envscaler-sft": {"epochs": 3, "batch": 256, "max_length": 32 * 1024, "optimiser.learning_rate": 1e-6}
+    | {"samples": "mask_history", "thinking": "stripped", "type": "supervised"},
+    "envscaler-rl": {"kl.coefficient": 0.1, "optimiser.learning_rate": 1e-6, "sampling.tasks": 64, "steps": 200}
+    | {"sampling.rollouts": 8, "decoding.trajectory_tokens": 32 * 1024, "decoding.turn_tokens": 4 * 1024}
+    | {"advantage.kind": "global", "evaluation.temperature": 0.7, "evaluation.rollouts": 3, "reward": "score"}
+    | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
+    "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8, "reward": "all_or_nothing"}
+    | {"advantage.kind": "environment", "loss.form": "trajectory", "kl.to": "old", "kl.place": "loss"}
+    | {"masking.meu": True, "masking.meu_scope": "all", "dynamic_sampling.enabled": True, "type": "reinforcement"}
+    | {"mixture.settings": {"task": 0, "conversation": 1}},
+    "agent-world-grpo": {"loss.clip_low": 0.2, "loss.clip_high": 0.28, "sampling.tasks": 32, "sampling.rollouts": 8}
+    | {"decoding.trajectory_tokens": 80 * 1024, "decoding.turn_tokens": 32 * 1024, "decoding.temperature": 1}
+    | {"decoding.top_p": 1, "evaluation.temperature": 1, "evaluation.top_p": 1, "evaluation.rollouts": 8}
+    | {"loss.form": "grpo", "advantage.kind": "group", "kl.to": "reference", "kl.place": "loss"}
+    | {"reward": "all_or_nothing", "mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
+    "agentgym-rl": {"optimiser.learning_rate": 1e-6, "kl.coefficient": 1e-3, "decoding.temperature": 1}
+    | {"sampling.rollouts": 8, "evaluation.turns": 20, "advantage.kind": "group", "loss.form": "grpo"}
+    | {"horizon.kind": "fractions", "reward": "score", "kl.to": "reference", "type": "reinforcement"}
+    | {"mixture.settings": {"task": 1, "conversation": 0}},
+    "demo-sft": {},
+    "demo-rl": {},
+}
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_published_values_are_those_of_the_papers_and_no_others(name: str) -> None:
+    preset = presets.load(name)
+    values = dict(presets.leaves(preset.config))
+    published = {path for path, mark in preset.marks.items() if mark.kind == "published"}
+    assert {path: values[path] for path in published} == PUBLISHED[name]
+    assert all(preset.marks[path].note.startswith(preset.paper) for path in published)
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_every_value_has_a_mark_with_words(name: str) -> None:
+    preset = presets.load(name)
+    assert set(preset.marks) == {path for path, _ in presets.leaves(preset.config)}
+    assert all(mark.note for mark in preset.marks.values())
+    assert preset.title
+    assert preset.about
+    assert read_config(preset.config.model_dump(mode="json")) == preset.config
+
+
+def test_all_kinds_of_jobs_have_presets() -> None:
+    assert set(presets.names()) == set(PUBLISHED)
+    kinds = [type(presets.load(name).config) for name in presets.names()]
+    assert set(kinds) == {Supervised, Reinforcement}
+
+
+def test_changed_fields_are_merged_and_told() -> None:
+    preset = presets.load("agentgym-rl")
+    chosen = presets.change(preset, {"optimiser": {"learning_rate": 2e-6}, "horizon": {"kind": "constant", "turns": 9}})
+    assert isinstance(chosen.config, Reinforcement)
+    assert chosen.config.optimiser.learning_rate == 2e-6
+    assert chosen.config.kl == preset.config.kl  # type: ignore[union-attr]
+    assert chosen.marks["optimiser.learning_rate"] == presets.Mark(kind="changed", note="the preset has 1e-06")
+    assert chosen.marks["horizon.turns"].kind == "changed"
+    assert chosen.marks["kl.coefficient"].kind == "published"
+    told = {one.path: (one.preset, one.chosen) for one in presets.differences(preset, chosen.config)}
+    assert told["optimiser.learning_rate"] == (1e-6, 2e-6)
+    assert told["horizon.kind"] == ("fractions", "constant")
+    assert told["horizon.turns"] == (None, 9)
+    assert set(told) == {"optimiser.learning_rate", "horizon.kind", "horizon.turns", "horizon.phases"}
+    assert presets.differences(preset, preset.config) == ()
+
+
+def test_a_changed_mixture_replaces_the_presets() -> None:
+    chosen = presets.change(presets.load("envscaler-rl"), {"mixture": {"settings": {"conversation": 1.0}}})
+    assert chosen.config.mixture.settings == {"conversation": 1.0}
+
+
+def test_bad_changes_and_bad_files_are_refused() -> None:
+    preset = presets.load("demo-rl")
+    with pytest.raises(InputError, match=r"^kl\.coefficent: .*not permitted"):
+        presets.change(preset, {"kl": {"coefficent": 1}})
+    with pytest.raises(InputError, match="the other type"):
+        presets.change(preset, {"type": "supervised"})
+    with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-grpo"):
+        presets.load("demo")
+    for text, reason in [
+        ("type = 3", "needs a value and where it comes from"),
+        ('type = { value = "supervised" }', "marked either"),
+        ('type = { value = "supervised", ours = "x", published = "y" }', "marked either"),
+        ('type = { value = "supervised", ours = "x", by = "y" }', "nothing else"),
+        ("type = ", "Invalid value"),
+        ('type = { value = "supervised", ours = "x" }\nepochs = { value = 0, ours = "x" }', "epochs: "),
+    ]:
+        with pytest.raises(InputError, match=reason):
+            presets.read_preset("bad", text)
+
+
+def test_prompts_are_repeated_side_by_side() -> None:
+    assert repeated([3, 1], 3) == [3, 3, 3, 1, 1, 1]

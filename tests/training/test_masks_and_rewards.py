@@ -1,0 +1,101 @@
+"""Which attempts count: outcomes by outcome, and groups of equal rewards before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.contracts import Attempt, Ending, Outcome, Reward
+from training.config import DynamicSampling, Masking
+from training.rewards import Scored, scored
+
+torch = pytest.importorskip("torch")
+
+from training.masks import loss_tokens, masks_of, zero_variance  # noqa: E402
+from training.rows import Rows, rows_of  # noqa: E402
+
+ENDINGS: dict[Outcome, Ending] = {
+    "solved": "answered",
+    "failed": "answered",
+    "agent_error": "unusable",
+    "truncated": "turn_limit",
+    "infra_error": "lost",
+    "cancelled": "cancelled",
+}
+FAILED_ONLY = Masking(meu_scope="failed")
+
+
+def attempt(outcome: Outcome, reward: float | None = None, user_error: bool = False) -> Attempt:
+    given = None if reward is None else Reward(reward=reward, passed=1, total=2, rule="goals", verdicts=())
+    return Attempt(policy="p", ending=ENDINGS[outcome], outcome=outcome, reward=given, user_error=user_error)
+
+
+@pytest.mark.parametrize(
+    ("made", "score", "all_or_nothing"),
+    [
+        (attempt("solved", 1.0), 1.0, 1.0),
+        (attempt("solved", 1.0 - 1e-10), 1.0 - 1e-10, 1.0),
+        (attempt("failed", 0.75), 0.75, 0.0),
+        (attempt("failed", 0.0), 0.0, 0.0),
+        (attempt("truncated", 0.5), 0.5, 0.0),
+        (attempt("agent_error", 0.5), 0.5, 0.0),
+    ],
+)
+def test_what_attempts_earn(made: Attempt, score: float, all_or_nothing: float) -> None:
+    assert scored(made, "score", Masking()) == Scored(reward=score)
+    assert scored(made, "all_or_nothing", Masking()) == Scored(reward=all_or_nothing)
+
+
+@pytest.mark.parametrize("masking", [Masking(), FAILED_ONLY, Masking(meu=False)])
+def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking) -> None:
+    assert scored(attempt("infra_error"), "score", masking) == Scored(reward=None, masked="infra_error")
+    assert scored(attempt("infra_error", user_error=True), "score", masking).masked == "infra_error"
+    assert scored(attempt("infra_error", 0.0), "score", masking).reward is None
+    assert scored(attempt("failed", None), "score", masking).masked == "infra_error"
+    assert scored(attempt("cancelled"), "score", masking) == Scored(reward=None, masked="cancelled")
+
+
+def test_meu_scopes() -> None:
+    """AF Eq. 2 masks each attempt with a user's error; AF 1 speaks of failures: a solved one then stays."""
+    solved, failed = attempt("solved", 1.0, user_error=True), attempt("failed", 0.5, user_error=True)
+    assert [scored(one, "score", Masking()).masked for one in (solved, failed)] == ["user_error"] * 2
+    assert [scored(one, "score", FAILED_ONLY).reward for one in (solved, failed)] == [1.0, None]
+    assert [scored(one, "score", Masking(meu=False)).reward for one in (solved, failed)] == [1.0, 0.5]
+
+
+def rows() -> Rows:
+    # Task a: 1, 0, masked. Task b: 0.5, 0.5, masked. Task c: 1 and two masked.
+    earned = [1.0, 0.0, None, 0.5, 0.5, None, 1.0, None, None]
+    names = ["a"] * 3 + ["b"] * 3 + ["c"] * 3
+    return rows_of([Scored(reward=one) for one in earned], names, ["e"] * 9)
+
+
+def test_rows_hold_what_was_scored() -> None:
+    made = rows()
+    assert made.valid.tolist() == [True, True, False, True, True, False, True, False, False]
+    assert made.rewards[~made.valid].isnan().all()
+    assert made.groups.unique().numel() == 3
+
+
+def test_masks_with_and_without_dynamic_sampling() -> None:
+    made = rows()
+    valid = made.valid.tolist()
+    mixed = [True, True] + [False] * 7
+    assert zero_variance(made.rewards, made.groups, made.valid).tolist() == [False] * 3 + [True] * 6
+    off = masks_of(made, DynamicSampling())
+    assert off.counted.tolist() == off.deviating.tolist() == valid
+    before = masks_of(made, DynamicSampling(enabled=True, drop="before"))
+    assert before.counted.tolist() == before.deviating.tolist() == mixed
+    after = masks_of(made, DynamicSampling(enabled=True, drop="after"))
+    assert (after.counted.tolist(), after.deviating.tolist()) == (mixed, valid)
+
+
+def test_masked_rewards_do_not_make_a_group_lively() -> None:
+    """1, 1 and a masked 0: nothing to learn, whatever the masked one says."""
+    for junk in (0.0, float("nan"), float("inf")):
+        rewards, groups = torch.tensor([1.0, 1.0, junk]), torch.tensor([0, 0, 0])
+        assert zero_variance(rewards, groups, torch.tensor([True, True, False])).all()
+
+
+def test_loss_bearing_tokens_are_the_agents_own_in_counted_attempts() -> None:
+    own = torch.tensor([[1, 0, 1], [1, 1, 1]])
+    assert loss_tokens(own, torch.tensor([True, False])).tolist() == [[True, False, True], [False] * 3]

@@ -1,0 +1,127 @@
+"""Horizons by hand, and draws that are the same after a resume."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthesis.errors import InputError
+from training.config import Constant, Fractions, Increment, Listed, Mixture, Phase, Sampling
+from training.sampler import Catalogue, Prompt, SamplerState
+from training.schedule import changes, horizon_at, longest
+
+LISTED = Listed(turns=(5, 10, 20), every=3)
+GROWING = Increment(first=4, increment=3, every=2, cap=9)
+PHASES = Fractions(
+    phases=(Phase(begins=0, turns=5), Phase(begins=0.34, turns=10), Phase(begins=0.67, turns=20)),
+)
+
+
+def test_horizons_by_hand() -> None:
+    assert [horizon_at(LISTED, step, 12) for step in range(12)] == [5, 5, 5, 10, 10, 10, 20, 20, 20, 20, 20, 20]
+    assert [horizon_at(GROWING, step, 8) for step in range(8)] == [4, 4, 7, 7, 9, 9, 9, 9]
+    # 10 steps: 0.34 x 10 = 3.4, so step 4 is the first of the second phase; 6.7, so step 7 of the third.
+    assert [horizon_at(PHASES, step, 10) for step in range(10)] == [5, 5, 5, 5, 10, 10, 10, 20, 20, 20]
+    assert horizon_at(Constant(turns=7), 99, 100) == 7
+    assert changes(LISTED, 7) == [(0, 5), (3, 10), (6, 20)]
+    assert changes(PHASES, 100) == [(0, 5), (34, 10), (67, 20)]
+    assert longest(LISTED, 4) == 10
+    for step in (-1, 10):
+        with pytest.raises(ValueError, match="is not one of 0 to 9"):
+            horizon_at(LISTED, step, 10)
+
+
+@given(step=st.integers(0, 400), steps=st.integers(402, 1000))
+@settings(max_examples=50, deadline=None)
+def test_horizons_never_shrink(step: int, steps: int) -> None:
+    for schedule in (LISTED, GROWING, PHASES):
+        assert horizon_at(schedule, step, steps) <= horizon_at(schedule, step + 1, steps)
+
+
+def prompts(environments: int = 4, each: int = 6) -> list[Prompt]:
+    return [Prompt(row=e * each + n, environment=f"e{e}") for e in range(environments) for n in range(each)]
+
+
+STEP = Sampling(environments=2, tasks=6, rollouts=4)
+
+
+def drawn(catalogue: Catalogue, draws: int, state: SamplerState | None = None) -> tuple[list[list[int]], SamplerState]:
+    state, rows = state or SamplerState(), []
+    for _ in range(draws):
+        some, state = catalogue.draw(state)
+        rows.append(some)
+    return rows, state
+
+
+def test_a_step_has_its_environments_and_tasks_side_by_side() -> None:
+    rows, _ = drawn(Catalogue(prompts(), Mixture(), STEP, seed=1), 40)
+    for step in rows:
+        assert len(step) == len(set(step)) == 6
+        first, second = ({row // 6 for row in part} for part in (step[:3], step[3:]))
+        assert len(first) == len(second) == 1
+        assert first != second
+
+
+def test_each_environments_tasks_are_gone_through_before_any_comes_again() -> None:
+    rows, _ = drawn(Catalogue(prompts(2, 6), Mixture(), STEP, seed=1), 20)
+    for a in range(0, 20, 2):  # 2 draws x 3 tasks are one round of 6
+        assert sorted(rows[a] + rows[a + 1]) == list(range(12))
+
+
+def test_where_rounds_end_inside_a_draw_no_task_comes_twice() -> None:
+    rows, _ = drawn(Catalogue(prompts(2, 4), Mixture(), STEP, seed=3), 60)
+    assert all(len(set(step)) == 6 for step in rows)
+    counts = Counter(row for step in rows for row in step)
+    assert min(counts.values()) > 0.7 * max(counts.values())
+
+
+@given(seed=st.integers(0, 2**31 - 1), stop=st.integers(0, 6))
+@settings(max_examples=25, deadline=None)
+def test_resumed_it_goes_on_as_if_it_had_not_stopped(seed: int, stop: int) -> None:
+    mixture = Mixture(environments={"e0": 3.0})
+    whole, end = drawn(Catalogue(prompts(), mixture, STEP, seed), 7)
+    first, state = drawn(Catalogue(prompts(), mixture, STEP, seed), stop)
+    stored = SamplerState.model_validate_json(state.model_dump_json())
+    rest, other_end = drawn(Catalogue(list(reversed(prompts()))[::-1], mixture, STEP, seed), 7 - stop, stored)
+    assert first + rest == whole
+    assert end == other_end
+
+
+def test_the_numbers_are_the_same_on_every_machine() -> None:
+    rows, _ = drawn(Catalogue(prompts(), Mixture(), STEP, seed=1), 2)
+    assert rows == [[21, 20, 23, 9, 6, 7], [3, 5, 2, 11, 10, 8]]
+
+
+def test_weights_of_environments_and_settings() -> None:
+    asked = [Prompt(row=100 + n, environment=f"e{n % 2}", setting="conversation") for n in range(20)]
+    mixture = Mixture(environments={"e0": 4.0, "e3": 0.0}, settings={"task": 3.0})
+    one = Sampling(environments=1, tasks=2, rollouts=2)
+    rows, _ = drawn(Catalogue([*prompts(4, 10), *asked], mixture, one, seed=5), 1200)
+    chosen = Counter((step[0] - 100) % 2 if step[0] >= 100 else step[0] // 10 for step in rows)
+    assert 3 not in chosen
+    assert chosen[0] / 1200 == pytest.approx(4 / 6, abs=0.05)
+    talks = sum(row >= 100 for step in rows for row in step if row < 20 or row >= 100)
+    told = sum(row < 20 for step in rows for row in step)
+    assert talks / (talks + told) == pytest.approx(1 / 4, abs=0.04)
+    quiet = Catalogue([*prompts(4, 10), *asked], Mixture(settings={"conversation": 0.0}), one, seed=5)
+    assert all(row < 100 for step in drawn(quiet, 200)[0] for row in step)
+
+
+def test_dynamic_sampling_draws_for_what_is_missing() -> None:
+    catalogue = Catalogue(prompts(), Mixture(), STEP, seed=2)
+    rows, state = catalogue.draw(SamplerState())
+    more, later = catalogue.draw(state, environments=1)
+    assert (len(rows), len(more)) == (6, 3)
+    assert later.draws == 2
+    with pytest.raises(ValueError, match="cannot draw 9 of 4"):
+        catalogue.draw(later, environments=9)
+
+
+def test_too_little_data_is_refused_with_what_to_do() -> None:
+    with pytest.raises(InputError, match="asks for 2 environments, the dataset has 1"):
+        Catalogue(prompts(1), Mixture(), STEP, seed=0)
+    with pytest.raises(InputError, match="asks for 3 tasks of an environment, 'e0' has 2; give it weight 0"):
+        Catalogue(prompts(2, 2), Mixture(), STEP, seed=0)
