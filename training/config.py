@@ -65,7 +65,11 @@ class Optimiser(Frozen):
 
 
 class Mixture(Frozen):
-    """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out."""
+    """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out.
+
+    RL draws environments in proportion to their weights, however many tasks they have. SFT goes through a row as many
+    times an epoch as its environment's and its setting's weight say together: 2 is twice, 0.5 every other epoch.
+    """
 
     environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
     settings: dict[SettingName, Weight] = Field(default_factory=dict, description="Weight by setting.")

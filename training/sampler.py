@@ -1,7 +1,8 @@
 """Which tasks a step tries: environments by weight, tasks of each in shuffled rounds. Seeded, resumable, no torch.
 
-A draw depends on the seed and a small state alone, which goes into a checkpoint as JSON. Within a draw environments are
-distinct and so are tasks. Each (environment, setting) is gone through in a shuffled order before it begins anew.
+For SFT, which rows an epoch has. For RL, a draw depends on the seed and a small state alone, which goes into a
+checkpoint as JSON. Within a draw environments are distinct and so are tasks. Each (environment, setting) is gone
+through in a shuffled order before it begins anew.
 """
 
 from __future__ import annotations
@@ -109,6 +110,26 @@ class Catalogue:
             # Where a round ends inside a draw, the next may begin with a row of this very draw.
             if order[place] not in taken:
                 return order[place]
+
+
+def epoch_rows(prompts: Iterable[Prompt], mixture: Mixture, epoch: int, seed: int) -> list[int]:
+    """The rows of one epoch of SFT, shuffled: each as many times as environment x setting weigh.
+
+    A fraction is made up over epochs: after k of them a row of weight w was there floor(k w) or floor(k w) + 1 times.
+    Raises InputError: no row has a weight above 0.
+    """
+    rows, weighs = [], False
+    for prompt in prompts:
+        weight = mixture.environments.get(prompt.environment, 1.0) * mixture.settings.get(prompt.setting, 1.0)
+        weighs = weighs or weight > 0
+        # Each row begins its fraction elsewhere, so that epochs are of about one length.
+        start = random.Random(f"{seed}:fraction:{prompt.row}").random()
+        times = math.floor(start + (epoch + 1) * weight) - math.floor(start + epoch * weight)
+        rows += [prompt.row] * times
+    if not weighs:
+        raise InputError("mixture: no row of the dataset has a weight above 0; raise one, or choose another dataset")
+    random.Random(f"{seed}:epoch:{epoch}").shuffle(rows)
+    return rows
 
 
 def repeated(rows: Sequence[Item], rollouts: int) -> list[Item]:

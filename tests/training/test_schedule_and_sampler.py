@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthesis.errors import InputError
 from training.config import Constant, Fractions, Increment, Listed, Mixture, Phase, Sampling
-from training.sampler import Catalogue, Prompt, SamplerState
+from training.sampler import Catalogue, Prompt, SamplerState, epoch_rows
 from training.schedule import changes, horizon_at, longest
 
 LISTED = Listed(turns=(5, 10, 20), every=3)
@@ -118,6 +118,20 @@ def test_dynamic_sampling_draws_for_what_is_missing() -> None:
     assert later.draws == 2
     with pytest.raises(ValueError, match="cannot draw 9 of 4"):
         catalogue.draw(later, environments=9)
+
+
+def test_an_epoch_has_each_row_as_often_as_it_weighs() -> None:
+    rows = prompts(4, 10)
+    assert sorted(epoch_rows(rows, Mixture(), 0, seed=1)) == list(range(40))
+    assert epoch_rows(rows, Mixture(), 0, seed=1) != epoch_rows(rows, Mixture(), 1, seed=1)
+    mixture = Mixture(environments={"e0": 2.0, "e1": 0.0, "e2": 0.3}, settings={"task": 1.0})
+    epochs = [Counter(epoch_rows(rows, mixture, epoch, seed=1)) for epoch in range(10)]
+    assert all(one[row] == 2 for one in epochs for row in range(10))
+    assert not any(one[row] for one in epochs for row in range(10, 20))
+    assert all(sum(one[row] for one in epochs) == 3 for row in range(20, 30))  # 10 x 0.3
+    assert all(one[row] == 1 for one in epochs for row in range(30, 40))
+    with pytest.raises(InputError, match="no row of the dataset has a weight above 0"):
+        epoch_rows(rows[:10], Mixture(environments={"e0": 0.0}), 0, seed=1)
 
 
 def test_too_little_data_is_refused_with_what_to_do() -> None:
