@@ -29,7 +29,17 @@ TRAINING_FLOORS: list[set[str]] = [
     {"presets", "dataset", "metrics", "schedule", "sampler", "rewards"},
     {"rows"},
     {"masks"},
-    {"advantages", "losses"},
+    {"advantages", "losses", "templates"},
+    {"policy"},
+    {"local", "served", "attempts"},
+    {"recording"},
+    {"step"},
+    {"trainer", "evaluate"},
+    {"keeping"},
+    {"sft", "rl"},
+    {"jobs"},
+    {"launch"},
+    {"demo"},
 ]
 WITHOUT_TORCH = TRAINING_FLOORS[0] | TRAINING_FLOORS[1]
 """What the web app shows, and what decides without computing."""

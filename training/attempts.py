@@ -1,0 +1,157 @@
+"""Attempts at the dataset's tasks, through the one loop of `synthesis.rollout`, with the tokens each is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from synthesis.contracts import Attempt
+from synthesis.errors import InputError
+from synthesis.llm import Endpoint
+from synthesis.rollout import Plan, Setting, SimulatedUser, User, run_attempts
+from synthesis.runtime import Sandbox
+from training.config import Attempts, Decoding
+from training.dataset import TaskRow
+from training.policy import Maker, TokenPolicy, Trace
+from training.templates import Tokenizer
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One attempt. `group` names task and setting; `ordinal` counts the attempts at it within a step."""
+
+    row: TaskRow
+    ordinal: int
+    attempt: Attempt
+    trace: Trace
+
+    @property
+    def group(self) -> str:
+        return f"{self.row.setting}:{self.row.id}"
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """The model that plays the user in conversations."""
+
+    endpoint: Endpoint
+    model: str
+    temperature: float = 1.0
+
+
+class Crowd:
+    """How many attempts are under way: what a maker waits for before a batch goes."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def __call__(self) -> int:
+        return max(1, self.left)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, and who plays the user.
+
+    `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`.
+    """
+
+    sandbox: Sandbox
+    tokenizer: Tokenizer
+    limits: Attempts
+    speaker: Speaker | None = None
+    stopped: Callable[[], bool] = lambda: False
+
+
+def run(
+    table: Table,
+    maker: Maker,
+    opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+    crowd: Crowd,
+    tasks: Sequence[tuple[TaskRow, int]],
+    *,
+    turns: int,
+    decoding: Decoding,
+    seed: str,
+) -> list[Tried]:
+    """Attempts at (row, ordinal) in their order, at most `limits.at_once` at a time; none is missing.
+
+    One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
+    Raises InputError: a conversation and nobody plays the user.
+    """
+    if any(row.setting == "conversation" for row, _ in tasks) and table.speaker is None:
+        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
+    return asyncio.run(_run(table, maker, opened, crowd, tasks, turns, decoding, seed))
+
+
+async def _run(
+    table: Table,
+    maker: Maker,
+    opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
+    crowd: Crowd,
+    tasks: Sequence[tuple[TaskRow, int]],
+    turns: int,
+    decoding: Decoding,
+    seed: str,
+) -> list[Tried]:
+    policies = [TokenPolicy(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
+    stop = asyncio.Event()
+    done: dict[int, Attempt] = {}
+    crowd.left = len(tasks)
+    async with opened(), _users(table.speaker) as user_of:
+        plans = (
+            # The attempt comes back under its place; which try at the task it is stands beside it.
+            Plan(row.rollout, policy, _setting(table.limits, row, turns), user_of(row), ordinal=place)
+            for place, ((row, _), policy) in enumerate(zip(tasks, policies, strict=True))
+        )
+        watch = asyncio.create_task(_watch(table.stopped, stop))
+        try:
+            async for attempt in run_attempts(table.sandbox, plans, at_once=table.limits.at_once, stop=stop):
+                crowd.left -= 1
+                done[attempt.ordinal] = attempt
+        finally:
+            watch.cancel()
+    return [
+        Tried(row, number, done[place].model_copy(update={"ordinal": number}), policy.trace)
+        for place, ((row, number), policy) in enumerate(zip(tasks, policies, strict=True))
+        if place in done
+    ]
+
+
+def _setting(limits: Attempts, row: TaskRow, turns: int) -> Setting:
+    conversational = row.setting == "conversation"
+    return Setting(conversational=conversational, max_turns=turns, deadline_s=limits.deadline_s)
+
+
+async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
+    while not stopped():
+        await asyncio.sleep(POLL_S)
+    stop.set()
+
+
+@contextlib.asynccontextmanager
+async def _users(speaker: Speaker | None) -> AsyncIterator[Callable[[TaskRow], User | None]]:
+    if speaker is None:
+        yield lambda row: None
+        return
+    # Only a job with conversations needs the client's package.
+    from synthesis.llm.client import connect
+
+    async with connect(speaker.endpoint) as connection:
+        model = connection.chat(speaker.model)
+
+        def user_of(row: TaskRow) -> User | None:
+            if row.setting != "conversation":
+                return None
+            return SimulatedUser(model, row.rollout.instruction, temperature=speaker.temperature)
+
+        yield user_of
+
+
+def tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:
+    """Each row `each` times, side by side, numbered from 0."""
+    return [(row, number) for row in rows for number in range(each)]

@@ -1,0 +1,55 @@
+"""`python -m training.demo FOLDER [--seed N] [--threads N]`: SFT, then RL, and held-out success before and after.
+
+`--prepare` only writes the model, the datasets and the two jobs, for workers to carry out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from training.demo.prepare import prepare_demo
+from training.launch import RESULT, Exit
+from training.launch import main as launch
+
+
+def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
+    """Prepare and carry out both jobs; returns seed, held-out success `before`, `after_sft`, `after_rl`, seconds."""
+    started = time.perf_counter()
+    prepare_demo(folder, seed, threads)
+    found = []
+    for name in ("sft", "rl"):
+        status = launch([str(folder / name)])
+        if status != Exit.DONE:
+            raise SystemExit(status)
+        found.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
+    return {
+        "seed": seed,
+        "before": found[0][0]["success"],
+        "after_sft": found[0][-1]["success"],
+        "after_rl": found[1][-1]["success"],
+        "environments": {"after_sft": found[0][-1]["environments"], "after_rl": found[1][-1]["environments"]},
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.demo", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prepare", action="store_true")
+    given = parser.parse_args()
+    if given.prepare:
+        prepare_demo(given.folder, given.seed, given.threads)
+    else:
+        print(json.dumps(run(given.folder, given.seed, given.threads)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

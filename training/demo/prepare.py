@@ -1,0 +1,37 @@
+"""Everything the demo's two jobs need, written to a folder: model, datasets, `sft/job.json` and `rl/job.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from synthesis.runtime import default_sandbox
+from training.config import Reinforcement, Supervised
+from training.demo.model import model_of, tokenizer_of
+from training.demo.teaching import freeze_demo
+from training.launch import JOB, JobFile
+from training.presets import change, load
+
+
+def prepare_demo(folder: Path, seed: int, threads: int = 0, changes: dict[str, dict[str, Any]] | None = None) -> None:
+    """Write the demo for a seed; the RL job begins with the model that the SFT job ends with.
+
+    `changes` are changed fields of the presets, under `sft` and `rl`. Raises InputError: the folder holds a demo.
+    """
+    lessons, _ = freeze_demo(default_sandbox(), folder, seed)
+    tokenizer = tokenizer_of([lesson.trl() for lesson in lessons])
+    model_of(tokenizer, seed).save_pretrained(folder / "untrained")
+    tokenizer.save_pretrained(folder / "untrained")
+    given = changes or {}
+    _write(folder / "sft", _config("demo-sft", seed, given.get("sft", {})), "../untrained", "../trajectories", threads)
+    _write(folder / "rl", _config("demo-rl", seed, given.get("rl", {})), "../sft/model", "../tasks", threads)
+
+
+def _config(preset: str, seed: int, changes: dict[str, Any]) -> Supervised | Reinforcement:
+    return change(load(preset), {"seed": seed} | changes).config
+
+
+def _write(folder: Path, config: Supervised | Reinforcement, model: str, dataset: str, threads: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    job = JobFile(config=config, model=model, dataset=dataset, evaluation="../tasks", threads=threads)
+    (folder / JOB).write_text(job.model_dump_json(indent=1), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The demo's programs, each a file that the sandbox loads as text."""

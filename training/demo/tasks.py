@@ -1,0 +1,188 @@
+"""The demo's tasks: drawn from a seed, with checks, the reference that solves them and how a careless teacher errs.
+
+Four small environments, written for this project. They differ in difficulty and in how rewards are spread: `lamps`
+needs no looking up and pays each of two lamps; `depot` wants a number that must be looked up, all or nothing;
+`clinic` pays the right patient and the right hour; `library` depends on what is found.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from synthesis.contracts import Mark, Program, Reference, ReferenceCall, Tool, ToolKind
+from synthesis.rollout import RolloutTask, documentation
+from synthesis.runtime import outline, working_schema
+
+ITEMS = ("bolts", "nuts", "screws", "nails", "hinges", "gears", "springs", "rivets", "pipes", "valves")
+CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Quito", "Delhi")
+ROOMS = ("kitchen", "hall", "study", "attic", "cellar", "porch", "garage", "bath")
+TITLES = ("Atlas", "Poems", "Birds", "Bread", "Rivers", "Clocks", "Stars", "Masks")
+DOCTORS = ("Roth", "Sato", "Diaz", "Khan")
+PATIENTS = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana")
+DONE = "Done."
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A task before it has a name. `careless` is what a teacher does who acts without looking, or stops too early."""
+
+    instruction: str
+    initial: dict[str, Any]
+    checks: tuple[tuple[str, Mark], ...]
+    reference: Reference
+    careless: Reference
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """A task of an environment, ready to be attempted."""
+
+    environment: str
+    rollout: RolloutTask
+    reference: Reference
+    careless: Reference
+
+
+def _lamps(dice: random.Random) -> Drawn:
+    rooms = dice.sample(ROOMS, 4)
+    first, second = rooms[:2]
+    on = dice.random() < 0.5
+    lit = {room: dice.random() < 0.5 for room in rooms} | {first: not on, second: not on}
+    calls = [_call("switch", room=room, on=on) for room in (first, second)]
+    rest = {room: lit[room] for room in rooms[2:]}
+    return Drawn(
+        f"Turn {'on' if on else 'off'} {first} and {second}.",
+        {"lit": lit},
+        (
+            (_check(f"final_state['lit'][{first!r}] is {on}"), "goal"),
+            (_check(f"final_state['lit'][{second!r}] is {on}"), "goal"),
+            (_check(f"all(final_state['lit'][room] is lit for room, lit in {rest!r}.items())"), "guard"),
+        ),
+        _said(calls),
+        _said(calls[:1]),
+    )
+
+
+def _depot(dice: random.Random) -> Drawn:
+    stock = {item: dice.randint(2, 9) for item in dice.sample(ITEMS, 3)}
+    item, city = dice.choice(sorted(stock)), dice.choice(CITIES)
+    guess = dice.randint(2, 9)
+    return Drawn(
+        f"Send all {item} to {city}.",
+        {"stock": stock, "sent": []},
+        ((_check(f"final_state['sent'] == [[{item!r}, {stock[item]}, {city!r}]]"), "goal"),),
+        _said([_call("count", item=item), _call("send", item=item, quantity=stock[item], city=city)]),
+        _said([_call("send", item=item, quantity=guess, city=city)]),
+    )
+
+
+def _library(dice: random.Random) -> Drawn:
+    titles = dice.sample(TITLES, 3)
+    loans = {title: {"late": dice.random() < 0.5, "fined": False, "extended": False} for title in titles}
+    title = titles[0]
+    right, wrong = ("fine", "extend") if loans[title]["late"] else ("extend", "fine")
+    done = {"fine": "fined", "extend": "extended"}
+    untouched = f"all(final_state['loans'][t] == initial_state['loans'][t] for t in {titles[1:]!r})"
+    return Drawn(
+        f"If {title} is late fine it, else extend it.",
+        {"loans": loans},
+        (
+            (_check(f"final_state['loans'][{title!r}][{done[right]!r}]"), "goal"),
+            (_check(f"not final_state['loans'][{title!r}][{done[wrong]!r}] and {untouched}"), "guard"),
+        ),
+        _said([_call("look_up", title=title), _call(right, title=title)]),
+        _said([_call(dice.choice(("fine", "extend")), title=title)]),
+    )
+
+
+def _clinic(dice: random.Random) -> Drawn:
+    doctors = dice.sample(DOCTORS, 2)
+    free = {doctor: sorted(dice.sample(range(1, 10), 3)) for doctor in doctors}
+    doctor, patient = doctors[0], dice.choice(PATIENTS)
+    first = free[doctor][0]
+    guess = dice.randint(1, 9)
+    return Drawn(
+        f"Book {patient} with {doctor}, first free hour.",
+        {"free": free, "booked": []},
+        (
+            (_check(f"[entry[:2] for entry in final_state['booked']] == [[{doctor!r}, {patient!r}]]"), "goal"),
+            (_check(f"[{doctor!r}, {patient!r}, {first}] in final_state['booked']"), "goal"),
+        ),
+        _said([_call("free_hours", doctor=doctor), _call("book", doctor=doctor, patient=patient, hour=first)]),
+        _said([_call("book", doctor=doctor, patient=patient, hour=guess)]),
+    )
+
+
+def _call(tool: str, **arguments: Any) -> ReferenceCall:
+    return ReferenceCall(tool=tool, arguments=arguments)
+
+
+def _said(calls: list[ReferenceCall]) -> Reference:
+    return Reference(calls=tuple(calls), answer=DONE)
+
+
+def _check(expression: str) -> str:
+    return f"def check(initial_state, final_state, answer):\n    return bool({expression})\n"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One of the demo's environments. `changes` are the tools that change the state."""
+
+    class_name: str
+    introduction: str
+    changes: tuple[str, ...]
+    draw: Callable[[random.Random], Drawn]
+
+
+ENVIRONMENTS: dict[str, Environment] = {
+    "clinic": Environment("Clinic", "You keep a clinic's appointments.", ("book",), _clinic),
+    "depot": Environment("Depot", "You run a depot.", ("send",), _depot),
+    "lamps": Environment("Lamps", "You look after the lamps of a house.", ("switch",), _lamps),
+    "library": Environment("Library", "You look after a library's loans.", ("fine", "extend"), _library),
+}
+
+
+def program(name: str) -> Program:
+    """The program of an environment with the working schemas of its tools."""
+    about = ENVIRONMENTS[name]
+    source = resources.files(__package__).joinpath("programs").joinpath(f"{name}.py").read_text(encoding="utf-8")
+    tools = []
+    for method in outline(source, about.class_name).methods:
+        if not method.name.startswith("_"):
+            kind: ToolKind = "change" if method.name in about.changes else "query"
+            schema = working_schema(method)
+            tools.append(Tool(name=method.name, description=method.docstring, kind=kind, parameters=schema))
+    return Program(source=source, class_name=about.class_name, tools=tuple(tools))
+
+
+def draw_tasks(seed: int, each: int) -> list[DemoTask]:
+    """`each` tasks of every environment, no two alike (instruction and state), interleaved; the same for a seed."""
+    programs = {name: program(name) for name in ENVIRONMENTS}
+    by_environment = [_draw(name, programs[name], seed, each) for name in sorted(ENVIRONMENTS)]
+    return [task for together in zip(*by_environment, strict=True) for task in together]
+
+
+def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
+    dice = random.Random(f"demo:{seed}:{name}")
+    found: dict[str, DemoTask] = {}
+    while len(found) < each:
+        drawn = ENVIRONMENTS[name].draw(dice)
+        alike = f"{drawn.instruction}{drawn.initial}"
+        if alike in found:
+            continue
+        rollout = RolloutTask(
+            key=f"{name}-{seed}-{len(found)}",
+            program=code,
+            initial=drawn.initial,
+            instruction=drawn.instruction,
+            documentation=documentation(ENVIRONMENTS[name].introduction, ()),
+            checks=tuple(source for source, _ in drawn.checks),
+            marks=tuple(mark for _, mark in drawn.checks),
+        )
+        found[alike] = DemoTask(name, rollout, drawn.reference, drawn.careless)
+    return list(found.values())

@@ -1,0 +1,83 @@
+"""The demo's data: tasks, and what its teachers did with some of them, as frozen datasets beside an untrained model."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from synthesis.contracts import Attempt
+from synthesis.formats.sft import Conversation, Shape
+from synthesis.rollout import Plan, ReferencePolicy, run_attempts
+from synthesis.runtime import Sandbox
+from training.dataset import Origin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
+from training.demo.tasks import DemoTask, draw_tasks
+
+EACH = 110
+"""Tasks of each environment; about a third is held out."""
+SPLIT_SHARE = 0.3
+CARELESS = 0.6
+"""The share of demonstrations by a teacher who acts without looking or stops too early."""
+LESSONS = 1
+"""Demonstrations of each task that is not held out, by whichever teacher the dice choose."""
+
+
+def task_row(task: DemoTask) -> TaskRow:
+    """A task as a dataset's row."""
+    return TaskRow.model_validate(_origin(task).model_dump() | {"rollout": task.rollout})
+
+
+def _origin(task: DemoTask) -> Origin:
+    key = task.rollout.key
+    return Origin(id=key, environment=task.environment, scenario=key, task=key, category=f"demo/{task.environment}")
+
+
+def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[TrajectoryRow]:
+    """Demonstrations, executed in the sandbox: what a teacher saw is what the environment said."""
+    dice = random.Random(f"teachers:{seed}")
+    lessons = [
+        (task, task.careless if dice.random() < careless else task.reference) for task in tasks for _ in range(LESSONS)
+    ]
+    plans = [
+        Plan(task.rollout, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)
+    ]
+    done = asyncio.run(_all(sandbox, plans))
+    rows: list[TrajectoryRow] = []
+    for place, (task, _) in enumerate(lessons):
+        attempt = done[place]
+        said = Conversation(messages=attempt.messages, tools=task.rollout.program.tools)
+        origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
+        rows += trajectory_rows(said, Shape(), origin)
+    return rows
+
+
+async def _all(sandbox: Sandbox, plans: Sequence[Plan]) -> dict[int, Attempt]:
+    return {attempt.ordinal: attempt async for attempt in run_attempts(sandbox, plans, at_once=8)}
+
+
+def split_of(seed: int) -> Split:
+    """By task: what is held out was never shown, by a teacher or in RL. Its environments were."""
+    return Split(unit="task", test_share=SPLIT_SHARE, seed=seed)
+
+
+def freeze_demo(
+    sandbox: Sandbox, folder: Path, seed: int, careless: float = CARELESS
+) -> tuple[list[TrajectoryRow], list[TaskRow]]:
+    """Write the datasets `tasks` and `trajectories` below `folder`; returns (all demonstrations, all tasks)."""
+    split = split_of(seed)
+    tasks = draw_tasks(seed, EACH)
+    rows = [task_row(task) for task in tasks]
+    shown = [task for task, row in zip(tasks, rows, strict=True) if side_of(row, split) == "train"]
+    lessons = teach(sandbox, shown, seed, careless)
+    selection = {"demo": True, "seed": seed, "careless": careless}
+    freeze(folder / "tasks", rows, name="Demo tasks", kind="tasks", split=split, selection=selection)
+    freeze(
+        folder / "trajectories",
+        lessons,
+        name="Demo demonstrations",
+        kind="trajectories",
+        split=Split(unit="task", test_share=0, seed=seed),
+        selection=selection,
+    )
+    return lessons, rows

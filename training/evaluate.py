@@ -1,0 +1,124 @@
+"""Attempts at a held-out split, with a horizon of their own: seeded, the same tasks each time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from synthesis.contracts import Frozen
+from training.attempts import Crowd, Table, Tried, run, tries
+from training.config import Decoding, Evaluation, Masking, RewardRule
+from training.dataset import TaskRow
+from training.local import LocalMaker
+from training.recording import Judged, values_of
+from training.rewards import scored
+from training.step import Ranks
+
+
+class Result(Frozen):
+    """`success` is the share of attempts that count which solved their task, `counted` how many those are of `tried`;
+    `environments` is each one's success. None where no attempt counts."""
+
+    success: float | None
+    reward: float | None
+    counted: int
+    tried: int
+    environments: dict[str, float]
+
+    def values(self) -> dict[str, float | None]:
+        """As keys of the record."""
+        whole = {"evaluation/success": self.success, "evaluation/reward": self.reward}
+        return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
+
+
+def chosen(rows: Sequence[TaskRow], count: int, seed: int) -> list[TaskRow]:
+    """The same `count` rows each time, drawn by the seed, in the dataset's order; all where there are fewer."""
+    if len(rows) <= count:
+        return list(rows)
+    places = random.Random(f"evaluation:{seed}").sample(range(len(rows)), count)
+    return [rows[place] for place in sorted(places)]
+
+
+def evaluate(
+    table: Table,
+    model: Any,
+    rows: Sequence[TaskRow],
+    settings: Evaluation,
+    decoding: Decoding,
+    seed: int,
+    *,
+    ranks: Ranks | None = None,
+    name: str = "policy",
+) -> Result:
+    """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
+
+    Rewards are the verifier's scores. A task is the same each time, and so are the draws: `temperature` 0 compares two
+    checkpoints without chance, 1 measures the policy that RL trains.
+    """
+    ranks = ranks or Ranks()
+    work = tries(chosen(rows, settings.tasks, seed), settings.rollouts)
+    manner = decoding.model_copy(update={"temperature": settings.temperature, "top_p": settings.top_p})
+    mine = attempt_all(
+        table, model, work[ranks.rank :: ranks.count], settings.turns, manner, f"evaluation:{seed}", name
+    )
+    judged = [(tried, scored(tried.attempt, _RULE, Masking())) for tried in ranks.every(mine)]
+    return result_of(judged)
+
+
+_RULE: RewardRule = "score"
+
+
+def result_of(judged: Sequence[Judged]) -> Result:
+    """The numbers of evaluated attempts."""
+    values = values_of(judged, 0.0) if judged else {}
+    found = {
+        key.removeprefix("environment/").removesuffix("/success"): value
+        for key, value in values.items()
+        if key.startswith("environment/") and key.endswith("/success")
+    }
+    return Result(
+        success=values.get("success"),
+        reward=values.get("reward"),
+        counted=sum(score.reward is not None for _, score in judged),
+        tried=len(judged),
+        environments=found,
+    )
+
+
+def attempt_all(
+    table: Table,
+    model: Any,
+    work: Sequence[tuple[TaskRow, int]],
+    turns: int,
+    decoding: Decoding,
+    seed: str,
+    name: str = "policy",
+) -> list[Tried]:
+    """Attempts with a model in this process, which is in evaluation mode meanwhile."""
+    crowd = Crowd()
+    ends = model.generation_config.eos_token_id
+    maker = LocalMaker(
+        model,
+        name=name,
+        ends={table.tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or [])},
+        pad=table.tokenizer.pad_token_id,
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        at_once=table.limits.at_once,
+        expected=crowd,
+    )
+    with _evaluating(model):
+        return run(table, maker, maker.open, crowd, work, turns=turns, decoding=decoding, seed=seed)
+
+
+class _evaluating(AbstractContextManager[None]):
+    def __init__(self, model: Any) -> None:
+        self.model, self.was = model, model.training
+
+    def __enter__(self) -> None:
+        self.model.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.model.train(self.was)

@@ -1,0 +1,215 @@
+"""What SFT and RL share around TRL's trainers: the record, checkpoints, stopping, how a model is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+
+from synthesis.errors import InfrastructureError, InputError
+from training.config import Full, Limits, Lora, Optimiser
+from training.metrics import Writer
+from training.step import Ranks
+from training.templates import Tokenizer, prepare
+from training.trainer import Diverged
+
+Ended = Literal["done", "stopped", "out_of_time"]
+CHECKPOINTS = "checkpoints"
+"""Folder of a job's checkpoints, `checkpoint-STEP` each, as transformers names them."""
+
+
+@dataclass
+class Watch:
+    """Decides whether a job goes on: told to stop (`asked`), or its hours are over. All ranks decide alike."""
+
+    asked: Callable[[], bool]
+    limits: Limits
+    started: float = field(default_factory=time.monotonic)
+    ended: Ended = "done"
+
+    def over(self, ranks: Ranks) -> bool:
+        mine: Ended = "done"
+        if self.asked():
+            mine = "stopped"
+        elif time.monotonic() - self.started > self.limits.hours * 3600:
+            mine = "out_of_time"
+        found = [one for one in ranks.every([mine]) if one != "done"]
+        self.ended = found[0] if found else self.ended
+        return bool(found)
+
+
+class Keeper(TrainerCallback):
+    """Writes the record and the checkpoints' own part, and stops the job behind a whole step.
+
+    `writer` is None on all ranks but the first. `values(step)` are numbers beside TRL's; `saved(folder)` adds to a
+    checkpoint; `after(step)` runs behind each update, on all ranks.
+    """
+
+    def __init__(
+        self,
+        writer: Writer | None,
+        watch: Watch,
+        ranks: Callable[[], Ranks],
+        *,
+        values: Callable[[int], Mapping[str, float]] = lambda step: {},
+        saved: Callable[[Path], None] = lambda folder: None,
+        after: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.writer, self.watch, self.ranks = writer, watch, ranks
+        self.values, self.saved, self.after = values, saved, after
+        self._last = time.perf_counter()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._last = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.after(state.global_step)
+        if self.watch.over(self.ranks()):
+            control.should_training_stop = control.should_save = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if not logs or "loss" not in logs:
+            return
+        told = {key: _number(logs[key]) for key in ("loss", "grad_norm", "learning_rate") if key in logs}
+        if "mean_token_accuracy" in logs:
+            told["token_accuracy"] = _number(logs["mean_token_accuracy"])
+        now = time.perf_counter()
+        told["step_s"], self._last = now - self._last, now
+        if torch.cuda.is_available():
+            told["gpu_memory"] = torch.cuda.max_memory_allocated() / 2**30
+        told |= self.values(state.global_step)
+        if self.writer is not None:
+            self.writer.values(state.global_step, told)
+        if not all(math.isfinite(told[key]) for key in ("loss", "grad_norm") if key in told):
+            raise Diverged(
+                f"The loss or its gradient is no number at step {state.global_step}: lower optimiser.learning_rate, "
+                "or continue from the last checkpoint."
+            )
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.writer is None:
+            return
+        name = f"checkpoint-{state.global_step}"
+        self.saved(Path(args.output_dir) / name)
+        self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}")
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def load_model(folder: str, optimiser: Optimiser) -> tuple[Any, Tokenizer, bool]:
+    """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
+
+    Raises InputError: there is no model, or its template cannot be trained.
+    """
+    path = Path(folder)
+    if not (path / "config.json").is_file() and not (path / "adapter_config.json").is_file():
+        raise InputError(
+            f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
+        )
+    dtype = torch.bfloat16 if bf16(optimiser) else torch.float32
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}") from error
+    replaced = prepare(tokenizer)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer, replaced
+
+
+def bf16(optimiser: Optimiser) -> bool:
+    """Whether a job computes in bfloat16. Raises InputError: it is asked for where the device has none."""
+    able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    if optimiser.precision == "bf16" and not able:
+        raise InputError("optimiser.precision: this device has no bf16; take `auto` or `fp32`")
+    return able and optimiser.precision != "fp32"
+
+
+def trainer_arguments(folder: Path, optimiser: Optimiser, limits: Limits, seed: int) -> dict[str, Any]:
+    """What TRL's configurations share: course of the learning rate, checkpoints, nothing sent anywhere."""
+    return {
+        "output_dir": str(folder / CHECKPOINTS),
+        "learning_rate": optimiser.learning_rate,
+        "lr_scheduler_type": _SCHEDULES[optimiser.schedule],
+        "warmup_steps": optimiser.warmup_steps,
+        "weight_decay": optimiser.weight_decay,
+        "max_grad_norm": optimiser.max_grad_norm,
+        "bf16": bf16(optimiser),
+        "fp16": False,
+        "use_cpu": not torch.cuda.is_available(),
+        "gradient_checkpointing": torch.cuda.is_available(),
+        "logging_steps": 1,
+        # A NaN must be seen, not averaged away.
+        "logging_nan_inf_filter": False,
+        "save_strategy": "steps",
+        "save_steps": limits.checkpoint_every,
+        "save_total_limit": limits.checkpoints_kept,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": seed,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "push_to_hub": False,
+    }
+
+
+_SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+
+
+def adapters(tuning: Full | Lora) -> Any:
+    """peft's configuration, or None where all weights are trained."""
+    if isinstance(tuning, Full):
+        return None
+    from peft import LoraConfig
+
+    attention = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    return LoraConfig(
+        r=tuning.rank,
+        lora_alpha=tuning.alpha,
+        lora_dropout=tuning.dropout,
+        target_modules="all-linear" if tuning.target == "all-linear" else attention,
+        task_type="CAUSAL_LM",
+    )
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint that a job goes on from: the last one that is whole."""
+    found = sorted((folder / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    whole = [path for path in found if (path / "trainer_state.json").is_file()]
+    return whole[-1] if whole else None
+
+
+def micro_batch(rows: int, most: int) -> int:
+    """The largest number of sequences that divides a rank's rows and is at most `most`."""
+    return max(size for size in range(1, min(rows, most) + 1) if rows % size == 0)
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """A full disk as InfrastructureError with a sentence; safetensors and torch wrap it in errors of their own."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InfrastructureError(
+                "The disk is full: free some space, then resume from the last checkpoint."
+            ) from error
+        raise
+    except Exception as error:
+        if "No space left on device" in str(error) or "os error 28" in str(error):
+            raise InfrastructureError(
+                "The disk is full: free some space, then resume from the last checkpoint."
+            ) from error
+        raise

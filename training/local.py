@@ -1,0 +1,205 @@
+"""Tokens out of a model in this process: the calls of many attempts go through it as one batch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synthesis.errors import InfrastructureError
+from training.policy import Made
+
+PATIENCE_S = 0.05
+"""A batch that is not complete goes after so long without another call."""
+
+
+@dataclass
+class _Asked:
+    ids: Sequence[int]
+    most: int
+    seed: str
+    answer: asyncio.Future[Made]
+
+
+class LocalMaker:
+    """Batches the calls that come in while it is open (`async with maker.open():`).
+
+    A batch goes as soon as `expected()` calls wait, which the caller knows (attempts under way), or when nobody came
+    for `PATIENCE_S`; at most `at_once` sequences at a time. An attempt past its deadline leaves the batch.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str,
+        ends: Iterable[int],
+        pad: int,
+        temperature: float,
+        top_p: float = 1.0,
+        at_once: int = 64,
+        expected: Callable[[], int] = lambda: 10**9,
+    ) -> None:
+        self.model, self.name, self.at_once, self.expected = model, name, at_once, expected
+        self.ends, self.pad, self.temperature, self.top_p = frozenset(ends), pad, temperature, top_p
+        self._waiting: list[_Asked] = []
+        self._came = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve calls in this event loop; ends with the block, whoever still waits is refused."""
+        self._waiting, self._came = [], asyncio.Event()
+        server = asyncio.create_task(self._serve())
+        try:
+            yield
+        finally:
+            server.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await server
+            for asked in self._waiting:
+                asked.answer.cancel()
+
+    async def make(self, ids: Sequence[int], most: int, seed: str) -> Made:
+        """See `Maker`. Raises InfrastructureError: the model could not compute; out of memory stays what it is."""
+        asked = _Asked(ids, most, seed, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
+        self._came.set()
+        return await asked.answer
+
+    async def _serve(self) -> None:
+        while True:
+            await self._came.wait()
+            await self._gather()
+            batch, self._waiting = self._waiting[: self.at_once], self._waiting[self.at_once :]
+            if not self._waiting:
+                self._came.clear()
+            batch = [asked for asked in batch if not asked.answer.done()]
+            if not batch:
+                continue
+            try:
+                made = await asyncio.to_thread(self._compute, batch)
+            except Exception as error:
+                # Boundary: whatever the model raises belongs to those who wait, and the next batch may do better.
+                for asked in batch:
+                    if not asked.answer.done():
+                        asked.answer.set_exception(_told(error))
+                continue
+            for asked, one in zip(batch, made, strict=True):
+                if not asked.answer.done():
+                    asked.answer.set_result(one)
+
+    async def _gather(self) -> None:
+        """Wait until everybody is there, or nobody came for a while."""
+        while len(self._waiting) < min(self.at_once, self.expected()):
+            here = len(self._waiting)
+            self._came.clear()
+            try:
+                await asyncio.wait_for(self._came.wait(), PATIENCE_S)
+            except TimeoutError:
+                self._came.set()
+            if len(self._waiting) == here:
+                return
+
+    def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
+        return continue_all(
+            self.model,
+            [asked.ids for asked in batch],
+            [asked.most for asked in batch],
+            [asked.seed for asked in batch],
+            ends=self.ends,
+            pad=self.pad,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            left=lambda place: batch[place].answer.done(),
+        )
+
+
+def _told(error: Exception) -> Exception:
+    # Out of memory ends the job with a sentence of its own, so it keeps its type.
+    return error if isinstance(error, torch.OutOfMemoryError) else InfrastructureError(f"the model failed: {error}")
+
+
+@torch.inference_mode()
+def continue_all(
+    model: Any,
+    sequences: Sequence[Sequence[int]],
+    most: Sequence[int],
+    seeds: Sequence[str],
+    *,
+    ends: frozenset[int],
+    pad: int,
+    temperature: float,
+    top_p: float = 1.0,
+    left: Callable[[int], bool] = lambda place: False,
+) -> list[Made]:
+    """Continue each of N sequences until one of `ends` or its own limit; padded on the left, with the model's cache.
+
+    Token t of a sequence is drawn by one number in [0, 1) out of its own seed, by inversion of the distribution, so
+    that what one attempt draws does not depend on who shares its batch. `left(n)` says that nobody waits for n.
+    """
+    device, count = model.device, len(sequences)
+    dice = [random.Random(seed) for seed in seeds]
+    width = max(map(len, sequences))
+    rows = [[pad] * (width - len(ids)) + list(ids) for ids in sequences]
+    seen = [[0] * (width - len(ids)) + [1] * len(ids) for ids in sequences]
+    ids, mask = torch.tensor(rows, device=device), torch.tensor(seen, device=device)
+    places = (mask.cumsum(-1) - 1).clamp(min=0)
+    written: list[list[int]] = [[] for _ in range(count)]
+    logprobs: list[list[float]] = [[] for _ in range(count)]
+    going = [limit > 0 for limit in most]
+    cache = None
+    while any(going):
+        told = model(
+            input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
+            logits_to_keep=1,
+        )  # fmt: skip
+        cache = told.past_key_values
+        numbers = torch.tensor([one.random() for one in dice], dtype=torch.float64, device=device)
+        drawn, logs = draw(told.logits[:, -1], numbers, temperature, top_p)
+        for place, (token, log) in enumerate(zip(drawn.tolist(), logs.tolist(), strict=True)):
+            if going[place]:
+                written[place].append(token)
+                logprobs[place].append(log)
+                over = token in ends or len(written[place]) >= most[place]
+                going[place] = not over and not left(place)
+        ids, places = drawn.unsqueeze(-1), places[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(count, 1)], dim=1)
+    return [
+        Made(ids=tuple(tokens), logprobs=tuple(logs), cut=not tokens or tokens[-1] not in ends)
+        for tokens, logs in zip(written, logprobs, strict=True)
+    ]
+
+
+def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
+    """(tokens (N,), log p (N,)) out of logits (N, V) by inversion at `numbers` (N,) in [0, 1).
+
+    Temperature 0 takes the likeliest. log p is of softmax(logits / temperature), before `top_p` cuts its tail.
+    Raises ValueError: the logits are not finite (a model that diverged).
+    """
+    logits = logits.float()
+    if not bool(torch.isfinite(logits).any(-1).all()) or bool(torch.isnan(logits).any()):
+        raise ValueError("the model's outputs are not numbers any more: it diverged")
+    logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)
+    if not temperature:
+        tokens = logs.argmax(-1)
+    elif top_p >= 1:
+        sums = logs.double().exp().cumsum(-1)
+        place = torch.searchsorted(sums, (numbers * sums[:, -1]).unsqueeze(-1), right=True)
+        tokens = place.clamp(max=logits.shape[-1] - 1).squeeze(-1)
+    else:
+        order = logs.argsort(dim=-1, descending=True)
+        shares = logs.gather(-1, order).double().exp()
+        sums = shares.cumsum(-1)
+        # The first token whose sum reaches top_p is the last that may be drawn.
+        inside = sums - shares < top_p
+        total = torch.where(inside, shares, torch.zeros_like(shares)).sum(-1)
+        rank = torch.searchsorted(sums, (numbers * total).unsqueeze(-1), right=True).clamp(max=logits.shape[-1] - 1)
+        rank = torch.minimum(rank, inside.sum(-1, keepdim=True) - 1)
+        tokens = order.gather(-1, rank).squeeze(-1)
+    return tokens, logs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)

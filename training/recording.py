@@ -1,0 +1,129 @@
+"""What a step's attempts say in numbers, and the attempts themselves as a compressed file. Neither needs the model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from synthesis.contracts import SOLVED_AT
+from synthesis.errors import InfrastructureError
+from synthesis.verifiers import verifier_hash
+from training.attempts import Tried
+from training.rewards import Scored
+
+Judged = tuple[Tried, Scored]
+
+
+def values_of(judged: Sequence[Judged], seconds: float) -> dict[str, float]:
+    """Numbers of a step by key (`training.metrics.NAMES`): of the whole and of each environment and category."""
+    values = _part(judged)
+    values["masked"] = _share(bool(score.masked) for _, score in judged)
+    tokens = sum(sum(tried.trace.own) for tried, _ in judged)
+    values |= {"step_s": seconds, "tokens_per_s": tokens / seconds if seconds else math.nan}
+    for outcome, count in Counter(tried.attempt.outcome for tried, _ in judged).items():
+        values[f"outcome/{outcome}"] = count / len(judged)
+    values["outcome/user_error"] = _share(tried.attempt.user_error for tried, _ in judged)
+    values |= _times(judged)
+    for prefix, field in (("environment", "environment"), ("node", "category")):
+        parts: dict[str, list[Judged]] = defaultdict(list)
+        for one in judged:
+            if name := getattr(one[0].row, field):
+                parts[name].append(one)
+        for name, part in sorted(parts.items()):
+            values |= {f"{prefix}/{name}/{key}": value for key, value in _part(part).items()}
+    return {key: value for key, value in values.items() if not math.isnan(value)}
+
+
+def _part(judged: Sequence[Judged]) -> dict[str, float]:
+    """Of the attempts that count; nothing but NaN where none does."""
+    counted = [(tried, score.reward) for tried, score in judged if score.reward is not None]
+    rewards = [reward for _, reward in counted]
+    calls = [step.result for tried, _ in counted for step in tried.attempt.steps if step.result is not None]
+    return {
+        "reward": _mean(rewards),
+        "reward_std": _deviation(rewards),
+        "success": _share(tried.attempt.reward is not None and tried.attempt.reward.reward >= SOLVED_AT
+                          for tried, _ in counted),
+        "length": _mean([sum(tried.trace.own) for tried, _ in counted]),
+        "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
+        "tool_errors": _share(not result.ok for result in calls),
+    }  # fmt: skip
+
+
+def _times(judged: Sequence[Judged]) -> dict[str, float]:
+    """Shares of the attempts' own time, waiting for the model's batch included (AF Table 3)."""
+    times = [tried.attempt.timing for tried, _ in judged]
+    environment, verification = sum(t.environment_s for t in times), sum(t.verification_s for t in times)
+    whole = environment + verification + sum(t.agent_s + t.user_s for t in times)
+    if not whole:
+        return {}
+    return {"environment_share": environment / whole, "verification_share": verification / whole}
+
+
+def write_rollouts(
+    path: Path, judged: Sequence[Judged], advantages: Sequence[float | None], policy_step: int, horizon: int
+) -> None:
+    """A step's attempts, one JSON object a line, gzipped: the attempt, the task and verifier it was at, the policy's
+    step, and what became of it (`advantage` is None where dynamic sampling drew others instead).
+
+    The file is there whole or not at all. Raises InfrastructureError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pending = path.with_suffix(".new")
+    try:
+        with gzip.open(pending, "wt", encoding="utf-8", compresslevel=5) as file:
+            for (tried, score), advantage in zip(judged, advantages, strict=True):
+                line = _line(tried, score, advantage) | {"policy_step": policy_step, "horizon": horizon}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        os.replace(pending, path)
+    except OSError as error:
+        pending.unlink(missing_ok=True)
+        raise InfrastructureError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _line(tried: Tried, score: Scored, advantage: float | None) -> dict[str, Any]:
+    row, task = tried.row, tried.row.rollout
+    # The turns say again what steps and messages hold; with their ids they would be most of the file.
+    attempt = tried.attempt.model_copy(update={"turns": ()})
+    return {
+        "row": row.id,
+        "environment": row.environment,
+        "scenario": row.scenario,
+        "task": row.task,
+        "category": row.category,
+        "setting": row.setting,
+        "verifier": verifier_hash(task.checks, task.rule),
+        "ordinal": tried.ordinal,
+        "reward": score.reward,
+        "masked": score.masked,
+        "advantage": advantage,
+        "tokens": sum(tried.trace.own),
+        "attempt": attempt.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def read_rollouts(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file that `write_rollouts` wrote."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _deviation(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return math.nan
+    mean = _mean(values)
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _share(found: Iterable[bool]) -> float:
+    return _mean([float(one) for one in found])

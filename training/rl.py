@@ -1,0 +1,208 @@
+"""RL on tasks: attempts in the sandbox, advantages and loss as configured, a record and checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+from trl import GRPOConfig
+from trl.models.utils import unwrap_model_for_generation
+
+from synthesis.errors import InputError
+from training.attempts import Table, Tried
+from training.config import Reinforcement
+from training.dataset import TaskRow
+from training.evaluate import Result, attempt_all, evaluate
+from training.keeping import (
+    Ended,
+    Keeper,
+    Watch,
+    adapters,
+    disk_errors,
+    latest_checkpoint,
+    micro_batch,
+    trainer_arguments,
+)
+from training.metrics import Writer
+from training.recording import values_of, write_rollouts
+from training.sampler import Catalogue, Prompt, SamplerState
+from training.schedule import horizon_at
+from training.step import Step, Stopped, TooManyLost, make_step
+from training.trainer import AgentTrainer, Sums
+
+SAMPLER = "sampler.json"
+"""In each checkpoint: how far the sampler was when it was written."""
+
+
+@dataclass
+class Job:
+    """An RL job's parts. `held_out` may be empty: then nothing is evaluated. `writer` is None on other ranks."""
+
+    cfg: Reinforcement
+    folder: Path
+    model: Any
+    table: Table
+    rows: Sequence[TaskRow]
+    held_out: Sequence[TaskRow]
+    writer: Writer | None
+    watch: Watch
+    state: SamplerState = field(default_factory=SamplerState)
+    results: list[tuple[int, Result]] = field(default_factory=list)
+
+
+def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
+    """Train to the end, or until the watch says stop; then a checkpoint is there. With `resume`, from the last one.
+
+    Raises InputError: the configuration does not fit the dataset or the number of processes; Diverged; TooManyLost,
+    with a checkpoint of the policy as it was before that step; InfrastructureError: the disk is full.
+    """
+    cfg = job.cfg
+    if not cfg.decoding.temperature:
+        raise InputError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
+    prompts = (Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(job.rows))
+    catalogue = Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)
+    checkpoint = latest_checkpoint(job.folder) if resume else None
+    if checkpoint is not None:
+        job.state = SamplerState.model_validate_json((checkpoint / SAMPLER).read_bytes())
+    trainer = _trainer(job, catalogue)
+    try:
+        if checkpoint is None and job.held_out:
+            _evaluate(job, trainer, 0)
+        with disk_errors():
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except (Stopped, TooManyLost) as error:
+        # Nothing was learnt from the attempts that were under way: the policy is that of the last whole step.
+        _keep_as_it_is(job, trainer)
+        if isinstance(error, TooManyLost):
+            raise
+        job.watch.ended = "stopped"
+    if job.watch.ended == "done" and job.held_out:
+        _evaluate(job, trainer, trainer.state.global_step)
+    return job.watch.ended, trainer
+
+
+def _trainer(job: Job, catalogue: Catalogue) -> AgentTrainer:
+    cfg = job.cfg
+
+    def roll(trainer: AgentTrainer) -> Step:
+        turns = horizon_at(cfg.horizon, trainer.state.global_step, cfg.steps)
+
+        def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[Tried]:
+            with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+                return attempt_all(job.table, model, work, turns, cfg.decoding, seed, _name(trainer))
+
+        step = make_step(cfg, catalogue, job.rows, job.state, attempting, trainer.ranks, job.table.stopped)
+        job.state = step.state
+        return step
+
+    trainer = AgentTrainer(
+        cfg,
+        roll,
+        _arguments(job),
+        model=job.model,
+        train_dataset=datasets.Dataset.from_dict({"prompt": [""] * cfg.sampling.tasks}),
+        processing_class=job.table.tokenizer,
+        peft_config=adapters(cfg.tuning),
+    )
+
+    def values(step: int) -> dict[str, float]:
+        return _values(job, trainer, step)
+
+    def saved(folder: Path) -> None:
+        (folder / SAMPLER).write_text(job.state.model_dump_json(), encoding="utf-8")
+
+    def after(step: int) -> None:
+        if job.held_out and cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
+            _evaluate(job, trainer, step)
+
+    ranks = lambda: trainer.ranks  # noqa: E731
+    trainer.add_callback(Keeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
+    return trainer
+
+
+def _arguments(job: Job) -> GRPOConfig:
+    cfg = job.cfg
+    shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.seed)
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    attempts = cfg.sampling.tasks * cfg.sampling.rollouts
+    if attempts % world:
+        raise InputError(f"sampling: {attempts} attempts a step cannot be shared evenly by {world} processes")
+    micro = micro_batch(attempts // world, cfg.optimiser.micro_batch)
+    reference = bool(cfg.kl.coefficient) and (cfg.kl.place != "loss" or cfg.kl.to == "reference")
+    return GRPOConfig(
+        **shared,
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=attempts // world // micro,
+        num_generations=cfg.sampling.rollouts,
+        num_iterations=cfg.loss.updates,
+        max_steps=cfg.steps,
+        temperature=cfg.decoding.temperature,
+        # TRL computes the reference's log-probabilities where beta is not 0; the penalty itself is ours.
+        beta=cfg.kl.coefficient if reference else 0.0,
+        loss_type="grpo",
+        scale_rewards="none",
+        router_aux_loss_coef=0.0,
+        disable_dropout=True,
+        shuffle_dataset=False,
+        remove_unused_columns=False,
+        # The rows are placeholders: which tasks a step tries is in the sampler's state.
+        ignore_data_skip=True,
+    )
+
+
+def _name(trainer: AgentTrainer) -> str:
+    return f"step {trainer.state.global_step}"
+
+
+def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
+    """Numbers of the update, and of the attempts where it was the first on them, which are then written."""
+    told = trainer.told
+    assert told is not None
+    values = told.sums.values(lambda sums: trainer.accelerator.reduce(sums.to(trainer.accelerator.device)))
+    told.sums = Sums()
+    if not told.advantages:
+        return values
+    kept = [a for a in told.advantages if a is not None]
+    mean = sum(kept) / len(kept)
+    horizon = horizon_at(job.cfg.horizon, step - 1, job.cfg.steps)
+    values |= values_of(told.step.judged, told.step.seconds)
+    values |= {
+        "advantage_std": (sum((a - mean) ** 2 for a in kept) / max(len(kept) - 1, 1)) ** 0.5,
+        "flat_groups": told.masks.flat.double().mean().item(),
+        "draws": float(told.step.draws),
+        "horizon": float(horizon),
+        "masked": 1 - told.masks.counted[told.step.kept].double().mean().item(),
+    }
+    values["rollout_s"] = values.pop("step_s")
+    if job.writer is not None:
+        path = f"rollouts/step-{step:06d}.jsonl.gz"
+        write_rollouts(job.folder / path, told.step.judged, told.advantages, step - 1, horizon)
+        job.writer.artefact(step, "rollouts", path, attempts=len(told.step.judged), policy_step=step - 1)
+    told.advantages = []
+    return values
+
+
+def _evaluate(job: Job, trainer: AgentTrainer, step: int) -> None:
+    cfg = job.cfg
+    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+        result = evaluate(
+            job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
+            ranks=trainer.ranks, name=_name(trainer),
+        )  # fmt: skip
+    job.results.append((step, result))
+    if job.writer is not None:
+        job.writer.values(step, result.values())
+
+
+def _keep_as_it_is(job: Job, trainer: AgentTrainer) -> None:
+    """A checkpoint of the policy between two steps. At step 0 there is nothing to keep but the model it began with."""
+    step = trainer.state.global_step
+    folder = Path(trainer.args.output_dir) / f"checkpoint-{step}"
+    if step and not (folder / SAMPLER).is_file():
+        with disk_errors():
+            trainer._save_checkpoint(trainer.model, trial=None)
+            trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)

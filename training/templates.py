@@ -1,0 +1,267 @@
+"""Chat templates: a model's own is checked, replaced where it breaks what training rests on, or refused.
+
+Training rests on three things. The template renders tools, calls and results. It is *prefix-preserving*: what came
+before is rendered the same whatever follows, so that an attempt is one sequence of tokens. It says which tokens are the
+agent's, the one that ends its turn included. TRL ships patched templates for the common models; where one takes a
+template's place it is saved with the model, so that what was trained is what serves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from jinja2 import TemplateError
+from trl import chat_template_utils as trl_templates
+
+from synthesis.contracts import Message, Tool, ToolCall
+from synthesis.errors import FormatError, InputError
+from synthesis.formats.files import require_usable
+from synthesis.formats.values import clean
+
+Messages = Sequence[Mapping[str, Any]]
+_TRAINING = "_training_chat_template"
+_TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
+_TOOLS: tuple[dict[str, Any], ...] = ({"type": "function", "function": _TOOL},)
+
+
+class Tokenizer(Protocol):
+    """What is used of a transformers tokenizer."""
+
+    chat_template: Any
+    eos_token: str
+    eos_token_id: int
+    pad_token_id: int
+    response_template: Any
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
+    def parse_response(self, response: Any, **options: Any) -> Any: ...
+    def decode(self, token_ids: Any, **options: Any) -> str: ...
+    def encode(self, text: str, **options: Any) -> list[int]: ...
+    def save_pretrained(self, folder: Any) -> Any: ...
+
+
+def prepare(tokenizer: Tokenizer) -> bool:
+    """Make the tokenizer's template one that can be trained, in place; whether it had to be replaced.
+
+    Raises InputError: there is no template, it renders no tools, it changes earlier turns and TRL has none to take its
+    place, or nobody knows how replies in it are read.
+    """
+    if not tokenizer.chat_template or not isinstance(tokenizer.chat_template, str):
+        raise InputError("model: its tokenizer has no single chat template; choose a model made for chat with tools")
+    if not trl_templates.supports_tool_calling(tokenizer) or not _lists_tools(tokenizer):
+        raise InputError("model: its chat template does not render tools, calls and results; choose one that does")
+    _learn_to_read(tokenizer, _known_base(tokenizer.chat_template))
+    if keeps_prefixes(tokenizer):
+        return False
+    with contextlib.suppress(ValueError):
+        tokenizer.chat_template = trl_templates.get_training_chat_template(tokenizer) or tokenizer.chat_template
+    if not keeps_prefixes(tokenizer):
+        raise InputError(
+            "model: its chat template is not prefix-preserving (it changes earlier turns once others follow), and TRL "
+            "has none to take its place; choose another model, or give its tokenizer another template"
+        )
+    return True
+
+
+def keeps_prefixes(tokenizer: Tokenizer) -> bool:
+    """Whether the template renders every turn of `SAMPLES` the same, whatever follows."""
+    try:
+        for sample in SAMPLES:
+            pieces(tokenizer, sample, _TOOLS)
+    except (InputError, TemplateError):
+        return False
+    return True
+
+
+def _known_base(template: str) -> str | None:
+    """The serving template whose training form this is: replies in both are read alike."""
+    for name, value in vars(trl_templates).items():
+        if name.endswith(_TRAINING) and value == template:
+            return cast("str | None", getattr(trl_templates, name.replace(_TRAINING, "_chat_template"), None))
+    return None
+
+
+def _learn_to_read(tokenizer: Tokenizer, base: str | None) -> None:
+    if getattr(tokenizer, "response_template", None) is not None:
+        return
+    own = tokenizer.chat_template
+    try:
+        tokenizer.chat_template = base or own
+        trl_templates.add_response_schema(tokenizer)
+    except ValueError as error:
+        raise InputError(
+            "model: nobody knows how replies in its chat template are read; set `response_template` on its tokenizer"
+        ) from error
+    finally:
+        tokenizer.chat_template = own
+
+
+def _lists_tools(tokenizer: Tokenizer) -> bool:
+    try:
+        return "find_day" in render(tokenizer, [{"role": "user", "content": "hi"}], _TOOLS, prompt=True)
+    except (TemplateError, TypeError, ValueError):
+        return False
+
+
+def render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
+    """The conversation as text; with `prompt`, up to where the agent begins to write."""
+    listed = [dict(tool) for tool in tools] or None
+    return cast(
+        str,
+        tokenizer.apply_chat_template(list(messages), tools=listed, tokenize=False, add_generation_prompt=prompt),
+    )
+
+
+def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:
+    """The conversation up to the end of the agent's last turn, as (text, whether the agent wrote it).
+
+    Raises InputError that names the first turn of the agent which a later message would change.
+    """
+    found: list[tuple[str, bool]] = []
+    text = ""
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        asked = render(tokenizer, messages[:number], tools, prompt=True)
+        said = render(tokenizer, messages[: number + 1], tools, prompt=False)
+        ended = said[: said.rfind(tokenizer.eos_token) + len(tokenizer.eos_token)]
+        if not asked.startswith(text) or not ended.startswith(asked) or len(ended) <= len(asked):
+            raise InputError(
+                f"model: its chat template is not prefix-preserving: message {number + 1} changes how those "
+                "before it are rendered, or is changed itself, so an attempt would not be one sequence of tokens"
+            )
+        found += [(asked[len(text) :], False), (ended[len(asked) :], True)]
+        text = ended
+    if not render(tokenizer, messages, tools, prompt=False).startswith(text):
+        raise InputError("model: its chat template is not prefix-preserving: the last message changes those before it")
+    return found
+
+
+def prompt_ids(tokenizer: Tokenizer, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
+    """Ids of a conversation that the agent has not spoken in yet, up to where it begins to write."""
+    text = render(tokenizer, [spelled(message) for message in messages], offered(tools), prompt=True)
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]) -> list[int]:
+    """Ids of what follows the agent's turn `answered`, from behind its end to where the agent writes again.
+
+    A template renders a suffix only behind a conversation, so one of the same shape stands in: what the agent really
+    wrote is never rendered again. Raises InputError: the template does not allow it.
+    """
+    names = {call.id: call.name for call in answered.tool_calls}
+    calls = [_call(ToolCall(id=m.tool_call_id, name=names.get(m.tool_call_id) or "x")) for m in fresh if _is_tool(m)]
+    stand_in: dict[str, Any] = {"role": "assistant", "content": "" if calls else "x"}
+    dummy = [{"role": "user", "content": "x"}, stand_in | ({"tool_calls": calls} if calls else {})]
+    before = render(tokenizer, dummy, (), prompt=False)
+    place = before.rfind(tokenizer.eos_token)
+    ended = before[: place + len(tokenizer.eos_token)]
+    after = render(tokenizer, [*dummy, *(spelled(message, names) for message in fresh)], (), prompt=True)
+    if place < 0 or not after.startswith(ended):
+        raise InputError("model: its chat template is not prefix-preserving; choose another template")
+    return tokenizer.encode(after[len(ended) :], add_special_tokens=False)
+
+
+def _is_tool(message: Message) -> bool:
+    return message.role == "tool"
+
+
+def spelled(message: Message, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A message as templates take it. `names` gives a result its tool's name by the call's id."""
+    written: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == "tool":
+        name = (names or {}).get(message.tool_call_id, "")
+        return written | {"tool_call_id": message.tool_call_id} | ({"name": name} if name else {})
+    if message.reasoning:
+        written["reasoning_content"] = message.reasoning
+    return written | ({"tool_calls": [_call(call) for call in message.tool_calls]} if message.tool_calls else {})
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def offered(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Tools as templates and datasets spell them."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        }
+        for tool in tools
+    ]
+
+
+def agent_mask(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]]) -> tuple[list[int], ...]:
+    """(ids, mask) of a conversation up to the end of the agent's last turn: 1 on the agent's own tokens, each turn's
+    end included, 0 on all else. Ids are those that a policy would carry forward: each piece is tokenised by itself.
+
+    Raises InputError as `pieces`.
+    """
+    ids: list[int] = []
+    mask: list[int] = []
+    for text, own in pieces(tokenizer, messages, tools):
+        fresh = tokenizer.encode(text, add_special_tokens=False)
+        ids += fresh
+        mask += [int(own)] * len(fresh)
+    return ids, mask
+
+
+def read_turn(tokenizer: Tokenizer, ids: Sequence[int], before: Sequence[int], tools: Sequence[Tool]) -> Message:
+    """The message in ids that the agent wrote behind `before`. What cannot be read is a call with an error, so that
+    the agent is told; it never counts as an answer."""
+    try:
+        told = tokenizer.parse_response(list(ids), prefix=list(before[-64:]), tools=offered(tools))
+        if not isinstance(told, dict):
+            raise ValueError("nothing was read")
+        calls = tuple(_read_call(item) for item in told.get("tool_calls") or ())
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raw = clean(tokenizer.decode(list(ids), skip_special_tokens=False))
+        broken = ToolCall(name="", raw=raw[:20_000], error="what was written cannot be read as a call or as words")
+        return Message(role="assistant", tool_calls=(broken,))
+    content = clean(str(told.get("content") or "")).removesuffix(tokenizer.eos_token)
+    reasoning = clean(str(told.get("reasoning_content") or told.get("thinking") or ""))
+    return Message(role="assistant", content=content.strip("\n"), reasoning=reasoning.strip("\n"), tool_calls=calls)
+
+
+def _read_call(item: Any) -> ToolCall:
+    """Raises ValueError: it is no call."""
+    function = item.get("function") if isinstance(item, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise ValueError("a call without a name")
+    name, given = clean(function["name"])[:200], function.get("arguments")
+    try:
+        arguments = json.loads(given) if isinstance(given, str) else given
+        if arguments is not None and not isinstance(arguments, dict):
+            raise ValueError("the arguments are no object")
+        require_usable(arguments, "arguments")
+        json.dumps(arguments, allow_nan=False)
+    except (ValueError, FormatError, RecursionError) as error:
+        return ToolCall(name=name, raw=clean(str(given))[:20_000], error=f"the arguments cannot be used: {error}"[:300])
+    return ToolCall(name=name, arguments=arguments or {})
+
+
+def _asks(identity: str, **arguments: Any) -> dict[str, Any]:
+    call = {"id": identity, "type": "function", "function": {"name": "find_day", "arguments": arguments}}
+    return {"role": "assistant", "content": "", "reasoning_content": "I look it up.", "tool_calls": [call]}
+
+
+def _result(identity: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": identity, "name": "find_day", "content": text}
+
+
+def _says(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, "reasoning_content": "That is all."}
+
+
+_OPENING = [{"role": "system", "content": "You help."}, {"role": "user", "content": "Which day?"}]
+SAMPLES: tuple[list[dict[str, Any]], ...] = (
+    [*_OPENING, _asks("call_1_1", week=3), _result("call_1_1", "Error: none"), _asks("call_2_1"),
+     _result("call_2_1", "{'day': 5}"), _says("Day 5.")],
+    [*_OPENING, _says("In which week?"), {"role": "user", "content": "The third."}, _asks("call_2_1", week=3),
+     _result("call_2_1", "5"), _says("Day 5."), {"role": "user", "content": "Thanks."}, _says("Gladly.")],
+)  # fmt: skip
+"""A task with an error and two calls, and a conversation in which the user speaks again after a call."""

@@ -1,0 +1,212 @@
+"""TRL's GRPO trainer with our attempts, advantages and loss: everything that rests on TRL's private parts.
+
+`OVERRIDDEN` and `CALLED` list them all; a test compares signatures and sources with those this was written against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from trl import GRPOConfig, GRPOTrainer
+
+from synthesis.errors import EnvariumError
+from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
+from training.config import Reinforcement
+from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
+from training.masks import Masks, loss_tokens, masks_of
+from training.step import Ranks, Step
+
+OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
+"""Of `GRPOTrainer`: the first is called through and its advantages and masks replaced, the second replaced whole."""
+CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
+"""Of `GRPOTrainer`, used as they are."""
+RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
+"""Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted."""
+
+
+class Diverged(EnvariumError):
+    """The loss or its gradient is no number any more."""
+
+
+@dataclass
+class Sums:
+    """What the updates of a step add up, over micro batches."""
+
+    units: float = 0.0
+    kl: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    entropy: float = 0.0
+    gap: float = 0.0
+    tokens: float = 0.0
+
+    def add(self, told: Statistics, entropy: Tensor, gap: Tensor, tokens: Tensor) -> None:
+        inside = tokens.bool()
+        self.units += told.units.item()
+        self.kl += told.kl.item()
+        self.low += told.clipped_low.item()
+        self.high += told.clipped_high.item()
+        self.entropy += entropy[inside].sum().item()
+        self.gap += gap[inside].abs().sum().item()
+        self.tokens += inside.sum().item()
+
+    def values(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
+        """Shares and means over all ranks (`reduce` adds them up)."""
+        told = torch.tensor([self.units, self.kl, self.low, self.high, self.entropy, self.gap, self.tokens])
+        units, kl, low, high, entropy, gap, tokens = reduce(told.double()).tolist()
+        by_unit, by_token = max(units, 1.0), max(tokens, 1.0)
+        return {
+            "kl": kl / by_unit,
+            "clipped_low": low / by_unit,
+            "clipped_high": high / by_unit,
+            "entropy": entropy / by_token,
+            "sampling_gap": gap / by_token,
+        }
+
+
+@dataclass
+class Told:
+    """What a step leaves for the record: the attempts, their advantages (None where not kept), the updates' sums."""
+
+    step: Step
+    advantages: list[float | None]
+    masks: Masks
+    paid: float = 0.0
+    sums: Sums = field(default_factory=Sums)
+
+
+class AgentTrainer(GRPOTrainer):
+    """Learns from attempts that `roll(trainer)` makes (`training.step.make_step`).
+
+    TRL's dataset only says how often; its rows are placeholders. Its rollout function hands over this rank's share of
+    the step, its reward function what the attempts earned; what TRL computes of these is then replaced by ours.
+    """
+
+    def __init__(self, cfg: Reinforcement, roll: Callable[[AgentTrainer], Step], args: GRPOConfig, **rest: Any) -> None:
+        self.cfg, self.roll = cfg, roll
+        self.told: Told | None = None
+        super().__init__(args=args, rollout_func=_hand_over, reward_funcs=[earned], **rest)
+
+    @property
+    def ranks(self) -> Ranks:
+        return Ranks(self.accelerator.process_index, self.accelerator.num_processes, gather_object)
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        output = super()._generate_and_score_completions(inputs)
+        assert self.told is not None
+        step = self.told.step
+        own = step.own(self.ranks)
+        tokens = output["tool_mask"] * output["completion_mask"]
+        paid, kl = self._penalty(output, tokens)
+        every = torch.zeros(len(step.judged), dtype=torch.float64, device=tokens.device)
+        every[step.kept] = self.accelerator.gather(paid)
+        rows = step.rows()
+        rows = type(rows)(**{name: value.to(tokens.device) for name, value in vars(rows).items()})
+        # All ranks hold all rows, so that there is nothing to gather.
+        whole, masks = step_advantages(
+            rows, lambda r: masks_of(r, self.cfg.dynamic_sampling), self.cfg.advantage, paid=every
+        )
+        counted = masks.counted[own]
+        bearing = loss_tokens(tokens, counted)
+        output["advantages"] = whole[own].float()
+        if kl is not None:
+            output["advantages"] = self._to_go(rows.rewards[own], kl, bearing, counted).float()
+        self.told.masks, self.told.paid = masks, every.sum().item() / max(len(step.kept), 1)
+        self.told.advantages = [None] * len(step.judged)
+        for place in step.kept:
+            self.told.advantages[place] = whole[place].item()
+        units = local_units(self.cfg.loss.form, tokens, counted, self.cfg.decoding.trajectory_tokens)
+        output["divisor"] = self.accelerator.gather(units.reshape(1)).sum() / self.accelerator.num_processes
+        output["counted"] = counted
+        output["tool_mask"] = bearing.long()
+        return output
+
+    def _penalty(self, output: dict[str, Any], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(n,) divergence to be taken off rewards; and (n, T) of it where each token pays for itself (then 0)."""
+        none = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
+        if not self.cfg.kl.coefficient or self.cfg.kl.place == "loss":
+            return none, None
+        old = output.get("old_per_token_logps")
+        if old is None:
+            with torch.no_grad():
+                old, _ = self._logps(self.model, output, self.args.per_device_train_batch_size)
+        kl = token_kl(old, output["ref_per_token_logps"], self.cfg.kl.estimator)
+        if self.cfg.kl.place == "reward":
+            return divergence_paid(kl, tokens, self.cfg.kl.coefficient), None
+        return none, kl
+
+    def _to_go(self, rewards: Tensor, kl: Tensor, bearing: Tensor, counted: Tensor) -> Tensor:
+        """(n, T) Reinforce++ advantages, whitened over the tokens of all ranks."""
+        held = torch.where(counted, rewards, torch.zeros_like(rewards))
+        returns = token_returns(held, kl, bearing, self.cfg.kl.coefficient)
+        width = returns.shape[1]
+        gathered = [
+            self.accelerator.gather(self.accelerator.pad_across_processes(part, dim=1))
+            for part in (returns, bearing.long())
+        ]
+        whole = token_advantages(
+            gathered[0], gathered[1], gathered[1].bool().any(-1), self.cfg.advantage.epsilon
+        )  # fmt: skip
+        start = self.ranks.rank * returns.shape[0]
+        return whole[start : start + returns.shape[0], :width]
+
+    def _logps(self, model: Any, inputs: dict[str, Any], size: int | None = None) -> tuple[Tensor, Tensor]:
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        seen = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+        logps, entropies, _ = self._get_per_token_logps_and_entropies(
+            model, ids, seen, inputs["completion_ids"].shape[1], batch_size=size, compute_entropy=True
+        )
+        return logps, entropies
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        logps, entropies = self._logps(model, inputs)
+        tokens = inputs["tool_mask"] * inputs["completion_mask"]
+        old = inputs.get("old_per_token_logps")
+        batch = Batch(
+            logps=logps,
+            old_logps=logps.detach() if old is None else old,
+            advantages=inputs["advantages"],
+            tokens=tokens.bool(),
+            counted=inputs["counted"],
+            reference_logps=inputs.get("ref_per_token_logps"),
+        )
+        loss, told = policy_loss(
+            batch, self.cfg.loss, self.cfg.kl, inputs["divisor"], self.cfg.decoding.trajectory_tokens
+        )
+        if not bool(torch.isfinite(loss)):
+            raise Diverged(
+                f"The loss of step {self.state.global_step + 1} is no number: lower optimiser.learning_rate, or "
+                "continue from the last checkpoint with another seed."
+            )
+        assert self.told is not None
+        self.told.sums.add(told, entropies.detach(), (logps - inputs["sampling_per_token_logps"]).detach(), tokens)
+        return loss
+
+
+def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
+    """TRL's rollout function: this rank's share of the step, one entry a prompt. The prompts are placeholders."""
+    step = trainer.roll(trainer)
+    trainer.told = Told(step, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
+    own = [step.judged[place] for place in step.own(trainer.ranks)]
+    if len(own) != len(prompts):
+        raise ValueError(f"a step of {len(own)} attempts a process where TRL asks for {len(prompts)}")
+    pad, end = trainer.processing_class.pad_token_id, trainer.processing_class.eos_token_id
+    traces = [tried.trace for tried, _ in own]
+    # An attempt that was lost before its first turn has no tokens, and TRL wants some: none of these bears loss.
+    return {
+        "prompt_ids": [trace.prompt or [pad] for trace in traces],
+        "completion_ids": [trace.completion or [end] for trace in traces],
+        "logprobs": [trace.logprobs or [0.0] for trace in traces],
+        "env_mask": [trace.own or [0] for trace in traces],
+        "earned": [score.reward for _, score in own],
+    }
+
+
+def earned(earned: list[float | None], **_: Any) -> list[float | None]:
+    """TRL's reward function: what the attempts earned; None where that is unknown."""
+    return earned
