@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from synthesis.contracts import Attempt
+from synthesis.contracts import Attempt, Reference
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import Plan, ReferencePolicy, run_attempts
 from synthesis.runtime import Sandbox
@@ -39,10 +39,7 @@ def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: floa
     lessons = [
         (task, task.careless if dice.random() < careless else task.reference) for task in tasks for _ in range(LESSONS)
     ]
-    plans = [
-        Plan(task.rollout, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)
-    ]
-    done = asyncio.run(_all(sandbox, plans))
+    done = played(sandbox, lessons)
     rows: list[TrajectoryRow] = []
     for place, (task, _) in enumerate(lessons):
         attempt = done[place]
@@ -50,6 +47,15 @@ def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: floa
         origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
         rows += trajectory_rows(said, Shape(), origin)
     return rows
+
+
+def played(sandbox: Sandbox, lessons: Sequence[tuple[DemoTask, Reference]]) -> list[Attempt]:
+    """What came of playing calls at tasks, in their order."""
+    plans = [
+        Plan(task.rollout, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)
+    ]
+    done = asyncio.run(_all(sandbox, plans))
+    return [done[place] for place in range(len(lessons))]
 
 
 async def _all(sandbox: Sandbox, plans: Sequence[Plan]) -> dict[int, Attempt]:

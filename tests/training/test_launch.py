@@ -1,0 +1,210 @@
+"""The child that a worker starts: a job's folder in, record, model and exit status out."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+from synthesis.runtime import default_sandbox  # noqa: E402
+from tests.training import small  # noqa: E402
+from training.dataset import Split, freeze  # noqa: E402
+from training.demo import teaching  # noqa: E402
+from training.demo.prepare import prepare_demo  # noqa: E402
+from training.demo.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
+from training.launch import MODEL, RECORD, RESULT, STOP, Exit, main  # noqa: E402
+from training.metrics import Position, read  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+EVALUATION = {"tasks": 4, "turns": 1}
+RL = {
+    "steps": 2, "evaluation": EVALUATION, "sampling": {"rollouts": 2}, "decoding": {"turn_tokens": 8},
+    "limits": {"checkpoint_every": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> Path:
+    """A small demo whose SFT job was carried out."""
+    folder = tmp_path_factory.mktemp("demo")
+    each, teaching.EACH = teaching.EACH, 8
+    try:
+        prepare_demo(folder, 0, 1, {"sft": {"epochs": 0.5, "evaluation": EVALUATION}, "rl": RL})
+    finally:
+        teaching.EACH = each
+    assert main([str(folder / "sft")]) == Exit.DONE
+    return folder
+
+
+def job(demo: Path, name: str, **changes) -> Path:
+    """A copy of the RL job with changed fields of `job.json`, or of its configuration (a dict)."""
+    folder = demo / name
+    folder.mkdir()
+    told = json.loads((demo / "rl" / "job.json").read_text())
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(told[key], dict):
+            for inner, entry in value.items():
+                told[key][inner] = told[key][inner] | entry if isinstance(entry, dict) else entry
+        else:
+            told[key] = value
+    (folder / "job.json").write_text(json.dumps(told))
+    return folder
+
+
+def records(folder: Path) -> list:
+    return read(folder / RECORD, Position())[0]
+
+
+def last_error(folder: Path) -> str:
+    last = records(folder)[-1]
+    assert last.kind == "event"
+    assert last.level == "error"
+    return last.message
+
+
+def test_demo_goes_through_both_jobs(demo: Path) -> None:
+    assert main([str(demo / "rl")]) == Exit.DONE
+    for name, steps in (("sft", [0]), ("rl", [0, 2])):
+        result = json.loads((demo / name / RESULT).read_text())
+        assert result["ended"] == "done"
+        assert [told["step"] for told in result["evaluations"]][: len(steps)] == steps
+        files = {path.name for path in (demo / name / MODEL).iterdir()}
+        assert {"model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json"} <= files
+        assert not {path for path in files if path.endswith((".bin", ".pt", ".pth"))}
+    assert records(demo / "rl")[-1].data == {"ended": "done"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"model": "../nowhere"}, "holds no model"),
+        ({"dataset": "../nowhere"}, "holds no frozen dataset"),
+        ({"dataset": "../trajectories"}, "learns from tasks, this dataset holds trajectories"),
+        ({"config": {"steps": 0}}, "config.reinforcement.steps"),
+        ({"config": {"sampling": {"environments": 40, "tasks": 80}}}, "sampling.environments"),
+        ({"config": {"optimiser": {"precision": "bf16"}}}, "optimiser.precision"),
+    ],
+)
+def test_bad_input_is_a_sentence_in_the_record(demo: Path, request, changes: dict, reason: str) -> None:
+    folder = job(demo, f"bad-{request.node.callspec.id.replace('/', '')}"[:40], **changes)
+    assert main([str(folder)]) == Exit.INPUT
+    assert reason in last_error(folder)
+
+
+def test_missing_job_and_wrong_call_are_refused(tmp_path, capsys) -> None:
+    assert main([]) == Exit.INPUT
+    assert main([str(tmp_path)]) == Exit.INPUT
+    assert "there is no job here" in last_error(tmp_path)
+
+
+def test_program_that_no_longer_loads_is_named(demo: Path) -> None:
+    tasks = draw_tasks(3, 2)
+    rows = [teaching.task_row(task) for task in tasks]
+    broken = rows[0].rollout.program.model_copy(update={"source": "import socket\nclass Clinic:\n    pass\n"})
+    rows[0] = rows[0].model_copy(update={"rollout": rows[0].rollout.model_copy(update={"program": broken})})
+    freeze(demo / "broken", rows, name="b", kind="tasks", split=Split(test_share=0))
+    folder = job(demo, "program", dataset="../broken", evaluation="")
+    assert main([str(folder)]) == Exit.INPUT
+    assert f"the program of task '{rows[0].id}' does not load" in last_error(folder)
+
+
+def test_template_without_tools_is_refused(demo: Path) -> None:
+    small.model().save_pretrained(demo / "plain")
+    tokenizer = small.tokenizer()
+    tokenizer.save_pretrained(demo / "plain")
+    (demo / "plain" / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    folder = job(demo, "template", model="../plain")
+    assert main([str(folder)]) == Exit.INPUT
+    assert "does not render tools" in last_error(folder)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "reason"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), Exit.MEMORY, "lower optimiser.micro_batch"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), Exit.MEMORY, "Out of memory"),
+        (OSError(28, "No space left on device"), Exit.INFRASTRUCTURE, "The disk is full"),
+        (RuntimeError("something else"), Exit.FAULT, "A fault of Envarium's own"),
+    ],
+)
+def test_what_breaks_within_a_step_has_a_status_of_its_own(
+    demo: Path, monkeypatch, request, raised: Exception, status: Exit, reason: str
+) -> None:
+    from training.trainer import AgentTrainer
+
+    def broken(self, model, inputs):
+        raise raised
+
+    monkeypatch.setattr(AgentTrainer, "_compute_loss", broken)
+    folder = job(demo, f"broken-{request.node.callspec.id}"[:60].replace("/", ""))
+    assert main([str(folder)]) == status
+    assert reason in last_error(folder)
+
+
+def child(folder: Path) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-m", "training.launch", str(folder)], cwd=ROOT, env=environment)
+
+
+def wait_for(folder: Path, steps: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(one.kind == "values" and "loss" in one.values and one.step >= steps for one in records(folder)):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the child made no step")
+
+
+@pytest.mark.kill
+def test_child_is_stopped_killed_and_resumed_without_a_gap(demo: Path) -> None:
+    """SIGTERM within a step, then SIGKILL, then a file `stop`, then to the end: one numbered record."""
+    folder = job(demo, "child", config={"steps": 30})
+    told = json.loads((folder / "job.json").read_text())
+    for number, how in enumerate(("term", "kill", "file", "end")):
+        if number:
+            (folder / "job.json").write_text(json.dumps(told | {"resume": True}))
+            done = max(one.step for one in records(folder) if one.kind == "values")
+        else:
+            done = 0
+        running = child(folder)
+        try:
+            if how != "end":
+                wait_for(folder, min(done + 2, 28))
+            if how == "file":
+                (folder / STOP).touch()
+            elif how != "end":
+                running.send_signal(signal.SIGTERM if how == "term" else signal.SIGKILL)
+            status = running.wait(180)
+        finally:
+            running.kill()
+        (folder / STOP).unlink(missing_ok=True)
+        assert status == {"term": Exit.STOPPED, "kill": -9, "file": Exit.STOPPED, "end": Exit.DONE}[how]
+    found = records(folder)
+    assert [one.seq for one in found] == list(range(1, len(found) + 1))
+    assert {one.step for one in found if one.kind == "values" and "loss" in one.values} == set(range(1, 31))
+
+
+def test_demos_environments_are_ordinary_ones() -> None:
+    """Every reference earns 1, what the careless teacher does less on the whole, and marks are those of the start."""
+    from synthesis.verifiers import marks
+
+    tasks = draw_tasks(11, 6)
+    assert {task.environment for task in tasks} == set(ENVIRONMENTS)
+    for task in tasks:
+        assert tuple(marks(default_sandbox(), task.rollout.checks, task.rollout.initial)) == task.rollout.marks
+    clean = teaching.played(default_sandbox(), [(task, task.reference) for task in tasks])
+    careless = teaching.played(default_sandbox(), [(task, task.careless) for task in tasks])
+    assert all(attempt.outcome == "solved" for attempt in clean)
+    for name in ENVIRONMENTS:
+        earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]
+        assert sum(earned) / len(earned) < 0.9

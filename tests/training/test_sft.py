@@ -1,0 +1,143 @@
+"""SFT: which tokens are learnt, which samples there are, in what order, and that a job can be stopped and resumed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+from trl import chat_template_utils as known  # noqa: E402
+
+from synthesis.errors import InputError  # noqa: E402
+from tests.training import small  # noqa: E402
+from tests.training.test_templates import SAMPLES, dressed  # noqa: E402
+from training import sft  # noqa: E402
+from training.config import Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
+from training.dataset import TrajectoryRow  # noqa: E402
+from training.keeping import Watch, latest_checkpoint, load_model  # noqa: E402
+from training.metrics import Position, Writer, read  # noqa: E402
+from training.templates import _TOOLS, prepare  # noqa: E402
+
+CFG = Supervised(
+    epochs=2, batch=8, max_length=512, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),
+    limits=Limits(checkpoint_every=3),
+)  # fmt: skip
+
+
+def row(sample: list, **rest) -> TrajectoryRow:
+    return TrajectoryRow.model_validate({"id": "r", "messages": sample, "tools": list(_TOOLS), **rest})
+
+
+def learnt(tokenizer, sample: sft.Sample) -> str:
+    return tokenizer.decode([label for label in sample.labels if label != sft.IGNORED])
+
+
+@pytest.fixture(scope="module")
+def qwen():
+    tokenizer = dressed(known.qwen3_chat_template)
+    prepare(tokenizer)
+    return tokenizer
+
+
+def test_whole_conversation_is_one_sample_of_all_turns(qwen) -> None:
+    samples, dropped = sft.samples_of(qwen, [row(SAMPLES[1])], CFG)
+    assert (len(samples), dropped) == (1, 0)
+    text = learnt(qwen, samples[0])
+    assert text.count("<|im_end|>") == 4
+    assert text.startswith("<think>\nThat is all.\n</think>\n\nIn which week?<|im_end|><think>\nI look it up.")
+    assert "Thanks." not in text
+
+
+def test_masked_history_is_a_sample_a_turn_of_which_only_that_is_learnt(qwen) -> None:
+    cfg = CFG.model_copy(update={"samples": "mask_history", "thinking": "stripped"})
+    samples, _ = sft.samples_of(qwen, [row(SAMPLES[1])], cfg)
+    texts = [learnt(qwen, sample) for sample in samples]
+    assert [text.count("<|im_end|>") for text in texts] == [1] * 4
+    assert texts[-1] == "<think>\nThat is all.\n</think>\n\nGladly.<|im_end|>"
+    before = qwen.decode(samples[-1].input_ids)
+    assert before.count("That is all.") == 1, "earlier reasoning is gone"
+
+
+def test_prompt_and_completion_learn_the_completion(qwen) -> None:
+    told = SAMPLES[0]
+    given = TrajectoryRow.model_validate(
+        {"id": "r", "prompt": told[:4], "completion": told[4:5], "tools": list(_TOOLS)}
+    )
+    (sample,), _ = sft.samples_of(qwen, [given], CFG)
+    assert learnt(qwen, sample).count("<tool_call>") == 1
+
+
+def test_stripped_reasoning_stays_behind_the_users_last_words(qwen) -> None:
+    kept, _ = sft.samples_of(qwen, [row(SAMPLES[0])], CFG)
+    same, _ = sft.samples_of(qwen, [row(SAMPLES[0])], CFG.model_copy(update={"thinking": "stripped"}))
+    assert kept == same, "one task: all turns follow it"
+    stripped, _ = sft.samples_of(qwen, [row(SAMPLES[1])], CFG.model_copy(update={"thinking": "stripped"}))
+    assert learnt(qwen, stripped[0]).count("That is all.") == 1
+
+
+def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:
+    rows = [row(SAMPLES[0]), row(SAMPLES[1], id="long")]
+    lengths = [len(sft.samples_of(qwen, [one], CFG)[0][0].input_ids) for one in rows]
+    cfg = CFG.model_copy(update={"max_length": max(lengths) - 1})
+    with pytest.raises(InputError, match=f"longer than {max(lengths) - 1} tokens"):
+        sft.samples_of(qwen, rows, cfg)
+    samples, dropped = sft.samples_of(qwen, rows, cfg.model_copy(update={"too_long": "drop"}))
+    assert (len(samples), dropped) == (1, 1)
+    with pytest.raises(InputError, match="nothing to learn"):
+        sft.samples_of(qwen, rows, cfg.model_copy(update={"too_long": "drop", "max_length": 16}))
+
+
+def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
+    rows = [row(SAMPLES[0], id="a", environment="a"), row(SAMPLES[0], id="b", environment="b")]
+    samples, _ = sft.samples_of(qwen, rows, CFG)
+    order = sft.ordered(
+        rows, samples, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2})
+    )
+    assert sorted(order) == [0] * 6 + [1] * 2
+    half = sft.ordered(rows, samples, CFG.model_copy(update={"epochs": 0.5}))
+    assert len(half) == 1
+
+
+def job(folder, cfg=CFG, asked=lambda: False) -> sft.Job:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder.parent / "model"
+    model, tokenizer, _ = load_model(small.saved(path) if not path.exists() else str(path), cfg.optimiser)
+    writer = Writer(folder / "record.jsonl")
+    return sft.Job(cfg, folder, model, tokenizer, list(small.lessons()), writer, Watch(asked, cfg.limits))
+
+
+def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:
+    whole = job(tmp_path / "whole")
+    ended, through = sft.train(whole)
+    whole.writer.close()
+    assert (ended, through.state.global_step) == ("done", 6)
+    found = read(whole.folder / "record.jsonl", Position())[0]
+    losses = [record.values["loss"] for record in found if record.kind == "values"]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0]
+    assert found[0].data["samples"] == 24
+    part = job(tmp_path / "part")
+    part.watch.asked = lambda: sum(1 for _ in (part.folder / "record.jsonl").open()) > 3
+    ended, trainer = sft.train(part)
+    part.writer.close()
+    assert ended == "stopped"
+    assert latest_checkpoint(part.folder).name == f"checkpoint-{trainer.state.global_step}"
+    again = job(tmp_path / "part")
+    ended, trainer = sft.train(again, resume=True)
+    again.writer.close()
+    assert (ended, trainer.state.global_step) == ("done", 6)
+    first, second = (one.model.state_dict() for one in (through, trainer))
+    assert all(torch.allclose(first[name], second[name], atol=1e-5) for name in first)
+
+
+def test_adapters_leave_the_model_as_it_is(tmp_path) -> None:
+    one = job(tmp_path / "job", CFG.model_copy(update={"tuning": Lora(rank=4), "epochs": 1}))
+    _, trainer = sft.train(one)
+    one.writer.close()
+    names = {name for name, value in trainer.model.named_parameters() if value.requires_grad}
+    assert names
+    assert all("lora" in name for name in names)
