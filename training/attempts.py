@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
@@ -43,6 +44,14 @@ class Speaker:
     temperature: float = 1.0
 
 
+@dataclass(frozen=True)
+class Engine:
+    """A vLLM engine in this process (`vllm.LLM`), whose weights are the model's, and vLLM's `SamplingParams`."""
+
+    llm: Any
+    params: Callable[..., Any]
+
+
 class Crowd:
     """How many attempts are under way: what a maker waits for before a batch goes."""
 
@@ -57,7 +66,8 @@ class Crowd:
 class Table:
     """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, and who plays the user.
 
-    `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`.
+    `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
+    computes in bf16. `engine` draws the tokens, if not the model itself.
     """
 
     sandbox: Sandbox
@@ -65,6 +75,8 @@ class Table:
     limits: Attempts
     speaker: Speaker | None = None
     stopped: Callable[[], bool] = lambda: False
+    half: bool = False
+    engine: Engine | None = None
 
 
 def run(

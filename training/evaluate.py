@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.contracts import Frozen
 from training.attempts import Crowd, Table, Tried, run, tries
-from training.config import Decoding, Evaluation, Masking, RewardRule
+from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
-from training.local import LocalMaker
+from training.local import EngineMaker, LocalMaker
 from training.recording import Judged, values_of
 from training.rewards import scored
-from training.step import Ranks
+from training.step import Ranks, Stopped
 
 
 class Result(Frozen):
@@ -55,7 +55,7 @@ def evaluate(
     """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
 
     Rewards are the verifier's scores. A task is the same each time, and so are the draws: `temperature` 0 compares two
-    checkpoints without chance, 1 measures the policy that RL trains.
+    checkpoints without chance, 1 measures the policy that RL trains. Raises Stopped.
     """
     ranks = ranks or Ranks()
     work = tries(chosen(rows, settings.tasks, seed), settings.rollouts)
@@ -63,11 +63,10 @@ def evaluate(
     mine = attempt_all(
         table, model, work[ranks.rank :: ranks.count], settings.turns, manner, f"evaluation:{seed}", name
     )
-    judged = [(tried, scored(tried.attempt, _RULE, Masking())) for tried in ranks.every(mine)]
+    if any(ranks.every([table.stopped()])):
+        raise Stopped("The job was told to stop during an evaluation.")
+    judged = [(tried, scored(tried.attempt, "score", Masking())) for tried in ranks.every(mine)]
     return result_of(judged)
-
-
-_RULE: RewardRule = "score"
 
 
 def result_of(judged: Sequence[Judged]) -> Result:
@@ -99,26 +98,27 @@ def attempt_all(
     """Attempts with a model in this process, which is in evaluation mode meanwhile."""
     crowd = Crowd()
     ends = model.generation_config.eos_token_id
-    maker = LocalMaker(
-        model,
-        name=name,
-        ends={table.tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or [])},
-        pad=table.tokenizer.pad_token_id,
-        temperature=decoding.temperature,
-        top_p=decoding.top_p,
-        at_once=table.limits.at_once,
-        expected=crowd,
-    )
+    manner: dict[str, Any] = {
+        "name": name,
+        "ends": {table.tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or [])},
+        "pad": table.tokenizer.pad_token_id,
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "at_once": table.limits.at_once,
+        "expected": crowd,
+        "half": table.half,
+    }
+    engine = table.engine
+    maker = LocalMaker(model, **manner) if engine is None else EngineMaker(engine.llm, engine.params, **manner)
     with _evaluating(model):
         return run(table, maker, maker.open, crowd, work, turns=turns, decoding=decoding, seed=seed)
 
 
-class _evaluating(AbstractContextManager[None]):
-    def __init__(self, model: Any) -> None:
-        self.model, self.was = model, model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self.model.train(self.was)
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    was = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was)

@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import SecretStr, ValidationError
 
+from synthesis.contracts import Message
 from synthesis.errors import InputError, ProgramError, StateError
 from synthesis.llm import Endpoint
+from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import Speaker, Table
 from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
-from training.keeping import Ended, Watch, load_model
+from training.keeping import Ended, Watch, bf16, load_model, require_window
 from training.metrics import Writer
-from training.templates import Tokenizer
+from training.templates import Tokenizer, prompt_ids
 
 Done = tuple[Ended, Any, list[tuple[int, Result]]]
 """How a job ended, its trainer, and (step, result) of each evaluation."""
+
+
+LOOKED_AT = 1_000
+"""Of more tasks than so many, some are looked at, evenly spread."""
 
 
 @dataclass
@@ -36,17 +42,18 @@ class Parts:
     writer: Writer | None
     stopped: Callable[[], bool]
     resume: bool
+    engine: Literal["transformers", "vllm"] = "transformers"
 
 
 def supervised(parts: Parts, cfg: Supervised) -> Done:
     """An SFT job. Raises what `sft.train` does."""
-    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser)
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TrajectoryRow)]
     table = None
     decoding = _evaluated(cfg.evaluation, cfg.max_length)
     if parts.held_out:
-        table = _table(parts, tokenizer, Attempts(), None)
+        table = _table(parts, tokenizer, Attempts(at_once=64), None, bf16(cfg.optimiser))
         check_programs(table.sandbox, parts.held_out)
     job = sft.Job(
         cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
@@ -68,12 +75,23 @@ def _evaluated(evaluation: Evaluation, window: int) -> Decoding:
 
 def reinforcement(parts: Parts, cfg: Reinforcement, user: tuple[str, str, float] | None, key: str) -> Done:
     """An RL job; `user` is (address, model, temperature) of who plays the user. Raises what `rl.train` does."""
-    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser)
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, speaker_of(user, key))
+    table = _table(parts, tokenizer, cfg.attempts, speaker_of(user, key), bf16(cfg.optimiser))
     check_programs(table.sandbox, [*rows, *parts.held_out])
-    job = rl.Job(cfg, parts.folder, model, table, rows, parts.held_out, parts.writer, Watch(parts.stopped, cfg.limits))
+    check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
+    job = rl.Job(
+        cfg,
+        parts.folder,
+        model,
+        table,
+        rows,
+        parts.held_out,
+        parts.writer,
+        Watch(parts.stopped, cfg.limits),
+        parts.engine,
+    )
     ended, trainer = rl.train(job, parts.resume)
     return ended, trainer, job.results
 
@@ -89,8 +107,8 @@ def speaker_of(user: tuple[str, str, float] | None, key: str) -> Speaker | None:
         raise InputError(f"user: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
 
 
-def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, speaker: Speaker | None) -> Table:
-    return Table(default_sandbox(), tokenizer, limits, speaker, parts.stopped)
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, speaker: Speaker | None, half: bool) -> Table:
+    return Table(default_sandbox(), tokenizer, limits, speaker, parts.stopped, half)
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:
@@ -111,3 +129,19 @@ def check_programs(sandbox: Sandbox, rows: Sequence[TaskRow]) -> None:
             sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now).close()
         except (ProgramError, StateError, InputError) as error:
             raise InputError(f"dataset: the program of task {row.id!r} does not load any more: {error}") from error
+
+
+def check_lengths(model: Any, tokenizer: Tokenizer, rows: Sequence[TaskRow], decoding: Decoding) -> None:
+    """Raises InputError: an attempt may grow beyond the model's window, or a task alone leaves no room for a turn."""
+    require_window(model, decoding.trajectory_tokens, "decoding.trajectory_tokens", "an attempt may have")
+    step = max(1, len(rows) // LOOKED_AT)
+    for row in rows[::step]:
+        task = row.rollout
+        system, _ = system_message("tools", row.setting == "conversation", task.documentation, task.program.tools)
+        told = (system, Message(role="user", content=task.instruction))
+        tokens = len(prompt_ids(tokenizer, told, task.program.tools))
+        if tokens >= decoding.trajectory_tokens:
+            raise InputError(
+                f"decoding.trajectory_tokens: task {row.id!r} has {tokens} tokens before the agent's first turn, "
+                f"{decoding.trajectory_tokens} are allowed for the whole attempt; raise it, or leave the task out"
+            )

@@ -17,11 +17,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from synthesis.errors import InfrastructureError, InputError
 from training.config import Full, Limits, Lora, Optimiser
 from training.metrics import Writer
+from training.policy import Diverged
 from training.step import Ranks
 from training.templates import Tokenizer, prepare
-from training.trainer import Diverged
 
 Ended = Literal["done", "stopped", "out_of_time"]
+KEYS = 1_000
+"""So many numbers stand in one record."""
 CHECKPOINTS = "checkpoints"
 """Folder of a job's checkpoints, `checkpoint-STEP` each, as transformers names them."""
 
@@ -46,6 +48,9 @@ class Watch:
         return bool(found)
 
 
+_OF_SFT = {"mean_token_accuracy": "token_accuracy", "entropy": "entropy"}
+
+
 class Keeper(TrainerCallback):
     """Writes the record and the checkpoints' own part, and stops the job behind a whole step.
 
@@ -66,12 +71,18 @@ class Keeper(TrainerCallback):
         self.writer, self.watch, self.ranks = writer, watch, ranks
         self.values, self.saved, self.after = values, saved, after
         self._last = time.perf_counter()
+        self._tokens = math.inf
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._last = time.perf_counter()
+        # A job that goes on counts from where it was.
+        self._tokens = 0.0 if state.global_step == 0 else math.inf
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        before = time.perf_counter()
         self.after(state.global_step)
+        # An evaluation is no part of a step's time.
+        self._last += time.perf_counter() - before
         if self.watch.over(self.ranks()):
             control.should_training_stop = control.should_save = True
 
@@ -79,15 +90,16 @@ class Keeper(TrainerCallback):
         if not logs or "loss" not in logs:
             return
         told = {key: _number(logs[key]) for key in ("loss", "grad_norm", "learning_rate") if key in logs}
-        if "mean_token_accuracy" in logs:
-            told["token_accuracy"] = _number(logs["mean_token_accuracy"])
-        now = time.perf_counter()
+        told |= {ours: _number(logs[theirs]) for theirs, ours in _OF_SFT.items() if theirs in logs}
+        now, tokens = time.perf_counter(), _number(logs.get("num_tokens"))
         told["step_s"], self._last = now - self._last, now
+        if tokens > self._tokens:
+            told["tokens_per_s"] = (tokens - self._tokens) / max(told["step_s"], 1e-9)
+        self._tokens = tokens
         if torch.cuda.is_available():
             told["gpu_memory"] = torch.cuda.max_memory_allocated() / 2**30
         told |= self.values(state.global_step)
-        if self.writer is not None:
-            self.writer.values(state.global_step, told)
+        write_values(self.writer, state.global_step, told)
         if not all(math.isfinite(told[key]) for key in ("loss", "grad_norm") if key in told):
             raise Diverged(
                 f"The loss or its gradient is no number at step {state.global_step}: lower optimiser.learning_rate, "
@@ -98,25 +110,53 @@ class Keeper(TrainerCallback):
         if self.writer is None:
             return
         name = f"checkpoint-{state.global_step}"
+        drop_pickle(Path(args.output_dir) / name)
         self.saved(Path(args.output_dir) / name)
         self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}")
+
+
+def write_values(writer: Writer | None, step: int, values: Mapping[str, float | None]) -> None:
+    """Record a step's numbers, in several records where there are very many parts."""
+    items = list(values.items())
+    for start in range(0, len(items) if writer is not None else 0, KEYS):
+        assert writer is not None
+        writer.values(step, dict(items[start : start + KEYS]))
+
+
+def drop_pickle(folder: Path) -> None:
+    """TRL's settings are saved as a pickle, which nobody loads; what is handed on holds none of ours."""
+    (folder / "training_args.bin").unlink(missing_ok=True)
+
+
+def save_final(trainer: Any, folder: Path) -> None:
+    """The trained model with its tokenizer and template, ready to serve; adapters are merged into it."""
+    with disk_errors():
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        if not hasattr(model, "merge_and_unload"):
+            trainer.save_model(str(folder))
+        elif trainer.accelerator.is_main_process:
+            model.merge_and_unload().save_pretrained(folder)
+            trainer.processing_class.save_pretrained(folder)
+    drop_pickle(folder)
 
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def load_model(folder: str, optimiser: Optimiser) -> tuple[Any, Tokenizer, bool]:
+def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None) -> tuple[Any, Tokenizer, bool]:
     """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
+
+    Weights that are trained stay in float32, also where it is computed in bf16: a small step would be rounded away.
 
     Raises InputError: there is no model, or its template cannot be trained.
     """
     path = Path(folder)
-    if not (path / "config.json").is_file() and not (path / "adapter_config.json").is_file():
+    if not (path / "config.json").is_file():
         raise InputError(
             f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
         )
-    dtype = torch.bfloat16 if bf16(optimiser) else torch.float32
+    dtype = torch.bfloat16 if bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
@@ -184,11 +224,43 @@ def adapters(tuning: Full | Lora) -> Any:
     )
 
 
-def latest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint that a job goes on from: the last one that is whole."""
+def latest_checkpoint(folder: Path, last: str = "trainer_state.json") -> Path | None:
+    """The checkpoint that a job goes on from: the newest that is whole. `last` is the file that is written last."""
     found = sorted((folder / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    whole = [path for path in found if (path / "trainer_state.json").is_file()]
+    whole = [path for path in found if (path / last).is_file()]
     return whole[-1] if whole else None
+
+
+def say_begun(writer: Writer | None, trainer: Any) -> None:
+    """An event with what the job runs on."""
+    if writer is None:
+        return
+    parameters = list(trainer.model.parameters())
+    writer.event(
+        trainer.state.global_step,
+        "info",
+        "Training begins.",
+        device=str(trainer.accelerator.device),
+        processes=trainer.accelerator.num_processes,
+        threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        parameters=sum(one.numel() for one in parameters),
+        trained=sum(one.numel() for one in parameters if one.requires_grad),
+    )
+
+
+def say_resumed(writer: Writer | None, checkpoint: Path | None) -> None:
+    """An event that says from which step: what was recorded behind it is superseded."""
+    if writer is not None and checkpoint is not None:
+        step = int(checkpoint.name.rpartition("-")[2])
+        writer.event(step, "info", f"Resumed from the checkpoint of step {step}.", resumed=step)
+
+
+def require_window(model: Any, tokens: int, field_name: str, what: str) -> None:
+    """Raises InputError: more tokens than the model has places for."""
+    window = getattr(model.config, "max_position_embeddings", None)
+    if window is not None and tokens > window:
+        raise InputError(f"{field_name}: {what} {tokens} tokens, the model's window is {window}; lower it")
 
 
 def micro_batch(rows: int, most: int) -> int:

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -63,7 +63,8 @@ class JobFile(Frozen):
 
     `model` is a folder with a model of transformers, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
     out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
-    `threads` bounds what the CPU computes with; 0 leaves that to torch.
+    `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
+    or vLLM on the same GPU.
     """
 
     config: TrainingConfig
@@ -72,6 +73,7 @@ class JobFile(Frozen):
     evaluation: str = ""
     resume: bool = False
     threads: int = Field(default=0, ge=0, le=4096)
+    engine: Literal["transformers", "vllm"] = "transformers"
     user: SpeakerFile | None = None
 
 
@@ -130,8 +132,8 @@ def _said(writer: Writer | None) -> Iterator[_How]:
 def _told(error: Exception) -> tuple[Exit, str]:
     import torch
 
+    from training.policy import Diverged
     from training.step import TooManyLost
-    from training.trainer import Diverged
 
     text = str(error)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text:
@@ -173,17 +175,16 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
     from training import jobs
+    from training.keeping import save_final
 
-    parts = jobs.Parts(folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume)
+    parts = jobs.Parts(folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume, job.engine)
     if isinstance(job.config, Supervised):
         ended, trainer, results = jobs.supervised(parts, job.config)
     else:
         speaker = (job.user.base_url, job.user.model, job.user.temperature) if job.user else None
         ended, trainer, results = jobs.reinforcement(parts, job.config, speaker, os.environ.get(USER_KEY, ""))
     if ended == "done":
-        trainer.save_model(str(folder / MODEL))
-        # A pickle of TRL's settings, which nobody needs to load; what is handed on holds no pickles.
-        (folder / MODEL / "training_args.bin").unlink(missing_ok=True)
+        save_final(trainer, folder / MODEL)
     if writer is not None:
         told = [{"step": step, **result.model_dump()} for step, result in results]
         result = {"ended": ended, "step": trainer.state.global_step, "evaluations": told}

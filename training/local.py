@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from synthesis.errors import InfrastructureError
-from training.policy import Made
+from training.policy import Diverged, Made
 
 PATIENCE_S = 0.05
 """A batch that is not complete goes after so long without another call."""
@@ -45,9 +45,11 @@ class LocalMaker:
         top_p: float = 1.0,
         at_once: int = 64,
         expected: Callable[[], int] = lambda: 10**9,
+        half: bool = False,
     ) -> None:
         self.model, self.name, self.at_once, self.expected = model, name, at_once, expected
         self.ends, self.pad, self.temperature, self.top_p = frozenset(ends), pad, temperature, top_p
+        self.half = half
         self._waiting: list[_Asked] = []
         self._came = asyncio.Event()
 
@@ -99,30 +101,65 @@ class LocalMaker:
         while len(self._waiting) < min(self.at_once, self.expected()):
             here = len(self._waiting)
             self._came.clear()
-            try:
-                await asyncio.wait_for(self._came.wait(), PATIENCE_S)
-            except TimeoutError:
-                self._came.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._came.wait()
+            self._came.set()
             if len(self._waiting) == here:
                 return
 
     def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
-        return continue_all(
-            self.model,
-            [asked.ids for asked in batch],
-            [asked.most for asked in batch],
-            [asked.seed for asked in batch],
-            ends=self.ends,
-            pad=self.pad,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            left=lambda place: batch[place].answer.done(),
-        )
+        # Automatic casting is a thread's own matter.
+        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.half):
+            return continue_all(
+                self.model,
+                [asked.ids for asked in batch],
+                [asked.most for asked in batch],
+                [asked.seed for asked in batch],
+                ends=self.ends,
+                pad=self.pad,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                left=lambda place: batch[place].answer.done(),
+            )
+
+
+class EngineMaker(LocalMaker):
+    """The same out of a vLLM engine in this process, into which TRL copies the weights before each step's attempts.
+
+    The engine batches by itself. Draws are its own: no seed is sent with a request, since some engines fail on one.
+    """
+
+    def __init__(self, llm: Any, params: Callable[..., Any], **rest: Any) -> None:
+        super().__init__(llm, **rest)
+        self.params = params
+
+    def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
+        wanted = [
+            self.params(
+                n=1,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                max_tokens=asked.most,
+                logprobs=0,
+                stop_token_ids=sorted(self.ends),
+            )
+            for asked in batch
+        ]
+        prompts = [{"prompt_token_ids": list(asked.ids)} for asked in batch]
+        told = self.model.generate(prompts, sampling_params=wanted, use_tqdm=False)
+        return [self._made(one.outputs[0]) for one in told]
+
+    def _made(self, output: Any) -> Made:
+        ids = tuple(int(token) for token in output.token_ids)
+        logs = tuple(float(known[token].logprob) for token, known in zip(ids, output.logprobs, strict=True))
+        return Made(ids=ids, logprobs=logs, cut=not ids or ids[-1] not in self.ends)
 
 
 def _told(error: Exception) -> Exception:
-    # Out of memory ends the job with a sentence of its own, so it keeps its type.
-    return error if isinstance(error, torch.OutOfMemoryError) else InfrastructureError(f"the model failed: {error}")
+    # What ends the job keeps its type; all else is the attempt's bad luck.
+    ends_it = isinstance(error, torch.OutOfMemoryError | Diverged)
+    return error if ends_it else InfrastructureError(f"the model failed: {error}")
 
 
 @torch.inference_mode()
@@ -180,11 +217,14 @@ def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> t
     """(tokens (N,), log p (N,)) out of logits (N, V) by inversion at `numbers` (N,) in [0, 1).
 
     Temperature 0 takes the likeliest. log p is of softmax(logits / temperature), before `top_p` cuts its tail.
-    Raises ValueError: the logits are not finite (a model that diverged).
+    Raises Diverged: the logits are no numbers any more.
     """
     logits = logits.float()
     if not bool(torch.isfinite(logits).any(-1).all()) or bool(torch.isnan(logits).any()):
-        raise ValueError("the model's outputs are not numbers any more: it diverged")
+        raise Diverged(
+            "The model's outputs are no numbers any more: lower optimiser.learning_rate, or go on from an earlier "
+            "checkpoint."
+        )
     logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)
     if not temperature:
         tokens = logs.argmax(-1)

@@ -56,6 +56,8 @@ NAMES: dict[str, Name] = {
     "draws": Name(label="Draws made to fill the step", unit="draws"),
     "tokens_per_s": Name(label="Tokens made or learnt", unit="1/s"),
     "step_s": Name(label="Time of a step", unit="s"),
+    "rollout_s": Name(label="Time of the step's attempts", unit="s"),
+    "sampling_gap": Name(label="Mean gap between a token's log-probability as drawn and as trained", unit="nats"),
     "environment_share": Name(label="Share of the step's time spent in environments"),
     "verification_share": Name(label="Share of the step's time spent on verifiers"),
     "gpu_memory": Name(label="Memory of the GPU in use", unit="GiB"),
@@ -63,7 +65,7 @@ NAMES: dict[str, Name] = {
     "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
 }
 """Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/ID/`, `outcome/`) the same names are of a
-part; `outcome/infra_error` and its like are shares of attempts."""
+part; `outcome/infra_error` and its like are shares of attempts. Below `evaluation/` they are of the held-out split."""
 
 
 class Values(Frozen):

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from synthesis.contracts import Turn, Usage
-from synthesis.errors import InputError, LLMError
+from synthesis.errors import EnvariumError, InputError, LLMError
 from synthesis.rollout import Conversation, PolicyError
 from training.config import Decoding
 from training.templates import Tokenizer, prompt_ids, read_turn, suffix_ids
+
+
+class Diverged(EnvariumError):
+    """The model, its loss or its gradient is no number any more. It ends a job: no attempt is to blame."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,14 @@ class TokenPolicy:
         made = await self.maker.make(before, most, f"{self.seed}:{observation.turn}")
         self.trace.wrote(made)
         self._seen = len(observation.messages)
-        if made.cut:
-            # The conversation needs its turn's end to go on; the model did not write it, so it bears no loss.
-            self.trace.told([self.tokenizer.eos_token_id])
+        end = self.tokenizer.eos_token_id
+        if made.cut or made.ids[-1] != end:
+            # Cut, or ended by another token that the model knows. The conversation needs its turn's end to go on; the
+            # model did not write it, so it bears no loss.
+            self.trace.told([end])
+        words = made.ids if made.cut or made.ids[-1] == end else made.ids[:-1]
         return Turn(
-            message=read_turn(self.tokenizer, made.ids, before, observation.tools),
+            message=read_turn(self.tokenizer, words, before, observation.tools),
             prompt_ids=tuple(before),
             completion_ids=made.ids,
             logprobs=made.logprobs,

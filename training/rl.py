@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import datasets
+from transformers import PrinterCallback
 from trl import GRPOConfig
 from trl.models.utils import unwrap_model_for_generation
 
 from synthesis.errors import InputError
-from training.attempts import Table, Tried
+from training.attempts import Engine, Table, Tried
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
@@ -25,13 +27,16 @@ from training.keeping import (
     disk_errors,
     latest_checkpoint,
     micro_batch,
+    say_begun,
+    say_resumed,
     trainer_arguments,
+    write_values,
 )
 from training.metrics import Writer
 from training.recording import values_of, write_rollouts
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
-from training.step import Step, Stopped, TooManyLost, make_step
+from training.step import Ranks, Step, Stopped, TooManyLost, make_step
 from training.trainer import AgentTrainer, Sums
 
 SAMPLER = "sampler.json"
@@ -40,7 +45,10 @@ SAMPLER = "sampler.json"
 
 @dataclass
 class Job:
-    """An RL job's parts. `held_out` may be empty: then nothing is evaluated. `writer` is None on other ranks."""
+    """An RL job's parts. `held_out` may be empty: then nothing is evaluated. `writer` is None on other ranks.
+
+    `engine` draws the attempts' tokens: the model itself, or vLLM on the same GPU (TRL's `colocate`).
+    """
 
     cfg: Reinforcement
     folder: Path
@@ -50,6 +58,7 @@ class Job:
     held_out: Sequence[TaskRow]
     writer: Writer | None
     watch: Watch
+    engine: Literal["transformers", "vllm"] = "transformers"
     state: SamplerState = field(default_factory=SamplerState)
     results: list[tuple[int, Result]] = field(default_factory=list)
 
@@ -65,12 +74,14 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
         raise InputError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
     prompts = (Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(job.rows))
     catalogue = Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)
-    checkpoint = latest_checkpoint(job.folder) if resume else None
+    checkpoint = latest_checkpoint(job.folder, SAMPLER) if resume else None
+    say_resumed(job.writer, checkpoint)
     if checkpoint is not None:
         job.state = SamplerState.model_validate_json((checkpoint / SAMPLER).read_bytes())
     trainer = _trainer(job, catalogue)
+    say_begun(job.writer, trainer)
     try:
-        if checkpoint is None and job.held_out:
+        if checkpoint is None:
             _evaluate(job, trainer, 0)
         with disk_errors():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -80,8 +91,8 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
         if isinstance(error, TooManyLost):
             raise
         job.watch.ended = "stopped"
-    if job.watch.ended == "done" and job.held_out:
-        _evaluate(job, trainer, trainer.state.global_step)
+    if job.watch.ended == "done" and not _evaluate(job, trainer, trainer.state.global_step):
+        job.watch.ended = "stopped"
     return job.watch.ended, trainer
 
 
@@ -109,17 +120,28 @@ def _trainer(job: Job, catalogue: Catalogue) -> AgentTrainer:
         peft_config=adapters(cfg.tuning),
     )
 
+    if job.engine == "vllm":
+        from vllm import SamplingParams
+
+        job.table = replace(job.table, engine=Engine(trainer.vllm_generation.llm, SamplingParams))
+
     def values(step: int) -> dict[str, float]:
         return _values(job, trainer, step)
 
     def saved(folder: Path) -> None:
-        (folder / SAMPLER).write_text(job.state.model_dump_json(), encoding="utf-8")
+        # The last file of a checkpoint: where it stands, all the others do.
+        pending = folder / f"{SAMPLER}.new"
+        pending.write_text(job.state.model_dump_json(), encoding="utf-8")
+        os.replace(pending, folder / SAMPLER)
 
     def after(step: int) -> None:
-        if job.held_out and cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
+        if cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
             _evaluate(job, trainer, step)
 
-    ranks = lambda: trainer.ranks  # noqa: E731
+    def ranks() -> Ranks:
+        return trainer.ranks
+
+    trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Keeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
     return trainer
 
@@ -151,7 +173,24 @@ def _arguments(job: Job) -> GRPOConfig:
         remove_unused_columns=False,
         # The rows are placeholders: which tasks a step tries is in the sampler's state.
         ignore_data_skip=True,
+        **_engine(job),
     )
+
+
+def _engine(job: Job) -> dict[str, Any]:
+    """TRL's settings of a vLLM engine beside the model. Raises InputError: vLLM is not installed."""
+    if job.engine == "transformers":
+        return {}
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError("engine: vllm is not installed here; install it, or take `transformers`")
+    return {
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_max_model_length": job.cfg.decoding.trajectory_tokens,
+        "vllm_enable_sleep_mode": False,
+        # The papers have no such correction; how far both are apart is recorded (`sampling_gap`).
+        "vllm_importance_sampling_correction": False,
+    }
 
 
 def _name(trainer: AgentTrainer) -> str:
@@ -164,6 +203,8 @@ def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
     assert told is not None
     values = told.sums.values(lambda sums: trainer.accelerator.reduce(sums.to(trainer.accelerator.device)))
     told.sums = Sums()
+    if job.cfg.kl.coefficient and job.cfg.kl.place != "loss":
+        values["kl"] = told.divergence
     if not told.advantages:
         return values
     kept = [a for a in told.advantages if a is not None]
@@ -182,20 +223,37 @@ def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
         path = f"rollouts/step-{step:06d}.jsonl.gz"
         write_rollouts(job.folder / path, told.step.judged, told.advantages, step - 1, horizon)
         job.writer.artefact(step, "rollouts", path, attempts=len(told.step.judged), policy_step=step - 1)
+        _say_lost(job.writer, told.step, step)
     told.advantages = []
     return values
 
 
-def _evaluate(job: Job, trainer: AgentTrainer, step: int) -> None:
+def _say_lost(writer: Writer, made: Step, step: int) -> None:
+    lost = [tried.attempt.note for tried, score in made.judged if score.masked == "infra_error"]
+    if lost:
+        message = f"{len(lost)} of {len(made.judged)} attempts were lost and are masked; the last one: {lost[-1][:500]}"
+        writer.event(step, "warn", message, lost=len(lost))
+
+
+def _evaluate(job: Job, trainer: AgentTrainer, step: int) -> bool:
+    """Whether it was carried out to its end; a stop in between leaves no numbers of a part of the tasks."""
     cfg = job.cfg
-    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
-        result = evaluate(
-            job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
-            ranks=trainer.ranks, name=_name(trainer),
-        )  # fmt: skip
+    if not job.held_out:
+        return True
+    if job.engine == "vllm":
+        # TRL copies the weights before a step's attempts; here there is none.
+        trainer.vllm_generation.sync_weights()
+    try:
+        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+            result = evaluate(
+                job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
+                ranks=trainer.ranks, name=_name(trainer),
+            )  # fmt: skip
+    except Stopped:
+        return False
     job.results.append((step, result))
-    if job.writer is not None:
-        job.writer.values(step, result.values())
+    write_values(job.writer, step, result.values())
+    return True
 
 
 def _keep_as_it_is(job: Job, trainer: AgentTrainer) -> None:

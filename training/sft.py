@@ -11,6 +11,7 @@ from typing import Any
 
 import datasets
 from accelerate.utils import gather_object
+from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from synthesis.errors import InputError
@@ -26,11 +27,15 @@ from training.keeping import (
     disk_errors,
     latest_checkpoint,
     micro_batch,
+    require_window,
+    say_begun,
+    say_resumed,
     trainer_arguments,
+    write_values,
 )
 from training.metrics import Writer
 from training.sampler import Prompt, epoch_rows
-from training.step import Ranks
+from training.step import Ranks, Stopped
 from training.templates import Messages, Tokenizer, agent_mask
 
 IGNORED = -100
@@ -149,8 +154,10 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, SFTTrainer]:
     """
     cfg = job.cfg
     samples, dropped = samples_of(job.tokenizer, job.rows, cfg)
+    require_window(job.model, max(len(sample.input_ids) for sample in samples), "max_length", "the longest sample has")
     order = ordered(job.rows, samples, cfg)
     checkpoint = latest_checkpoint(job.folder) if resume else None
+    say_resumed(job.writer, checkpoint)
     if job.writer is not None:
         learnt = sum(label != IGNORED for sample in samples for label in sample.labels)
         job.writer.event(
@@ -159,26 +166,32 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, SFTTrainer]:
         )  # fmt: skip
     trainer = _trainer(job, samples, order)
     ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes, gather_object)
+    say_begun(job.writer, trainer)
+    trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Keeper(job.writer, job.watch, lambda: ranks))
     if checkpoint is None:
         _evaluate(job, trainer, ranks)
     with disk_errors():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if job.watch.ended == "done":
-        _evaluate(job, trainer, ranks)
+    if job.watch.ended == "done" and not _evaluate(job, trainer, ranks):
+        job.watch.ended = "stopped"
     return job.watch.ended, trainer
 
 
-def _evaluate(job: Job, trainer: SFTTrainer, ranks: Ranks) -> None:
+def _evaluate(job: Job, trainer: SFTTrainer, ranks: Ranks) -> bool:
+    """Whether it was carried out to its end; a stop in between leaves no numbers of a part of the tasks."""
     if not job.held_out or job.table is None:
-        return
-    model, step = trainer.accelerator.unwrap_model(trainer.model), trainer.state.global_step
-    result = evaluate(
-        job.table, model, job.held_out, job.cfg.evaluation, job.decoding, job.cfg.seed, ranks=ranks, name=f"step {step}"
-    )
+        return True
+    model, step, cfg = trainer.accelerator.unwrap_model(trainer.model), trainer.state.global_step, job.cfg
+    try:
+        result = evaluate(
+            job.table, model, job.held_out, cfg.evaluation, job.decoding, cfg.seed, ranks=ranks, name=f"step {step}"
+        )
+    except Stopped:
+        return False
     job.results.append((step, result))
-    if job.writer is not None:
-        job.writer.values(step, result.values())
+    write_values(job.writer, step, result.values())
+    return True
 
 
 def _trainer(job: Job, samples: Sequence[Sample], order: Sequence[int]) -> SFTTrainer:

@@ -14,11 +14,11 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer
 
-from synthesis.errors import EnvariumError
 from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
 from training.config import Reinforcement
 from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
+from training.policy import Diverged
 from training.step import Ranks, Step
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
@@ -27,10 +27,6 @@ CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
 """Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted."""
-
-
-class Diverged(EnvariumError):
-    """The loss or its gradient is no number any more."""
 
 
 @dataclass
@@ -76,7 +72,8 @@ class Told:
     step: Step
     advantages: list[float | None]
     masks: Masks
-    paid: float = 0.0
+    divergence: float = 0.0
+    """Mean over kept attempts of the divergence from the reference, where the reward pays for it."""
     sums: Sums = field(default_factory=Sums)
 
 
@@ -103,6 +100,7 @@ class AgentTrainer(GRPOTrainer):
         own = step.own(self.ranks)
         tokens = output["tool_mask"] * output["completion_mask"]
         paid, kl = self._penalty(output, tokens)
+        paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else divergence_paid(kl, tokens, 1.0)
         every = torch.zeros(len(step.judged), dtype=torch.float64, device=tokens.device)
         every[step.kept] = self.accelerator.gather(paid)
         rows = step.rows()
@@ -116,7 +114,7 @@ class AgentTrainer(GRPOTrainer):
         output["advantages"] = whole[own].float()
         if kl is not None:
             output["advantages"] = self._to_go(rows.rewards[own], kl, bearing, counted).float()
-        self.told.masks, self.told.paid = masks, every.sum().item() / max(len(step.kept), 1)
+        self.told.masks, self.told.divergence = masks, self.accelerator.gather(paying).mean().item()
         self.told.advantages = [None] * len(step.judged)
         for place in step.kept:
             self.told.advantages[place] = whole[place].item()

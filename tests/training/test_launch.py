@@ -18,6 +18,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.runtime import default_sandbox  # noqa: E402
 from tests.training import small  # noqa: E402
+from training.config import read_config  # noqa: E402
 from training.dataset import Split, freeze  # noqa: E402
 from training.demo import teaching  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
@@ -93,6 +94,8 @@ def test_demo_goes_through_both_jobs(demo: Path) -> None:
         ({"config": {"steps": 0}}, "config.reinforcement.steps"),
         ({"config": {"sampling": {"environments": 40, "tasks": 80}}}, "sampling.environments"),
         ({"config": {"optimiser": {"precision": "bf16"}}}, "optimiser.precision"),
+        ({"config": {"decoding": {"trajectory_tokens": 2048}}}, "the model's window is 1024"),
+        ({"config": {"decoding": {"trajectory_tokens": 16}}}, "before the agent's first turn"),
     ],
 )
 def test_bad_input_is_a_sentence_in_the_record(demo: Path, request, changes: dict, reason: str) -> None:
@@ -149,6 +152,20 @@ def test_what_breaks_within_a_step_has_a_status_of_its_own(
     folder = job(demo, f"broken-{request.node.callspec.id}"[:60].replace("/", ""))
     assert main([str(folder)]) == status
     assert reason in last_error(folder)
+
+
+def test_adapters_are_merged_into_a_model_of_its_own(demo: Path) -> None:
+    from training.keeping import load_model
+
+    folder = job(demo, "lora", config={"tuning": {"kind": "lora", "rank": 4}, "steps": 1})
+    assert main([str(folder)]) == Exit.DONE
+    files = {path.name for path in (folder / MODEL).iterdir()}
+    assert "model.safetensors" in files
+    assert "adapter_config.json" not in files
+    config = json.loads((folder / "job.json").read_text())["config"]
+    model, tokenizer, _ = load_model(str(folder / MODEL), read_config(config).optimiser)
+    assert not any("lora" in name for name in model.state_dict())
+    assert tokenizer.chat_template
 
 
 def child(folder: Path) -> subprocess.Popen:

@@ -14,8 +14,8 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from tests.training import small  # noqa: E402
 from training.attempts import Crowd, run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
-from training.local import LocalMaker, continue_all, draw  # noqa: E402
-from training.policy import Made  # noqa: E402
+from training.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
+from training.policy import Diverged, Made  # noqa: E402
 from training.templates import agent_mask, offered, spelled  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
@@ -158,7 +158,7 @@ def test_drawing_by_inversion_by_hand() -> None:
 
 
 def test_model_that_diverged_is_told_apart_from_a_policy_that_errs() -> None:
-    with pytest.raises(ValueError, match="not numbers"):
+    with pytest.raises(Diverged, match="no numbers any more"):
         draw(torch.tensor([[float("nan"), 1.0]]), torch.zeros(1, dtype=torch.float64), 1.0, 1.0)
 
 
@@ -187,3 +187,54 @@ def test_stopping_cancels_what_is_under_way() -> None:
     asked = iter([False] * 3 + [True] * 10_000)
     done = attempts(Slow({}), tries(small.rows()[:2], 1), stopped=lambda: next(asked))
     assert {tried.attempt.outcome for tried in done} <= {"cancelled"}
+
+
+def test_engine_beside_the_model_is_asked_by_ids_and_read_by_ids() -> None:
+    """vLLM's engine stood for by an object with its two shapes: requests by token ids, log-probabilities by id."""
+    from types import SimpleNamespace
+
+    end = small.tokenizer().eos_token_id
+    asked: list = []
+
+    class Llm:
+        def generate(self, prompts, sampling_params, use_tqdm):
+            asked.extend(zip(prompts, sampling_params, strict=True))
+            answers = [[7, 8, end], [9]]
+            return [
+                SimpleNamespace(
+                    outputs=[
+                        SimpleNamespace(
+                            token_ids=ids, logprobs=[{token: SimpleNamespace(logprob=-0.25)} for token in ids]
+                        )
+                    ]
+                )
+                for ids in answers
+            ]
+
+    maker = EngineMaker(Llm(), dict, name="m", ends={end}, pad=0, temperature=0.7, expected=lambda: 2)
+
+    async def go() -> list[Made]:
+        async with maker.open():
+            return await asyncio.gather(maker.make([1, 2], 5, "a"), maker.make([3], 1, "b"))
+
+    made = asyncio.run(asyncio.wait_for(go(), 20))
+    assert made == [Made((7, 8, end), (-0.25,) * 3, False), Made((9,), (-0.25,), True)]
+    assert [prompt["prompt_token_ids"] for prompt, _ in asked] == [[1, 2], [3]]
+    assert [params["max_tokens"] for _, params in asked] == [5, 1]
+    assert asked[0][1] == {
+        "n": 1, "temperature": 0.7, "top_p": 1.0, "max_tokens": 5, "logprobs": 0, "stop_token_ids": [end]
+    }  # fmt: skip
+
+
+def test_turn_that_ends_in_another_of_the_models_ends_is_closed_for_it() -> None:
+    row, pad = small.rows()[0], small.tokenizer().pad_token_id
+    tokens = [*small.written(small.says("Done."))[:-1], pad]
+
+    class Other(small.ScriptedMaker):
+        async def make(self, ids, most, seed) -> Made:
+            return Made(tuple(tokens), (-1.0,) * len(tokens), False)
+
+    (tried,) = attempts(Other({}), [(row, 0)])
+    assert tried.trace.completion == [*tokens, small.tokenizer().eos_token_id]
+    assert tried.trace.own == [1] * len(tokens) + [0]
+    assert tried.attempt.answer == "Done."

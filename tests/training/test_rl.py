@@ -104,7 +104,7 @@ def test_job_that_was_stopped_and_resumed_goes_the_same_way(tmp_path, monkeypatc
     _, through = rl.train(whole)
     closed(whole)
     part = job(tmp_path / "part")
-    part.watch.asked = lambda: len(records(part.folder)) > 4
+    part.watch.asked = lambda: len(records(part.folder)) > 5
     ended, trainer = rl.train(part)
     closed(part)
     stopped_at = trainer.state.global_step

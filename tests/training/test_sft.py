@@ -23,7 +23,7 @@ from training.metrics import Position, Writer, read  # noqa: E402
 from training.templates import _TOOLS, prepare  # noqa: E402
 
 CFG = Supervised(
-    epochs=2, batch=8, max_length=512, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),
+    epochs=2, batch=8, max_length=2048, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),
     limits=Limits(checkpoint_every=3),
 )  # fmt: skip
 
@@ -120,8 +120,9 @@ def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:
     assert len(losses) == 6
     assert losses[-1] < losses[0]
     assert found[0].data["samples"] == 24
+    assert found[1].message == "Training begins."
     part = job(tmp_path / "part")
-    part.watch.asked = lambda: sum(1 for _ in (part.folder / "record.jsonl").open()) > 3
+    part.watch.asked = lambda: sum(1 for _ in (part.folder / "record.jsonl").open()) > 4
     ended, trainer = sft.train(part)
     part.writer.close()
     assert ended == "stopped"

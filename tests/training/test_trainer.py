@@ -19,10 +19,10 @@ from tests.training import private_parts, small  # noqa: E402
 from tests.training.test_step import CFG, ROWS, attempt, attempting, catalogue  # noqa: E402
 from training.attempts import Tried  # noqa: E402
 from training.config import Advantage, Kl, Loss  # noqa: E402
-from training.policy import Trace  # noqa: E402
+from training.policy import Diverged, Trace  # noqa: E402
 from training.sampler import SamplerState  # noqa: E402
 from training.step import Ranks, make_step  # noqa: E402
-from training.trainer import AgentTrainer, Diverged  # noqa: E402
+from training.trainer import AgentTrainer  # noqa: E402
 
 
 def test_trls_private_methods_are_those_that_this_was_written_against() -> None:
@@ -147,7 +147,7 @@ def test_second_update_uses_old_log_probabilities_and_the_penalty(tmp_path, kl: 
     assert len(seen) == 4
     gaps = [((new - old) * mask).abs().max().item() for old, new, mask in seen]
     assert max(gaps[:2]) < 1e-4 < min(gaps[2:])
-    assert one.told.paid == pytest.approx(0.0, abs=1e-4), "the reference is the policy that made the attempts"
+    assert one.told.divergence == pytest.approx(0.0, abs=1e-4), "the reference is the policy that made the attempts"
 
 
 def test_reward_to_go_gives_each_token_its_own(tmp_path) -> None:

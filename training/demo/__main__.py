@@ -27,6 +27,8 @@ def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
         if status != Exit.DONE:
             raise SystemExit(status)
         found.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
+        told = f"{name}: held-out success {found[-1][0]['success']:.2f} before, {found[-1][-1]['success']:.2f} after"
+        print(told, f"({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
     return {
         "seed": seed,
         "before": found[0][0]["success"],

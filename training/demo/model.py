@@ -17,24 +17,25 @@ WINDOW = 1024
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 VOCABULARY = 1500
-_PARTS = r'\{"name": "|", "arguments": \{"|": "|", "|": |"\}\}|\}\}|\d| ?[A-Za-z_]+|\s|[^\sA-Za-z\d]'
+_WORDS = r'\{"name": "|", "arguments": \{"|": "|", "|": |"\}\}|\}\}|\d|[A-Za-z_]+|\s|[^\sA-Za-z\d]'
 
 
 def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer of the words in `conversations` (TRL rows: `messages`, `tools`); it can spell any text.
 
-    Digits stand alone. Each line of what an environment tells every agent (its introduction and its tools) is one
-    token: a model this small is to learn the tasks, not to read manuals.
+    Digits, spaces and words stand alone, so that a word is the same token wherever it is copied to. What an environment
+    tells every agent (introduction, manner of working, tools) is one token: a model this small is to learn tasks, not
+    to read manuals.
     """
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_PARTS), "isolated"),
+            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     core.decoder = decoders.ByteLevel()
-    lines, texts = _lines(list(conversations))
+    manuals, texts = _parts(list(conversations))
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=[*SPECIAL, *TAGS],
@@ -45,24 +46,23 @@ def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokeni
     made = PreTrainedTokenizerFast(
         tokenizer_object=core, eos_token=SPECIAL[2], pad_token=SPECIAL[0], padding_side="left", model_max_length=WINDOW
     )
-    made.add_tokens([AddedToken(line, normalized=False, special=False) for line in lines])
+    made.add_tokens([AddedToken(manual, normalized=False, special=False) for manual in manuals])
     made.chat_template = TEMPLATE
     prepare(made)
     return made
 
 
-def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """(lines that stand before the user speaks, texts from there on)."""
+def _parts(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """(what stands in system messages, texts from where the user speaks, without tags)."""
     plain = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), eos_token=SPECIAL[2])
     plain.chat_template = TEMPLATE
-    lines: dict[str, None] = {}
-    texts = []
+    manuals: dict[str, None] = {}
+    texts: list[str] = []
     for row in rows:
-        text = render(plain, row["messages"], row["tools"], prompt=False)
-        told, _, rest = text.partition("<|im_start|>user")
-        texts.append(re.sub(r"<\|?/?[a-z_]+\|?>", "", rest))
-        lines |= dict.fromkeys(line for line in told.splitlines() if len(line) > 12 and "<|" not in line)
-    return list(lines), texts
+        told, _, rest = render(plain, row["messages"], row["tools"], prompt=False).partition("<|im_start|>user")
+        manuals[told.removeprefix("<|im_start|>system\n").removesuffix("<|im_end|>\n")] = None
+        texts += ["system", re.sub(r"<\|?/?[a-z_]+\|?>", "", rest)]
+    return list(manuals), texts
 
 
 def model_of(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:

@@ -15,7 +15,7 @@ from typing import Any
 
 from synthesis.contracts import Mark, Program, Reference, ReferenceCall, Tool, ToolKind
 from synthesis.rollout import RolloutTask, documentation
-from synthesis.runtime import outline, working_schema
+from synthesis.runtime import encode_state, outline, working_schema
 
 ITEMS = ("bolts", "nuts", "screws", "nails", "hinges", "gears", "springs", "rivets", "pipes", "valves")
 CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Quito", "Delhi")
@@ -178,7 +178,7 @@ def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
         rollout = RolloutTask(
             key=f"{name}-{seed}-{len(found)}",
             program=code,
-            initial=drawn.initial,
+            initial=encode_state(drawn.initial),
             instruction=drawn.instruction,
             documentation=documentation(ENVIRONMENTS[name].introduction, ()),
             checks=tuple(source for source, _ in drawn.checks),

@@ -14,7 +14,7 @@ from synthesis.runtime import Sandbox
 from training.dataset import Origin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
 from training.demo.tasks import DemoTask, draw_tasks
 
-EACH = 110
+EACH = 160
 """Tasks of each environment; about a third is held out."""
 SPLIT_SHARE = 0.3
 CARELESS = 0.6

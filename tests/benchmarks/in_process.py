@@ -1,0 +1,124 @@
+"""The demo's environments as TRL takes them: methods of an object in the trainer's own process, without a sandbox."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from training.demo.tasks import program
+
+
+class _Environment:
+    name = ""
+
+    def reset(self, task: str = "", **_: Any) -> None:
+        told = json.loads(task)
+        space: dict[str, Any] = {}
+        exec(compile(told["program"]["source"], self.name, "exec"), space)
+        self._checks = [_loaded(source) for source in told["checks"]]
+        self._marks = told["marks"]
+        self._program = space[told["program"]["class_name"]](copy.deepcopy(told["initial"]))
+        self._initial = copy.deepcopy(vars(self._program))
+
+    def get_reward(self) -> float:
+        final = copy.deepcopy(vars(self._program))
+        passed = [bool(check(self._initial, final, "")) for check in self._checks]
+        goals = [done for done, mark in zip(passed, self._marks, strict=True) if mark == "goal"]
+        kept = all(done for done, mark in zip(passed, self._marks, strict=True) if mark == "guard")
+        return sum(goals) / len(goals) if kept else 0.0
+
+
+def _loaded(source: str) -> Any:
+    space: dict[str, Any] = {}
+    exec(compile(source, "check", "exec"), space)
+    return space["check"]
+
+
+class Lamps(_Environment):
+    name = "lamps"
+
+    def switch(self, room: str, on: bool) -> str:
+        """Turn the lamp of a room on or off.
+
+        Args:
+            room: The room.
+            on: On or off.
+        """
+        return str(self._program.switch(room, on))
+
+
+class Depot(_Environment):
+    name = "depot"
+
+    def count(self, item: str) -> str:
+        """How many of an item are in stock.
+
+        Args:
+            item: The item.
+        """
+        return str(self._program.count(item))
+
+    def send(self, item: str, quantity: int, city: str) -> str:
+        """Send some of an item to a city.
+
+        Args:
+            item: The item.
+            quantity: How many.
+            city: The city.
+        """
+        return str(self._program.send(item, quantity, city))
+
+
+class Library(_Environment):
+    name = "library"
+
+    def look_up(self, title: str) -> str:
+        """Whether a book is late or in time.
+
+        Args:
+            title: The book.
+        """
+        return str(self._program.look_up(title))
+
+    def fine(self, title: str) -> str:
+        """Fine the reader of a book.
+
+        Args:
+            title: The book.
+        """
+        return str(self._program.fine(title))
+
+    def extend(self, title: str) -> str:
+        """Lend a book for longer.
+
+        Args:
+            title: The book.
+        """
+        return str(self._program.extend(title))
+
+
+class Clinic(_Environment):
+    name = "clinic"
+
+    def free_hours(self, doctor: str) -> str:
+        """A doctor's free hours, the first one first.
+
+        Args:
+            doctor: The doctor.
+        """
+        return str(self._program.free_hours(doctor))
+
+    def book(self, doctor: str, patient: str, hour: int) -> str:
+        """Book a patient at an hour that may be free.
+
+        Args:
+            doctor: The doctor.
+            patient: The patient.
+            hour: The hour.
+        """
+        return str(self._program.book(doctor, patient, hour))
+
+
+FACTORIES = {made.name: made for made in (Clinic, Depot, Lamps, Library)}
+assert all(program(name).class_name == made.__name__ for name, made in FACTORIES.items())

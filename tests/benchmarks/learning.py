@@ -1,0 +1,98 @@
+"""Whether the demo learns: held-out success before, after SFT and after RL, for several seeds.
+
+    python -m tests.benchmarks.learning --seeds 5 [--method environment group ...] [--threads 2] --json
+
+A seed has its own tasks, split, teachers and model. SFT is done once a seed; each method (an advantage of
+`training.config`) begins with the same SFT checkpoint. Success is the share of held-out tasks that were solved, with
+the likeliest tokens. `gain` is RL's share beyond SFT's. The last line of output is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, get_args
+
+from training.config import AdvantageKind
+from training.demo.prepare import prepare_demo
+from training.launch import JOB, RESULT, Exit
+from training.launch import main as launch
+
+
+def done(folder: Path) -> tuple[float, float, dict[str, float]]:
+    """Carry a job out; (success at its start, at its end, the end's by environment)."""
+    status = launch([str(folder)])
+    if status != Exit.DONE:
+        raise SystemExit(f"{folder.name} ended with {Exit(status).name}")
+    told = json.loads((folder / RESULT).read_text(encoding="utf-8"))["evaluations"]
+    return told[0]["success"], told[-1]["success"], told[-1]["environments"]
+
+
+def of_method(folder: Path, method: str) -> Path:
+    """The RL job with another advantage, beside the demo's own."""
+    made = folder / f"rl-{method}"
+    made.mkdir()
+    told = json.loads((folder / "rl" / JOB).read_text(encoding="utf-8"))
+    told["config"]["advantage"]["kind"] = method
+    (made / JOB).write_text(json.dumps(told), encoding="utf-8")
+    return made
+
+
+def one_seed(folder: Path, seed: int, methods: list[str], threads: int) -> list[dict[str, Any]]:
+    started = time.perf_counter()
+    prepare_demo(folder, seed, threads)
+    before, after_sft, sft_parts = done(folder / "sft")
+    shared = time.perf_counter() - started
+    runs = []
+    for method in methods:
+        started = time.perf_counter()
+        _, after_rl, parts = done(of_method(folder, method))
+        runs.append(
+            {
+                "seed": seed,
+                "method": method,
+                "before": before,
+                "after_sft": after_sft,
+                "after_rl": after_rl,
+                "gain": after_rl - after_sft,
+                "seconds": round(shared + time.perf_counter() - started, 1),
+                "environments": {"after_sft": sft_parts, "after_rl": parts},
+            }
+        )
+    return runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--method", nargs="+", default=["environment"], choices=get_args(AdvantageKind))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    runs: list[dict[str, Any]] = []
+    for seed in range(given.first, given.first + given.seeds):
+        folder = Path(tempfile.mkdtemp(prefix="learning-"))
+        try:
+            runs += one_seed(folder, seed, given.method, given.threads)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        print(json.dumps(runs[-len(given.method) :]), file=sys.stderr, flush=True)
+    gains = {m: [run["gain"] for run in runs if run["method"] == m] for m in given.method}
+    summary = {m: {"least": min(g), "median": statistics.median(g)} for m, g in gains.items()}
+    if given.json:
+        print(json.dumps({"runs": runs, "gain": summary, "threads": given.threads}))
+        return
+    for run in runs:
+        print({key: value for key, value in run.items() if key != "environments"})
+    print(summary)
+
+
+if __name__ == "__main__":
+    main()

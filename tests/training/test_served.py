@@ -1,0 +1,118 @@
+"""Attempts through servers: a policy whose tokens a vLLM server draws, and conversations whose user a server plays."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+pytest.importorskip("openai")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+from synthesis.llm import Endpoint  # noqa: E402
+from synthesis.rollout import STOP  # noqa: E402
+from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
+from tests.training import small  # noqa: E402
+from training.attempts import Crowd, Speaker, run, tries  # noqa: E402
+from training.config import Decoding, Masking  # noqa: E402
+from training.rewards import scored  # noqa: E402
+from training.served import ServedMaker  # noqa: E402
+
+DECODING = Decoding(turn_tokens=48, trajectory_tokens=8192)
+
+
+def completion(ids: list[int], logs: list[float | None] | None = None) -> object:
+    logs = [-0.5] * len(ids) if logs is None else logs
+    choice = {
+        "index": 0, "text": "", "finish_reason": "stop", "token_ids": ids,
+        "logprobs": {"token_logprobs": logs, "tokens": [""] * len(ids), "text_offset": [], "top_logprobs": []},
+    }  # fmt: skip
+    return raw(
+        200, json.dumps({"id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": [choice]})
+    )
+
+
+def attempted(url: str, rows, **rest):
+    endpoint = Endpoint(name="vllm", base_url=url, max_retries=0)
+    maker = ServedMaker(endpoint, "m", ends={small.tokenizer().eos_token_id}, temperature=1.0)
+    return run(
+        small.table(**rest), maker, maker.open, Crowd(), tries(rows, 1), turns=5, decoding=DECODING, seed="s"
+    )  # fmt: skip
+
+
+def test_servers_tokens_are_carried_forward() -> None:
+    task, row = small.tasks()[0], small.rows()[0]
+    turns = [small.written(message) for message in small.solution(task)]
+    with llm_server([completion(ids) for ids in turns]) as server:
+        (tried,) = attempted(server.url, [row])
+    assert tried.attempt.outcome == "solved"
+    assert tried.attempt.policy == "vllm m"
+    prompts = [request["prompt"] for request in server.requests]
+    assert prompts[1][: len(prompts[0]) + len(turns[0])] == prompts[0] + turns[0]
+    assert server.requests[0]["return_token_ids"] is True
+    assert "seed" not in server.requests[0]
+    own = [token for token, bit in zip(tried.trace.completion, tried.trace.own, strict=True) if bit]
+    assert own == [token for ids in turns for token in ids]
+    assert {log for log, bit in zip(tried.trace.logprobs, tried.trace.own, strict=True) if bit} == {-0.5}
+
+
+@pytest.mark.parametrize(
+    ("reply", "ending", "note"),
+    [
+        (completion([1, 2], [None]), "lost", "no token ids"),
+        (raw(200, json.dumps({"id": "c", "object": "x", "created": 1, "model": "m", "choices": []})), "lost", "vLLM"),
+        (refuse(500, "no"), "lost", "status 500"),
+        (refuse(400, "this model's maximum context length is 16 tokens"), "too_long", "maximum context length"),
+        (refuse(400, "no such model"), "lost", "refused"),
+    ],
+)
+def test_useless_reply_is_no_fault_of_the_agent(reply, ending: str, note: str) -> None:
+    with llm_server([reply]) as server:
+        (tried,) = attempted(server.url, small.rows()[:1])
+    assert tried.attempt.ending == ending
+    assert note in tried.attempt.note
+
+
+def conversation(task):
+    row = small.rows()[0]
+    assert row.id == task.rollout.key
+    return row.model_copy(update={"setting": "conversation"})
+
+
+def test_conversation_is_one_sequence_too() -> None:
+    """The user tells the task, the agent carries it out and says so, the user ends the talk."""
+    task = small.tasks()[0]
+    maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
+    with llm_server([say("Please see to the booking."), say(STOP)]) as server:
+        speaker = Speaker(Endpoint(name="user", base_url=server.url), "user-model")
+        from contextlib import nullcontext
+
+        (tried,) = run(
+            small.table(speaker=speaker), maker, nullcontext, Crowd(), tries([conversation(task)], 1), turns=5,
+            decoding=DECODING, seed="s",
+        )  # fmt: skip
+    assert tried.attempt.ending == "user_stopped"
+    assert tried.attempt.outcome == "solved"
+    assert tried.group == f"conversation:{task.rollout.key}"
+    shown = small.tokenizer().decode(tried.trace.prompt)
+    assert "Please see to the booking." in shown
+    assert task.rollout.instruction not in shown
+    assert small.tokenizer().decode(tried.trace.completion).count("<|im_end|>") == 5
+
+
+def test_user_that_errs_masks_the_attempt() -> None:
+    task = small.tasks()[0]
+    maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
+    with llm_server([say("")]) as server:
+        speaker = Speaker(Endpoint(name="user", base_url=server.url), "user-model")
+        from contextlib import nullcontext
+
+        (tried,) = run(
+            small.table(speaker=speaker), maker, nullcontext, Crowd(), tries([conversation(task)], 1), turns=5,
+            decoding=DECODING, seed="s",
+        )  # fmt: skip
+    assert tried.attempt.user_error
+    assert scored(tried.attempt, "score", Masking()).reward is None
