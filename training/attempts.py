@@ -53,13 +53,17 @@ class Engine:
 
 
 class Crowd:
-    """How many attempts are under way: what a maker waits for before a batch goes."""
+    """How many attempts may still ask for a turn: what a maker waits for before a batch goes."""
 
     def __init__(self) -> None:
-        self.left = 0
+        self.places: set[int] = set()
 
     def __call__(self) -> int:
-        return max(1, self.left)
+        return max(1, len(self.places))
+
+    def left(self, place: int) -> None:
+        """The attempt at a place had its last turn, or was lost."""
+        self.places.discard(place)
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ async def _run(
     policies = [TokenPolicy(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
-    crowd.left = len(tasks)
+    crowd.places = set(range(len(tasks)))
     async with opened(), _users(table.speaker) as user_of:
         plans = (
             # The attempt comes back under its place; which try at the task it is stands beside it.
@@ -122,8 +126,14 @@ async def _run(
         )
         watch = asyncio.create_task(_watch(table.stopped, stop))
         try:
-            async for attempt in run_attempts(table.sandbox, plans, at_once=table.limits.at_once, stop=stop):
-                crowd.left -= 1
+            async for attempt in run_attempts(
+                table.sandbox,
+                plans,
+                at_once=table.limits.at_once,
+                on_acted=lambda plan: crowd.left(plan.ordinal),
+                stop=stop,
+            ):
+                crowd.left(attempt.ordinal)
                 done[attempt.ordinal] = attempt
         finally:
             watch.cancel()
@@ -136,7 +146,9 @@ async def _run(
 
 def _setting(limits: Attempts, row: TaskRow, turns: int) -> Setting:
     conversational = row.setting == "conversation"
-    return Setting(conversational=conversational, max_turns=turns, deadline_s=limits.deadline_s)
+    return Setting(
+        conversational=conversational, max_turns=turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
+    )
 
 
 async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:

@@ -188,6 +188,9 @@ class Attempts(Frozen):
 
     at_once: int = Field(default=32, ge=1, le=4096, description="Attempts under way at the same time, a process.")
     deadline_s: float = Field(default=900.0, gt=0, le=86_400, description="Seconds of one attempt; then `infra_error`.")
+    unusable: int = Field(
+        default=3, ge=1, le=100, description="So many turns in a row without a usable call or words end an attempt."
+    )
 
 
 class Advantage(Frozen):
@@ -351,17 +354,19 @@ def read_config(values: object) -> Supervised | Reinforcement:
     try:
         return _CONFIG.validate_python(values)
     except ValidationError as error:
-        raise InputError("; ".join(_told(error))) from error
+        told = (f"{place or 'the configuration'}: {message}" for place, message in faults(error))
+        raise InputError("; ".join(told)) from error
 
 
-def _told(error: ValidationError) -> list[str]:
-    lines = []
-    for found in error.errors(include_url=False)[:20]:
+def faults(error: ValidationError) -> list[tuple[str, str]]:
+    """(place, message) of the first problems of a configuration; the place is empty where it is the whole."""
+    found = []
+    for one in error.errors(include_url=False)[:20]:
         # Pydantic puts the tag of a union into the place, where no reader would look for it.
-        parts = [str(part) for part in found["loc"]]
+        parts = [str(part) for part in one["loc"]]
         untagged = [part for before, part in zip(["type", *parts], parts, strict=False) if before not in _UNIONS]
-        lines.append(f"{'.'.join(untagged) or 'the configuration'}: {found['msg'].removeprefix('Value error, ')}")
-    return lines
+        found.append((".".join(untagged), one["msg"].removeprefix("Value error, ")))
+    return found
 
 
 _UNIONS = {"type", "horizon", "tuning"}

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from synthesis.errors import InfrastructureError, InputError
 from training.config import Full, Limits, Lora, Optimiser
+from training.job import CHECKPOINTS
 from training.metrics import Writer
 from training.policy import Diverged
 from training.step import Ranks
@@ -24,8 +26,6 @@ from training.templates import Tokenizer, prepare
 Ended = Literal["done", "stopped", "out_of_time"]
 KEYS = 1_000
 """So many numbers stand in one record."""
-CHECKPOINTS = "checkpoints"
-"""Folder of a job's checkpoints, `checkpoint-STEP` each, as transformers names them."""
 
 
 @dataclass
@@ -112,7 +112,8 @@ class Keeper(TrainerCallback):
         name = f"checkpoint-{state.global_step}"
         drop_pickle(Path(args.output_dir) / name)
         self.saved(Path(args.output_dir) / name)
-        self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}")
+        files = sorted(path.name for path in (Path(args.output_dir) / name).iterdir())
+        self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}", files=files)
 
 
 def write_values(writer: Writer | None, step: int, values: Mapping[str, float | None]) -> None:
@@ -159,15 +160,27 @@ def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = N
     dtype = torch.bfloat16 if bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}") from error
+        model, told = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+            ignore_mismatched_sizes=True, output_loading_info=True,
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}. Fetch it again, whole") from error
+    _require_whole(folder, told)
     replaced = prepare(tokenizer)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer, replaced
+
+
+def _require_whole(folder: str, told: Mapping[str, Any]) -> None:
+    """Raises InputError: weights are missing or have other sizes; transformers would draw them at random instead."""
+    wrong = [*told["missing_keys"], *(key[0] if isinstance(key, tuple) else key for key in told["mismatched_keys"])]
+    if wrong:
+        raise InputError(
+            f"model: {folder}: {len(wrong)} of its weights are missing or have other sizes than its config.json says "
+            f"({', '.join(sorted(map(str, wrong))[:3])}). Fetch it again, whole"
+        )
 
 
 def bf16(optimiser: Optimiser) -> bool:
@@ -280,8 +293,12 @@ def disk_errors() -> Iterator[None]:
             ) from error
         raise
     except Exception as error:
-        if "No space left on device" in str(error) or "os error 28" in str(error):
+        if any(mark in str(error) for mark in _FULL):
             raise InfrastructureError(
                 "The disk is full: free some space, then resume from the last checkpoint."
             ) from error
         raise
+
+
+_FULL = ("No space left on device", "os error 28", "iostream error", "PytorchStreamWriter failed writing")
+"""The last two are torch's, whose writer does not hand the reason on."""

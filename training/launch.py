@@ -15,77 +15,15 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from enum import IntEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
-
-from synthesis.contracts import Frozen
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
-from training.config import Reinforcement, Supervised, TrainingConfig
+from training.config import Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
+from training.job import EXIT, MODEL, RECORD, RESULT, STOP, THREADS_WAIT, USER_KEY, Exit, JobFile, read_job
+from training.lifeline import ALIVE, end_with
 from training.metrics import Writer
-
-JOB, RECORD, STOP, MODEL, RESULT = "job.json", "record.jsonl", "stop", "model", "result.json"
-USER_KEY = "ENVARIUM_USER_KEY"
-"""The environment variable with the key of the endpoint that plays the user; keys are not written to job files."""
-
-
-class Exit(IntEnum):
-    """Exit statuses. What is not among them is a crash of the process itself (a signal, say)."""
-
-    DONE = 0
-    FAULT = 1
-    """A fault of ours: the traceback is on stderr."""
-    STOPPED = 10
-    OUT_OF_TIME = 11
-    INPUT = 20
-    """The configuration, model or dataset cannot be used; trying again will not help."""
-    DIVERGED = 21
-    MEMORY = 22
-    INFRASTRUCTURE = 30
-    """A full disk, no sandbox: the job may be resumed once that is mended."""
-    TOO_MANY_LOST = 31
-    """`limits.infra_error_share` was passed: the job pauses."""
-
-
-class SpeakerFile(Frozen):
-    """The model that plays the user in conversations."""
-
-    base_url: str
-    model: str
-    temperature: float = Field(default=1.0, ge=0, le=5)
-
-
-class JobFile(Frozen):
-    """What a job is made of. Paths are absolute, or relative to the job's folder.
-
-    `model` is a folder with a model of transformers, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
-    out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
-    `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
-    or vLLM on the same GPU.
-    """
-
-    config: TrainingConfig
-    model: str
-    dataset: str
-    evaluation: str = ""
-    resume: bool = False
-    threads: int = Field(default=0, ge=0, le=4096)
-    engine: Literal["transformers", "vllm"] = "transformers"
-    user: SpeakerFile | None = None
-
-
-def read_job(folder: Path) -> JobFile:
-    """Raises InputError that names each field that does not fit."""
-    try:
-        return JobFile.model_validate_json((folder / JOB).read_bytes())
-    except FileNotFoundError as error:
-        raise InputError(f"{folder / JOB} is missing: there is no job here") from error
-    except ValidationError as error:
-        told = (f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors(include_url=False)[:20])
-        raise InputError("; ".join(told)) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("usage: python -m training.launch FOLDER", file=sys.stderr)
         return Exit.INPUT
     folder = Path(given[0]).resolve()
+    if os.environ.get(ALIVE):
+        end_with(os.environ[ALIVE])
     stopped = _stopping(folder)
     first = os.environ.get("RANK", "0") == "0"
     with contextlib.ExitStack() as held:
@@ -105,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return Exit.INFRASTRUCTURE
         with _said(writer) as how:
             how.status = _carry_out(folder, read_job(folder), writer, stopped)
+        if first:
+            # What several processes are started by tells only that one of them failed.
+            with contextlib.suppress(OSError):
+                (folder / EXIT).write_text(how.status.name.lower(), encoding="utf-8")
     return how.status
 
 
@@ -163,6 +107,7 @@ def _stopping(folder: Path) -> Callable[[], bool]:
 def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Callable[[], bool]) -> Exit:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault(*THREADS_WAIT)
     import torch
 
     if job.threads:

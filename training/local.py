@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,9 @@ from torch import Tensor
 from synthesis.errors import InfrastructureError
 from training.policy import Diverged, Made
 
-PATIENCE_S = 0.05
+PATIENCE_S = 0.2
 """A batch that is not complete goes after so long without another call."""
+LOOK_S = 0.002
 
 
 @dataclass
@@ -97,16 +99,14 @@ class LocalMaker:
                     asked.answer.set_result(one)
 
     async def _gather(self) -> None:
-        """Wait until everybody is there, or nobody came for a while."""
+        """Wait until everybody is there, or nobody came for a while. Who ends meanwhile is no longer expected."""
+        here, until = len(self._waiting), time.monotonic() + PATIENCE_S
         while len(self._waiting) < min(self.at_once, self.expected()):
-            here = len(self._waiting)
-            self._came.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
-                    await self._came.wait()
-            self._came.set()
-            if len(self._waiting) == here:
+            if len(self._waiting) != here:
+                here, until = len(self._waiting), time.monotonic() + PATIENCE_S
+            elif time.monotonic() >= until:
                 return
+            await asyncio.sleep(LOOK_S)
 
     def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
         # Automatic casting is a thread's own matter.
@@ -189,24 +189,31 @@ def continue_all(
     places = (mask.cumsum(-1) - 1).clamp(min=0)
     written: list[list[int]] = [[] for _ in range(count)]
     logprobs: list[list[float]] = [[] for _ in range(count)]
-    going = [limit > 0 for limit in most]
-    cache = None
-    while any(going):
+    going = [place for place, limit in enumerate(most) if limit > 0]
+    held, cache = list(range(count)), None
+    while going:
+        if len(going) <= len(held) // 2:
+            # Rows that have ended cost as much as others until they are taken out.
+            kept = torch.tensor([held.index(place) for place in going], device=device)
+            held, ids, mask, places = going, ids[kept], mask[kept], places[kept]
+            if cache is not None:
+                cache.batch_select_indices(kept)
         told = model(
             input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
             logits_to_keep=1,
         )  # fmt: skip
         cache = told.past_key_values
-        numbers = torch.tensor([one.random() for one in dice], dtype=torch.float64, device=device)
+        numbers = torch.tensor([dice[place].random() for place in held], dtype=torch.float64, device=device)
         drawn, logs = draw(told.logits[:, -1], numbers, temperature, top_p)
-        for place, (token, log) in enumerate(zip(drawn.tolist(), logs.tolist(), strict=True)):
-            if going[place]:
+        still, going = set(going), []
+        for place, token, log in zip(held, drawn.tolist(), logs.tolist(), strict=True):
+            if place in still:
                 written[place].append(token)
                 logprobs[place].append(log)
-                over = token in ends or len(written[place]) >= most[place]
-                going[place] = not over and not left(place)
+                if token not in ends and len(written[place]) < most[place] and not left(place):
+                    going.append(place)
         ids, places = drawn.unsqueeze(-1), places[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(count, 1)], dim=1)
+        mask = torch.cat([mask, mask.new_ones(len(held), 1)], dim=1)
     return [
         Made(ids=tuple(tokens), logprobs=tuple(logs), cut=not tokens or tokens[-1] not in ends)
         for tokens, logs in zip(written, logprobs, strict=True)

@@ -54,7 +54,7 @@ NAMES: dict[str, Name] = {
     "masked": Name(label="Share of attempts that are masked"),
     "flat_groups": Name(label="Share of groups whose rewards are all equal"),
     "draws": Name(label="Draws made to fill the step", unit="draws"),
-    "tokens_per_s": Name(label="Tokens made or learnt", unit="1/s"),
+    "tokens_per_s": Name(label="Tokens made or learnt", unit="tokens/s"),
     "step_s": Name(label="Time of a step", unit="s"),
     "rollout_s": Name(label="Time of the step's attempts", unit="s"),
     "sampling_gap": Name(label="Mean gap between a token's log-probability as drawn and as trained", unit="nats"),
@@ -64,8 +64,9 @@ NAMES: dict[str, Name] = {
     "evaluation/reward": Name(label="Mean reward on the held-out split"),
     "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
 }
-"""Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/ID/`, `outcome/`) the same names are of a
-part; `outcome/infra_error` and its like are shares of attempts. Below `evaluation/` they are of the held-out split."""
+"""Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/VERIFIER.NUMBER/`, `outcome/`) the same
+names are of a part (of a check: the share of attempts that passed it; VERIFIER begins a verifier's hash);
+`outcome/infra_error` and its like are shares of attempts. Below `evaluation/` they are of the held-out split."""
 
 
 class Values(Frozen):

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,34 @@ from synthesis.contracts import SOLVED_AT
 from synthesis.errors import InfrastructureError
 from synthesis.verifiers import verifier_hash
 from training.attempts import Tried
+from training.dataset import TaskRow
 from training.rewards import Scored
 
 Judged = tuple[Tried, Scored]
+CHECKS = 200
+VERIFIER_DIGITS = 16
+"""So much of a verifier's hash names it in a key."""
 
 
-def values_of(judged: Sequence[Judged], seconds: float) -> dict[str, float]:
-    """Numbers of a step by key (`training.metrics.NAMES`): of the whole and of each environment and category."""
+def watched(rows: Sequence[TaskRow], most: int = CHECKS) -> dict[str, str]:
+    """The tasks whose checks are recorded one by one: row id to the verifier's hash, evenly over the dataset.
+
+    They are at most so many checks in the whole job: a key for each of a large dataset's would drown the others.
+    """
+    total = sum(len(row.rollout.checks) for row in rows)
+    found: dict[str, str] = {}
+    for row in rows[:: max(1, math.ceil(total / most))] if rows else []:
+        if most < (count := len(row.rollout.checks)):
+            break
+        verifier = verifier_hash(row.rollout.checks, row.rollout.rule)
+        most -= 0 if verifier in found.values() else count
+        found[row.id] = verifier
+    return found
+
+
+def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, str] | None = None) -> dict[str, float]:
+    """Numbers of a step by key (`training.metrics.NAMES`): of the whole, of each environment and category, and of the
+    checks of the tasks that are `watched`."""
     values = _part(judged)
     values["masked"] = _share(bool(score.masked) for _, score in judged)
     tokens = sum(sum(tried.trace.own) for tried, _ in judged)
@@ -37,6 +58,7 @@ def values_of(judged: Sequence[Judged], seconds: float) -> dict[str, float]:
                 parts[name].append(one)
         for name, part in sorted(parts.items()):
             values |= {f"{prefix}/{name}/{key}": value for key, value in _part(part).items()}
+    values |= _checks(judged, watched or {})
     return {key: value for key, value in values.items() if not math.isnan(value)}
 
 
@@ -54,6 +76,18 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
         "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
         "tool_errors": _share(not result.ok for result in calls),
     }  # fmt: skip
+
+
+def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, float]:
+    """How large a share of the attempts that count passed each check: `check/VERIFIER.NUMBER/success`, from 1."""
+    passed: dict[str, list[bool]] = defaultdict(list)
+    for tried, score in judged:
+        verifier, reward = watched.get(tried.row.id), tried.attempt.reward
+        if verifier is None or score.reward is None or reward is None:
+            continue
+        for number, verdict in enumerate(reward.verdicts, 1):
+            passed[f"check/{verifier[:VERIFIER_DIGITS]}.{number}/success"].append(verdict.passed)
+    return {key: _share(found) for key, found in sorted(passed.items())}
 
 
 def _times(judged: Sequence[Judged]) -> dict[str, float]:

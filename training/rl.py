@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from training.keeping import (
     write_values,
 )
 from training.metrics import Writer
-from training.recording import values_of, write_rollouts
+from training.recording import values_of, watched, write_rollouts
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, Step, Stopped, TooManyLost, make_step
@@ -61,6 +61,10 @@ class Job:
     engine: Literal["transformers", "vllm"] = "transformers"
     state: SamplerState = field(default_factory=SamplerState)
     results: list[tuple[int, Result]] = field(default_factory=list)
+    watched: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.watched = watched(self.rows)
 
 
 def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
@@ -210,7 +214,7 @@ def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
     kept = [a for a in told.advantages if a is not None]
     mean = sum(kept) / len(kept)
     horizon = horizon_at(job.cfg.horizon, step - 1, job.cfg.steps)
-    values |= values_of(told.step.judged, told.step.seconds)
+    values |= values_of(told.step.judged, told.step.seconds, job.watched)
     values |= {
         "advantage_std": (sum((a - mean) ** 2 for a in kept) / max(len(kept) - 1, 1)) ** 0.5,
         "flat_groups": told.masks.flat.double().mean().item(),

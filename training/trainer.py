@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
+from torch.nn.functional import pad
 from trl import GRPOConfig, GRPOTrainer
 
 from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
@@ -154,12 +155,29 @@ class AgentTrainer(GRPOTrainer):
         return whole[start : start + returns.shape[0], :width]
 
     def _logps(self, model: Any, inputs: dict[str, Any], size: int | None = None) -> tuple[Tensor, Tensor]:
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-        seen = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
-        logps, entropies, _ = self._get_per_token_logps_and_entropies(
-            model, ids, seen, inputs["completion_ids"].shape[1], batch_size=size, compute_entropy=True
-        )
-        return logps, entropies
+        """(n, T) log-probabilities and entropies of completions; attempts of like lengths pass the model together.
+
+        TRL pads a whole generation batch to its longest attempt, which is often three times the mean. Several
+        processes make one pass each, since what they send one another in it has to match.
+        """
+        prompts, completions = inputs["prompt_mask"].sum(-1), inputs["completion_mask"].sum(-1)
+        width, wide = inputs["completion_ids"].shape[1], inputs["prompt_ids"].shape[1]
+        lengths = (prompts + completions).tolist()
+        parts = alike(lengths) if self.accelerator.num_processes == 1 else [list(range(len(lengths)))]
+        found: list[tuple[Tensor, Tensor]] = []
+        for part in parts:
+            # Prompts are padded on the left, completions on the right.
+            before, after = wide - int(prompts[part].max()), max(int(completions[part].max()), 1)
+            ids, seen = (
+                torch.cat([inputs[f"prompt_{one}"][part, before:], inputs[f"completion_{one}"][part, :after]], dim=1)
+                for one in ("ids", "mask")
+            )
+            logps, entropies, _ = self._get_per_token_logps_and_entropies(
+                model, ids, seen, after, batch_size=size, compute_entropy=True
+            )
+            found.append((pad(logps, (0, width - after)), pad(entropies, (0, width - after))))
+        back = torch.tensor([place for part in parts for place in part], device=prompts.device).argsort()
+        return torch.cat([one for one, _ in found])[back], torch.cat([one for _, one in found])[back]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logps, entropies = self._logps(model, inputs)
@@ -184,6 +202,16 @@ class AgentTrainer(GRPOTrainer):
         assert self.told is not None
         self.told.sums.add(told, entropies.detach(), (logps - inputs["sampling_per_token_logps"]).detach(), tokens)
         return loss
+
+
+def alike(lengths: Sequence[int]) -> list[list[int]]:
+    """Places by falling length, in parts within which no length is below half of the longest."""
+    parts: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if not parts or 2 * lengths[place] < lengths[parts[-1][0]]:
+            parts.append([])
+        parts[-1].append(place)
+    return parts
 
 
 def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:

@@ -55,6 +55,8 @@ async def attempt(
             if follow.on_start is not None:
                 await follow.on_start(plan, hands.initial)
             ending = await _act(log, hands)
+            if follow.on_acted is not None:
+                follow.on_acted(plan)
             digest, reward = await _judge(log, hands)
         return attempt_of(log, hands, ending, digest=digest, reward=reward)
     except _Lost as lost:

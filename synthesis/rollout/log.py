@@ -24,6 +24,7 @@ from synthesis.rollout.plan import Plan
 
 OnStart = Callable[[Plan, State], Awaitable[None]]
 OnStep = Callable[[Plan, TrajectoryStep], Awaitable[None]]
+OnActed = Callable[[Plan], None]
 _OUTCOMES: dict[Ending, Outcome] = {
     "answered": "failed",
     "user_stopped": "failed",
@@ -37,10 +38,12 @@ _OUTCOMES: dict[Ending, Outcome] = {
 
 @dataclass(frozen=True)
 class Follow:
-    """Who is told, and waited for: of an attempt's start with its first state, and of each step as it is made."""
+    """Who is told, and waited for: of an attempt's start with its first state, and of each step as it is made. And who
+    is told that the policy had its last turn, before the attempt is judged."""
 
     on_start: OnStart | None = None
     on_step: OnStep | None = None
+    on_acted: OnActed | None = None
 
 
 @dataclass

@@ -24,7 +24,7 @@ from synthesis.rollout.user import User
 
 TURNS = 30
 CONVERSATION_TURNS = 40
-"""EnvScaler's limits (B.2 and its code): 30 without a conversation, 40 with one."""
+"""The limits in EnvScaler's published code: 30 without a conversation, 40 with one. Its paper names none."""
 
 
 class RolloutTask(Frozen):

@@ -199,8 +199,8 @@ def test_invariants(
     tripled = estimated(kind, 3 * given_rewards, counted)
     if kind == "leave_one_out":
         assert torch.allclose(tripled, 3 * found)
-    else:  # but for epsilon, which weighs less beside a larger deviation: at most 1e-4 / std of the advantage
-        assert torch.allclose(tripled, found, rtol=2e-3)
+    else:  # but for epsilon, 2/3 of 1e-4 by the deviation; the smallest there is (1/4 and 1/3 in 12 rows) is 0.0178
+        assert torch.allclose(tripled, found, rtol=4e-3)
     if kind != "global":
         for group in range(4):
             assert abs(found[group == GROUPS].sum()) < 1e-9

@@ -20,10 +20,11 @@ from synthesis.runtime import default_sandbox  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.config import read_config  # noqa: E402
 from training.dataset import Split, freeze  # noqa: E402
-from training.demo import teaching  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
-from training.demo.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
-from training.launch import MODEL, RECORD, RESULT, STOP, Exit, main  # noqa: E402
+from training.examples import teaching  # noqa: E402
+from training.examples.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
+from training.job import MODEL, RECORD, RESULT, STOP, Exit  # noqa: E402
+from training.launch import main  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,6 +138,7 @@ def test_template_without_tools_is_refused(demo: Path) -> None:
         (torch.OutOfMemoryError("CUDA out of memory"), Exit.MEMORY, "lower optimiser.micro_batch"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), Exit.MEMORY, "Out of memory"),
         (OSError(28, "No space left on device"), Exit.INFRASTRUCTURE, "The disk is full"),
+        (RuntimeError("basic_ios::clear: iostream error"), Exit.INFRASTRUCTURE, "The disk is full"),
         (RuntimeError("something else"), Exit.FAULT, "A fault of Envarium's own"),
     ],
 )
@@ -219,8 +221,8 @@ def test_demos_environments_are_ordinary_ones() -> None:
     assert {task.environment for task in tasks} == set(ENVIRONMENTS)
     for task in tasks:
         assert tuple(marks(default_sandbox(), task.rollout.checks, task.rollout.initial)) == task.rollout.marks
-    clean = teaching.played(default_sandbox(), [(task, task.reference) for task in tasks])
-    careless = teaching.played(default_sandbox(), [(task, task.careless) for task in tasks])
+    clean = teaching.played(default_sandbox(), [(task.rollout, task.reference) for task in tasks])
+    careless = teaching.played(default_sandbox(), [(task.rollout, task.careless) for task in tasks])
     assert all(attempt.outcome == "solved" for attempt in clean)
     for name in ENVIRONMENTS:
         earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]

@@ -12,6 +12,7 @@ pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from tests.training import small  # noqa: E402
+from training import local  # noqa: E402
 from training.attempts import Crowd, run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
 from training.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
@@ -53,7 +54,7 @@ def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
 
 def test_turn_cut_short_gets_its_end_without_loss_and_the_agent_is_told() -> None:
     row = small.rows()[0]
-    tokens = small.written(small.asks("free_hours", doctor="Roth"))
+    tokens = small.written(small.asks("next_free", doctor="Roth"))
     maker = small.ScriptedMaker({row.id: [tokens, small.says("Done.")]})
     (tried,) = attempts(maker, [(row, 0)], decoding=PLAIN.model_copy(update={"turn_tokens": len(tokens) - 6}))
     assert tried.trace.completion[: len(tokens) - 5] == [*tokens[:-6], small.tokenizer().eos_token_id]
@@ -97,7 +98,8 @@ def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> No
     assert tried.trace.completion == []
 
 
-def test_many_calls_are_one_batch_and_log_probabilities_are_the_models() -> None:
+def test_many_calls_are_one_batch_and_log_probabilities_are_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PATIENCE_S", 60.0)
     model = small.model().eval()
     crowd, sizes = Crowd(), []
     tokenizer = small.tokenizer()
@@ -129,10 +131,10 @@ def test_what_an_attempt_draws_does_not_depend_on_its_batch(temperature: float, 
     sequences = [tokenizer.encode(text) for text in ("Send all bolts to Oslo.", "Turn on hall", "If Atlas is late")]
     options = {"ends": frozenset({tokenizer.eos_token_id}), "pad": tokenizer.pad_token_id}
     options |= {"temperature": temperature, "top_p": top_p}
-    together = continue_all(model, sequences, [10, 4, 10], ["a", "b", "c"], **options)
+    together = continue_all(model, sequences, [10, 4, 3], ["a", "b", "c"], **options)
     alone = [
         continue_all(model, [ids], [most], [seed], **options)[0]
-        for ids, most, seed in zip(sequences, [10, 4, 10], "abc", strict=True)
+        for ids, most, seed in zip(sequences, [10, 4, 3], "abc", strict=True)
     ]
     assert [one.ids for one in together] == [one.ids for one in alone]
     for one, other in zip(together, alone, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
 from trl import chat_template_utils as known  # noqa: E402
 
 from synthesis.errors import InputError  # noqa: E402
@@ -142,3 +144,20 @@ def test_adapters_leave_the_model_as_it_is(tmp_path) -> None:
     names = {name for name, value in trainer.model.named_parameters() if value.requires_grad}
     assert names
     assert all("lora" in name for name in names)
+
+
+def test_weights_that_are_torn_missing_or_of_other_sizes_are_refused(tmp_path) -> None:
+    """Left alone, the loader would draw what is missing at random, and the job would learn on without a word."""
+    kept = tmp_path / "model.safetensors"
+    small.saved(tmp_path)
+    whole = load_file(kept)
+    lost = next(name for name in whole if "q_proj" in name)
+    save_file({name: held for name, held in whole.items() if name != lost}, kept, {"format": "pt"})
+    with pytest.raises(InputError, match="1 of its weights are missing .*" + re.escape(lost)):
+        load_model(str(tmp_path), CFG.optimiser)
+    save_file(whole | {lost: whole[lost][:, :1].clone()}, kept, {"format": "pt"})
+    with pytest.raises(InputError, match=r"other sizes than its config\.json says"):
+        load_model(str(tmp_path), CFG.optimiser)
+    kept.write_bytes(kept.read_bytes()[:1_000])
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_model(str(tmp_path), CFG.optimiser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.training import small  # noqa: E402
 from training.attempts import Tried  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
-from training.recording import read_rollouts, values_of, write_rollouts  # noqa: E402
+from training.recording import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
 from training.step import Ranks, Step, Stopped, TooManyLost, make_step  # noqa: E402
 
@@ -150,6 +151,34 @@ def test_values_of_a_step_by_hand() -> None:
     assert values["node/demo/depot/reward"] == 0.5
     assert values["tokens_per_s"] == 8.0
     assert values["length"] == 1.0
+
+
+def checked(row, number: int) -> Tried:
+    """Attempt 0 fails every check but the first, attempt 1 passes all."""
+    made = attempt(row, number, float(number))
+    verdicts = tuple(Verdict(passed=bool(number) or not place) for place, _ in enumerate(row.rollout.checks))
+    reward = made.attempt.reward.model_copy(update={"verdicts": verdicts})
+    return replace(made, attempt=made.attempt.model_copy(update={"reward": reward}))
+
+
+def test_checks_of_watched_tasks_are_told_one_by_one() -> None:
+    made = step(None, make=lambda work, seed: [checked(row, number) for row, number in work])
+    rows = list({tried.row.id: tried.row for tried, _ in made.judged}.values())
+    told = watched(rows)
+    assert set(told) == {row.id for row in rows}
+    values = {key: v for key, v in values_of(made.judged, 2.0, told).items() if key.startswith("check/")}
+    assert values == {
+        f"check/{told[row.id][:16]}.{number}/success": 1.0 if number == 1 else 0.5
+        for row in rows
+        for number in range(1, len(row.rollout.checks) + 1)
+    }
+
+
+def test_checks_of_a_large_dataset_are_bounded() -> None:
+    fewest = sum(len(row.rollout.checks) for row in ROWS) // 2
+    told = watched(ROWS, fewest)
+    assert 0 < sum(len(row.rollout.checks) for row in ROWS if row.id in told) <= fewest
+    assert watched([], fewest) == {}
 
 
 def test_rollouts_are_written_whole_with_where_they_come_from(tmp_path) -> None:

@@ -39,7 +39,7 @@ def traced(reward_of):
             reward = reward_of(row, number)
             tried = attempt(row, number, reward)
             dice = np.random.default_rng(abs(hash((row.id, number))) % 2**32)
-            ids = dice.integers(10, 200, 12 + 3 * number).tolist()
+            ids = dice.integers(10, 200, 12 + 28 * number).tolist()
             own = [1] * 4 + [0] * 3 + [1] * (len(ids) - 7)
             trace = Trace(prompt=[5, 6, 7], completion=ids, logprobs=[-2.0] * len(ids), own=own)
             made.append(Tried(row, number, tried.attempt, Trace() if reward is None else trace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from collections.abc import Iterator
@@ -87,6 +88,8 @@ def check_upload(file: BinaryIO, kind: DatasetKind, limits: UploadLimits | None 
 
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
     """One row. Raises FormatError with the place inside the row and the reason."""
+    if line.startswith(codecs.BOM_UTF8):
+        raise FormatError("", "begins with a byte order mark (BOM); save the file as UTF-8 without one")
     try:
         value = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
         # What holds half a surrogate pair cannot be written, let alone tokenised.
@@ -113,10 +116,13 @@ def read_row(value: dict[str, Any], kind: DatasetKind) -> Row:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         place = ".".join(str(part) for part in found[0]["loc"])
-        more = f" (and {len(found) - 1} more problems in this line)" if len(found) > 1 else ""
+        others = len(found) - 1
+        more = f" (and {others} more problem{'s' * (others > 1)} in this line)" if others else ""
         message = found[0]["msg"].removeprefix("Value error, ")
         if found[0]["type"] == "extra_forbidden":
             message = "is no field of this format"
+        elif found[0]["type"] == "tuple_type":
+            message = "must be a list"
         raise FormatError(_short(place), f"{_short(message)}{more}") from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from training.demo.prepare import prepare_demo
-from training.launch import RESULT, Exit
+from training.job import RESULT, Exit
 from training.launch import main as launch
 
 

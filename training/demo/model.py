@@ -17,13 +17,14 @@ WINDOW = 1024
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 VOCABULARY = 1500
-_WORDS = r'\{"name": "|", "arguments": \{"|": "|", "|": |"\}\}|\}\}|\d|[A-Za-z_]+|\s|[^\sA-Za-z\d]'
+_WORDS = r'\n?\{"name": "|", "arguments": \{"|[a-z_]+": "?|", "|\{"|"\}\}\n?|\}\}\n?|"\}|\d|[A-Za-z_]+|\s|[^\sA-Za-z\d]'
 
 
 def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer of the words in `conversations` (TRL rows: `messages`, `tools`); it can spell any text.
 
-    Digits, spaces and words stand alone, so that a word is the same token wherever it is copied to. What an environment
+    Digits, spaces and words stand alone, so that a word is the same token wherever it is copied to; so does a key of
+    JSON with its quotes, so that what follows it in an answer is easily found for a call. What an environment
     tells every agent (introduction, manner of working, tools) is one token: a model this small is to learn tasks, not
     to read manuals.
     """

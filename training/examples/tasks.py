@@ -1,8 +1,9 @@
 """The demo's tasks: drawn from a seed, with checks, the reference that solves them and how a careless teacher errs.
 
 Four small environments, written for this project. They differ in difficulty and in how rewards are spread: `lamps`
-needs no looking up and pays each of two lamps; `depot` wants a number that must be looked up, all or nothing;
-`clinic` pays the right patient and the right hour; `library` depends on what is found.
+needs no looking up and pays each of two lamps; `depot` wants a city that must be looked up, all or nothing; `clinic`
+pays the right patient and the right day; `library` depends on what is found. The careless teacher has habits: the first
+city, the first day, always extended. Random guesses would be noise that a small model wastes its steps on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from synthesis.rollout import RolloutTask, documentation
 from synthesis.runtime import encode_state, outline, working_schema
 
 ITEMS = ("bolts", "nuts", "screws", "nails", "hinges", "gears", "springs", "rivets", "pipes", "valves")
-CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Quito", "Delhi")
+CITIES = ("Oslo", "Rome", "Lima", "Cairo")
+DAYS = ("Monday", "Tuesday", "Thursday", "Friday")
 ROOMS = ("kitchen", "hall", "study", "attic", "cellar", "porch", "garage", "bath")
 TITLES = ("Atlas", "Poems", "Birds", "Bread", "Rivers", "Clocks", "Stars", "Masks")
 DOCTORS = ("Roth", "Sato", "Diaz", "Khan")
@@ -68,15 +70,14 @@ def _lamps(dice: random.Random) -> Drawn:
 
 
 def _depot(dice: random.Random) -> Drawn:
-    stock = {item: dice.randint(2, 9) for item in dice.sample(ITEMS, 3)}
-    item, city = dice.choice(sorted(stock)), dice.choice(CITIES)
-    guess = dice.randint(2, 9)
+    buyers = {item: dice.choice(CITIES) for item in dice.sample(ITEMS, 3)}
+    item = dice.choice(sorted(buyers))
     return Drawn(
-        f"Send all {item} to {city}.",
-        {"stock": stock, "sent": []},
-        ((_check(f"final_state['sent'] == [[{item!r}, {stock[item]}, {city!r}]]"), "goal"),),
-        _said([_call("count", item=item), _call("send", item=item, quantity=stock[item], city=city)]),
-        _said([_call("send", item=item, quantity=guess, city=city)]),
+        f"Send {item} to the buyer.",
+        {"buyers": buyers, "sent": []},
+        ((_check(f"final_state['sent'] == [[{item!r}, {buyers[item]!r}]]"), "goal"),),
+        _said([_call("buyer", item=item), _call("send", item=item, city=buyers[item])]),
+        _said([_call("send", item=item, city=CITIES[0])]),
     )
 
 
@@ -95,25 +96,24 @@ def _library(dice: random.Random) -> Drawn:
             (_check(f"not final_state['loans'][{title!r}][{done[wrong]!r}] and {untouched}"), "guard"),
         ),
         _said([_call("look_up", title=title), _call(right, title=title)]),
-        _said([_call(dice.choice(("fine", "extend")), title=title)]),
+        _said([_call("extend", title=title)]),
     )
 
 
 def _clinic(dice: random.Random) -> Drawn:
     doctors = dice.sample(DOCTORS, 2)
-    free = {doctor: sorted(dice.sample(range(1, 10), 3)) for doctor in doctors}
+    free = {doctor: dice.sample(DAYS, 3) for doctor in doctors}
     doctor, patient = doctors[0], dice.choice(PATIENTS)
     first = free[doctor][0]
-    guess = dice.randint(1, 9)
     return Drawn(
-        f"Book {patient} with {doctor}, first free hour.",
+        f"Book {patient} with {doctor}, first free day.",
         {"free": free, "booked": []},
         (
             (_check(f"[entry[:2] for entry in final_state['booked']] == [[{doctor!r}, {patient!r}]]"), "goal"),
-            (_check(f"[{doctor!r}, {patient!r}, {first}] in final_state['booked']"), "goal"),
+            (_check(f"[{doctor!r}, {patient!r}, {first!r}] in final_state['booked']"), "goal"),
         ),
-        _said([_call("free_hours", doctor=doctor), _call("book", doctor=doctor, patient=patient, hour=first)]),
-        _said([_call("book", doctor=doctor, patient=patient, hour=guess)]),
+        _said([_call("next_free", doctor=doctor), _call("book", doctor=doctor, patient=patient, day=first)]),
+        _said([_call("book", doctor=doctor, patient=patient, day=DAYS[0])]),
     )
 
 

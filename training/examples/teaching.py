@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from synthesis.contracts import Attempt, Reference
 from synthesis.formats.sft import Conversation, Shape
-from synthesis.rollout import Plan, ReferencePolicy, run_attempts
+from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import Sandbox
 from training.dataset import Origin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
-from training.demo.tasks import DemoTask, draw_tasks
+from training.examples.tasks import DemoTask, draw_tasks
 
-EACH = 160
-"""Tasks of each environment; about a third is held out."""
-SPLIT_SHARE = 0.3
+EACH = 240
+"""Tasks of each environment. Copying is learnt from different lessons, not from the same ones again."""
+SPLIT_SHARE = 0.2
 CARELESS = 0.6
 """The share of demonstrations by a teacher who acts without looking or stops too early."""
 LESSONS = 1
@@ -33,27 +35,45 @@ def _origin(task: DemoTask) -> Origin:
     return Origin(id=key, environment=task.environment, scenario=key, task=key, category=f"demo/{task.environment}")
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """A teacher's turn at a task: the `ordinal`-th, by calls that are known before."""
+
+    task: DemoTask
+    teacher: Literal["careful", "careless"]
+    ordinal: int
+
+    @property
+    def calls(self) -> Reference:
+        return self.task.careless if self.teacher == "careless" else self.task.reference
+
+
+def lessons_of(tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[Lesson]:
+    """Which teacher shows which task, as the dice say."""
+    dice = random.Random(f"teachers:{seed}")
+    return [
+        Lesson(task, "careless" if dice.random() < careless else "careful", ordinal)
+        for task in tasks
+        for ordinal in range(LESSONS)
+    ]
+
+
 def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[TrajectoryRow]:
     """Demonstrations, executed in the sandbox: what a teacher saw is what the environment said."""
-    dice = random.Random(f"teachers:{seed}")
-    lessons = [
-        (task, task.careless if dice.random() < careless else task.reference) for task in tasks for _ in range(LESSONS)
-    ]
-    done = played(sandbox, lessons)
+    lessons = lessons_of(tasks, seed, careless)
+    done = played(sandbox, [(lesson.task.rollout, lesson.calls) for lesson in lessons])
     rows: list[TrajectoryRow] = []
-    for place, (task, _) in enumerate(lessons):
-        attempt = done[place]
+    for place, (lesson, attempt) in enumerate(zip(lessons, done, strict=True)):
+        task = lesson.task
         said = Conversation(messages=attempt.messages, tools=task.rollout.program.tools)
         origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
         rows += trajectory_rows(said, Shape(), origin)
     return rows
 
 
-def played(sandbox: Sandbox, lessons: Sequence[tuple[DemoTask, Reference]]) -> list[Attempt]:
+def played(sandbox: Sandbox, lessons: Sequence[tuple[RolloutTask, Reference]]) -> list[Attempt]:
     """What came of playing calls at tasks, in their order."""
-    plans = [
-        Plan(task.rollout, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)
-    ]
+    plans = [Plan(task, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)]
     done = asyncio.run(_all(sandbox, plans))
     return [done[place] for place in range(len(lessons))]
 

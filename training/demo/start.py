@@ -1,0 +1,47 @@
+"""`python -m training.demo.start FOLDER SEED`: build the demo's untrained model out of the job's own lessons, then do
+what `training.launch` does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from synthesis.errors import EnvariumError, InputError
+from training.dataset import TrajectoryRow, read_rows
+from training.job import Exit, read_job
+from training.launch import main as launch
+
+
+def build(folder: Path, seed: int) -> None:
+    """Write model and tokenizer to where the job's file says; the same for the same lessons and seed.
+
+    Raises InputError: the dataset holds no trajectories.
+    """
+    from training.demo.model import model_of, tokenizer_of
+
+    job = read_job(folder)
+    lessons = [row for row in read_rows(folder / job.dataset, "train") if isinstance(row, TrajectoryRow)]
+    if not lessons:
+        raise InputError("dataset: the demo's model is built from the words of trajectories, and here are none")
+    tokenizer = tokenizer_of([row.trl() for row in lessons])
+    model_of(tokenizer, seed).save_pretrained(folder / job.model)
+    tokenizer.save_pretrained(folder / job.model)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    folder, seed = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        build(Path(folder), int(seed))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return Exit.INPUT
+    except EnvariumError as error:
+        print(error, file=sys.stderr)
+        return Exit.INFRASTRUCTURE
+    return launch([folder])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The demo's environments and tasks as an importer's records, for an installation that keeps them as rows."""
+
+from __future__ import annotations
+
+from synthesis.formats.envscaler_export import environment_to_envscaler
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime import decode_state
+from training.examples.tasks import ENVIRONMENTS, DemoTask, program
+
+SOURCE = "training-demo"
+CATEGORY = "Training demo"
+_ABOUT = {
+    "clinic": ("Clinic", "Appointments with doctors; the right day has to be looked up."),
+    "depot": ("Depot", "Goods that are sent to their buyers, whose cities have to be looked up."),
+    "lamps": ("Lamps", "Lamps in rooms, two to be switched; nothing has to be looked up."),
+    "library": ("Library", "Loans of books; what is right depends on what is found."),
+}
+
+
+def environment_record(name: str) -> EnvironmentRecord:
+    """One of the demo's environments."""
+    code, (title, summary) = program(name), _ABOUT[name]
+    record = EnvironmentRecord(
+        key=name,
+        name=f"{title} (training demo)",
+        summary=summary,
+        introduction=ENVIRONMENTS[name].introduction,
+        category=CATEGORY,
+        class_name=code.class_name,
+        source=code.source,
+        tools=tuple(ToolRecord(name=tool.name, description=tool.description, kind=tool.kind) for tool in code.tools),
+    )
+    return record.model_copy(update={"raw": environment_to_envscaler(record)})
+
+
+def task_record(task: DemoTask) -> TaskRecord:
+    """A task with the reference that solves it; its checks are evaluated as goals and guards."""
+    rollout = task.rollout
+    initial = decode_state(rollout.initial)
+    listed = [{"check_item": "", "check_func": source} for source in rollout.checks]
+    return TaskRecord(
+        environment_key=task.environment,
+        key=rollout.key,
+        title=rollout.instruction,
+        scenario_name=rollout.key,
+        instruction=rollout.instruction,
+        initial_state=initial,
+        checks=tuple(CheckRecord(source=source) for source in rollout.checks),
+        score_rule=rollout.rule,
+        reference=task.reference,
+        raw={
+            "env_id": task.environment,
+            "env_class_name": rollout.program.class_name,
+            "task_id": rollout.key,
+            "init_config": initial,
+            "task": rollout.instruction,
+            "checklist_with_func": listed,
+        },
+    )

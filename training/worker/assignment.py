@@ -1,0 +1,159 @@
+"""What a claim gives a worker, and the folder that it is kept in while the attempt lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from synthesis.errors import InfrastructureError
+from training.metrics import Position
+
+ASSIGNMENT, RECORDS_SENT, FILES_SENT, LOG, LOCK = "assignment.json", "records.json", "files.json", "log.txt", "alive"
+REGISTERED = "worker.json"
+"""In the worker's home: the id that it had there, and where that was: a copy of the folder is another worker's."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
+M = TypeVar("M", bound=BaseModel)
+
+
+def _relative(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not 1 <= len(parts) <= 4 or any(not _NAME.fullmatch(part) or part in (".", "..") for part in parts):
+        raise ValueError("is no plain relative path")
+    return str(PurePosixPath(*parts))
+
+
+RelativePath = Annotated[str, Field(max_length=300), AfterValidator(_relative)]
+
+
+class Told(BaseModel):
+    """A server's reply: what a newer one adds is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RemoteFile(Told):
+    path: RelativePath
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    url: str = Field(max_length=2_000)
+
+
+class ModelTold(Told):
+    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place."""
+
+    name: str = Field(max_length=300)
+    kind: Literal["demo", "files", "named"]
+    files: tuple[RemoteFile, ...] = Field(default=(), max_length=10_000)
+
+
+class DatasetTold(Told):
+    id: str = Field(max_length=100)
+    sha256: str = Field(default="", max_length=64)
+    files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=100)
+
+
+class ResumeTold(Told):
+    """The last whole checkpoint."""
+
+    step: int = Field(ge=1)
+    files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=10_000)
+
+
+class UserTold(Told):
+    """Who plays the user, behind the web app; the worker's token is its key."""
+
+    base_url: str = Field(max_length=2_000)
+    model: str = Field(max_length=300)
+
+
+class Assignment(Told):
+    """One attempt at a job. `config` is read when the job's file is written."""
+
+    job: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    attempt: int = Field(ge=1, le=1_000_000)
+    config: dict[str, Any]
+    model: ModelTold
+    dataset: DatasetTold
+    evaluation: DatasetTold | None = None
+    resume: ResumeTold | None = None
+    engine: Literal["transformers", "vllm"] = "transformers"
+    user: UserTold | None = None
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.job}-{self.attempt}"
+
+    @property
+    def files(self) -> tuple[RemoteFile, ...]:
+        """All that is fetched."""
+        more = [part.files for part in (self.evaluation, self.resume) if part is not None]
+        return (*self.model.files, *self.dataset.files, *(file for files in more for file in files))
+
+
+def read_told(kind: type[M], reply: object) -> M:
+    """Raises InfrastructureError: the server's reply is not what it should be."""
+    try:
+        return kind.model_validate(reply)
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        place = ".".join(map(str, found["loc"]))
+        raise InfrastructureError(
+            f"the server's reply cannot be read ({place}: {found['msg']}); are worker and server of one version?"
+        ) from error
+
+
+def read_assignment(folder: Path) -> Assignment | None:
+    """What the folder was made for; None where that cannot be read."""
+    try:
+        return Assignment.model_validate_json((folder / ASSIGNMENT).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file so that it is there whole or not at all."""
+    pending = path.with_name(path.name + ".new")
+    with pending.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(pending, path)
+
+
+def read_id(home: Path) -> str:
+    """The id that the worker of this folder was registered under; empty where it never was."""
+    try:
+        said = json.loads((home / REGISTERED).read_bytes())
+        known = str(said["id"])[:48] if said["home"] == str(home) else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return known if _NAME.fullmatch(known) else ""
+
+
+def keep_id(home: Path, ident: str) -> None:
+    """Best effort: without it the worker shows as a new one after a quick restart."""
+    with contextlib.suppress(OSError):
+        write_whole(home / REGISTERED, json.dumps({"id": ident, "home": str(home)}))
+
+
+def read_position(path: Path) -> Position:
+    """How far was sent; the beginning where nothing is known: what is sent twice is known at the server."""
+    try:
+        return Position.model_validate(json.loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return Position()
+
+
+def keep_position(path: Path, position: Position) -> None:
+    """Best effort: on a full disk it is sent again after a restart."""
+    try:
+        write_whole(path, position.model_dump_json())
+    except OSError:
+        path.with_name(path.name + ".new").unlink(missing_ok=True)

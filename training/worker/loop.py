@@ -1,0 +1,249 @@
+"""The worker: registers, claims a job, carries it out, claims the next; all that it needs is an address and a token."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from synthesis.errors import EnvariumError, InfrastructureError, InputError
+from training.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
+from training.job import ANY_MODEL, may_fetch
+from training.worker import machine
+from training.worker.assignment import Assignment, Told, keep_id, read_assignment, read_id, read_told
+from training.worker.attempt import Control, Place, carry_out, finish
+from training.worker.child import TOKEN
+from training.worker.laying import prune
+
+CLAIM_WAIT_S = 5.0
+"""A claim waits so long at the server; a worker that is to end waits for its answer, lest a job be lost with it."""
+IDLE_CLAIMS = 3
+"""With `--until-idle` so many claims in a row find nothing."""
+
+
+class Registered(Told):
+    id: str = Field(max_length=100)
+    heartbeat_s: float = Field(gt=0, le=3_600)
+
+
+@dataclass
+class Worker:
+    """The process's own state. `current` is the attempt that it carries out; `ending` that it was told to end."""
+
+    place: Place
+    given: argparse.Namespace
+    ending: threading.Event
+    id: str = ""
+    heartbeat_s: float = 5.0
+    current: Control | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def say(self, line: str) -> None:
+        self.place.say(line)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit status: 0, 1 for a fault of the place or server, 2 for what was given."""
+    given = _arguments().parse_args(arguments)
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: ending.set())
+    try:
+        with contextlib.ExitStack() as held:
+            token = _token(given.token_file)
+            home = _home(given.home, held)
+            client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending.is_set, say=_say)))
+            place = Place(client, home, given.models, tuple(given.hub), given.threads, token, _say)
+            _work(Worker(place, given, ending))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except GivenUp:
+        # The server was away when the worker was told to end: what is not sent is sent after the next start.
+        return 0
+    except EnvariumError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.worker", description="Carries out training jobs of an Envarium server."
+    )
+    parser.add_argument("--url", required=True, help="the server's address, such as https://envarium.example.org")
+    parser.add_argument("--token-file", type=Path, help=f"a file with an API token of scope worker (else ${TOKEN})")
+    parser.add_argument("--home", type=Path, required=True, help="a folder for attempts and what they are made of")
+    parser.add_argument("--models", type=Path, help="a folder with models, NAME or OWNER/NAME below it")
+    parser.add_argument(
+        "--hub",
+        action="append",
+        default=[],
+        metavar="OWNER/NAME",
+        help="a model it may fetch from Hugging Face, and no other; without this any, unless HF_HUB_OFFLINE=1",
+    )
+    parser.add_argument("--name", default="", help="what the worker is called (else the host's name)")
+    parser.add_argument("--threads", type=int, default=0, help="threads that the CPU computes with; 0: torch decides")
+    parser.add_argument("--cache-gib", type=float, default=50.0, help="size of what is kept for the next job")
+    parser.add_argument("--once", action="store_true", help="end after one job")
+    parser.add_argument("--until-idle", action="store_true", help="end when no job waits")
+    parser.add_argument("--beside", action="store_true", help="this installation's own queue started it")
+    return parser
+
+
+def _token(file: Path | None) -> str:
+    try:
+        found = (file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--token-file: {file} cannot be read: {error}") from error
+    if not found or not found.isascii() or not found.isprintable():
+        raise InputError(f"No token: give --token-file, or an API token of scope worker in {TOKEN}.")
+    return found
+
+
+def _home(folder: Path, held: contextlib.ExitStack) -> Path:
+    """The folder, made if need be, which no other worker may use meanwhile."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("trl") is None:
+        raise InputError("Training needs torch and trl in this Python: install Envarium's extra `train`.")
+    try:
+        (folder / "attempts").mkdir(parents=True, exist_ok=True)
+        lock = held.enter_context((folder / "lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(f"--home: another worker uses {folder}; give each its own") from error
+    except OSError as error:
+        raise InfrastructureError(f"--home: {folder} cannot be used: {error.strerror}") from error
+    return folder.resolve()
+
+
+def _work(worker: Worker) -> None:
+    _register(worker)
+    beats = threading.Thread(target=_beats, args=(worker,), name="heartbeat", daemon=True)
+    beats.start()
+    try:
+        _finish_left(worker)
+        _claims(worker)
+    finally:
+        worker.over.set()
+    with contextlib.suppress(InfrastructureError):
+        worker.place.client.call("POST", f"workers/{worker.id}/goodbye", {}, tries=2)
+
+
+def _register(worker: Worker) -> None:
+    given, host = worker.given, socket.gethostname()
+    told = {
+        "name": given.name or host,
+        "host": host,
+        "pid": os.getpid(),
+        "version": _version(),
+        "devices": machine.devices(),
+        "software": machine.software(),
+        "engines": machine.engines(),
+        "models": _models(given),
+        "beside": given.beside,
+        "was": read_id(worker.place.home),
+    }
+    reply = read_told(Registered, worker.place.client.call("POST", "workers", told))
+    worker.id, worker.heartbeat_s = reply.id, reply.heartbeat_s
+    keep_id(worker.place.home, worker.id)
+    worker.say(f"registered as {worker.id}")
+
+
+def _models(given: argparse.Namespace) -> list[str]:
+    """What it can load: models that lie here, those it may fetch, and the sign that it may fetch any."""
+    fetched = given.hub or ([ANY_MODEL] if may_fetch() else [])
+    return sorted({*machine.models(given.models), *fetched})[:200]
+
+
+def _version() -> str:
+    try:
+        return metadata.version("envarium")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _claims(worker: Worker) -> None:
+    idle = 0
+    while not worker.ending.is_set():
+        try:
+            path = f"workers/{worker.id}/claim"
+            reply = worker.place.client.call(
+                "POST", path, {}, params={"wait_s": int(CLAIM_WAIT_S)}, wait_s=CLAIM_WAIT_S
+            )
+        except Unauthorised:
+            raise
+        except Refused as error:
+            if error.status != 404:
+                raise
+            _register(worker)
+            continue
+        if reply is None:
+            idle += 1
+            if worker.given.until_idle and idle >= IDLE_CLAIMS:
+                return
+            continue
+        idle = 0
+        _carry_out(worker, reply)
+        prune(worker.place.cache, int(worker.given.cache_gib * 2**30))
+        if worker.given.once:
+            return
+
+
+def _carry_out(worker: Worker, reply: dict[str, Any]) -> None:
+    try:
+        told = read_told(Assignment, reply)
+    except InfrastructureError as error:
+        worker.say(str(error))
+        path = attempt_path(str(reply.get("job"))[:64], int(reply.get("attempt") or 0), "end")
+        with contextlib.suppress(StaleAttempt):
+            worker.place.client.call("POST", path, {"exit": "fault", "message": str(error)})
+        return
+    control = Control(told, worker.place.attempts / told.name, worker.ending.is_set)
+    worker.current = control
+    try:
+        carry_out(worker.place, control)
+    finally:
+        worker.current = None
+
+
+def _finish_left(worker: Worker) -> None:
+    """What a worker that was killed left behind."""
+    for folder in sorted(worker.place.attempts.iterdir()):
+        told = read_assignment(folder)
+        if told is None or told.name != folder.name:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        # No beat says that it is held: nobody trains any more.
+        finish(worker.place, Control(told, folder, worker.ending.is_set))
+
+
+def _beats(worker: Worker) -> None:
+    while not worker.over.wait(worker.heartbeat_s):
+        control = worker.current
+        body: dict[str, Any] = {"usage": machine.usage(control.pid if control else None)}
+        if control is not None:
+            body |= {"job": control.told.job, "attempt": control.told.attempt, "step": control.step()}
+        with contextlib.suppress(GivenUp, Refused):
+            reply = worker.place.client.call("POST", f"workers/{worker.id}/heartbeat", body, tries=1) or {}
+            if control is not None:
+                control.wish = str(reply.get("wish", ""))[:20] or control.wish
+                control.stale = control.stale or reply.get("stale") is True
+
+
+def _say(line: str) -> None:
+    print(time.strftime("%H:%M:%S"), line.replace("\n", " ")[:2_000], file=sys.stderr, flush=True)
