@@ -21,6 +21,11 @@ from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict
 from webapp.rest.types import BodyParser
+from webapp.runs.api import router as fine_tuning
+from webapp.runs.datasets_api import router as datasets
+from webapp.runs.demo_api import router as demo
+from webapp.runs.files_api import router as files
+from webapp.runs.worker_api import router as workers
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audit_api import router as audits
 from webapp.taxonomy.api import router as taxonomy
@@ -41,6 +46,11 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", trajectories),
     ("", rollouts),
     ("", batches),
+    ("", files),
+    ("", datasets),
+    ("", fine_tuning),
+    ("", demo),
+    ("", workers),
     ("", ecosystem),
     ("", jobs),
 ]
@@ -58,7 +68,18 @@ PATH_PARAMETERS = {
     "job": "The id of the job.",
     "number": "The first is 1.",
     "index": "The first is 0.",
+    "worker": "The id of the worker.",
+    "checkpoint": "The id of the checkpoint.",
+    "step": "The trainer's step.",
 }
+PUBLIC_IDS = {
+    "dataset": "ds-3f1c0a9be2d44c7718a6b5f0",
+    "file": "file-3f1c0a9be2d44c7718a6b5f0",
+    "job": "ftjob-3f1c0a9be2d44c7718a6b5f0",
+    "worker": "wk-3f1c0a9be2d44c7718a6b5f0",
+    "checkpoint": "ftckpt-3f1c0a9be2d44c7718a6b5f0",
+}
+"""Parameters in the path that are public ids where they are text, each with one to see."""
 
 
 class Api(NinjaAPI):
@@ -121,8 +142,13 @@ def whole_schema() -> OpenAPISchema:
 
 def describe(parameter: dict[str, Any]) -> None:
     """Say what a parameter in the path is."""
-    if parameter["in"] == "path":
-        parameter |= {"description": PATH_PARAMETERS[parameter["name"]], "example": 1}
+    name = parameter["name"]
+    if parameter["in"] == "path" and name in PUBLIC_IDS and parameter["schema"].get("type") == "string":
+        parameter |= {"description": f"The id of the {name}.", "example": PUBLIC_IDS[name]}
+    elif parameter["in"] == "path" and name == "path":
+        parameter |= {"description": "The file, as it is listed.", "example": "model.safetensors"}
+    elif parameter["in"] == "path":
+        parameter |= {"description": PATH_PARAMETERS[name], "example": 1}
     without_null(parameter["schema"])
 
 

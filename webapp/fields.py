@@ -23,4 +23,4 @@ class OrderedJSONField(models.JSONField):
         return None if value is None else Json(value, dumps=json.dumps)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
+        return value  # psycopg has read it: a string is the document "a string", not its source

@@ -14,6 +14,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from webapp import env
+from webapp.stack.install import CPU_INDEX
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVARIUM_HOME = Path(env.text("ENVARIUM_HOME", str(BASE_DIR / ".envarium"))).expanduser().absolute()
@@ -100,6 +101,7 @@ INSTALLED_APPS = [
     "webapp.scenarios",
     "webapp.trajectories",
     "webapp.batches",
+    "webapp.runs",
     "webapp.pages",
 ]
 MIDDLEWARE = [
@@ -180,8 +182,18 @@ ENDPOINT_HOSTS = env.words("ENVARIUM_ENDPOINT_HOSTS", [])
 ROLLOUT_ATTEMPTS = env.integer("ENVARIUM_ROLLOUT_ATTEMPTS", 64, low=1, high=1000)
 """How many attempts one job may make at most."""
 ROLLOUTS_AT_ONCE = env.integer("ENVARIUM_ROLLOUTS_AT_ONCE", 8, low=1, high=256)
+ROLLOUT_SAMPLE = env.integer("ENVARIUM_ROLLOUT_SAMPLE", 2, low=0, high=1000)
+"""How many attempts of each training step are executed again here; 0 believes every worker."""
 API_REQUESTS_A_MINUTE = env.integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=0, high=1_000_000)
 """What one token may send before it is told to wait; 0 is no limit."""
+WORKER_REQUESTS_A_MINUTE = env.integer("ENVARIUM_WORKER_REQUESTS_A_MINUTE", 60_000, low=0, high=10_000_000)
+"""The same for what training workers say of their work, and once more for the LLM requests of their jobs."""
+SITE_URL = env.text("ENVARIUM_URL", "http://127.0.0.1:8000")
+"""Where the worker beside the site reaches its API."""
+TRAINING = env.boolean("ENVARIUM_TRAINING", True)
+"""Off: no worker for training stands beside the site, and nothing is installed for it."""
+TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
+"""Where torch's CPU build comes from on a machine without an NVIDIA GPU; `none`: from the usual index alone."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
@@ -212,6 +224,14 @@ CELERY = {
 }
 JOB_LEASE_SECONDS = env.integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
 JOB_MAX_ATTEMPTS = 3
+TRAINING_LEASE_SECONDS = env.integer("ENVARIUM_TRAINING_LEASE_SECONDS", 30, low=2, high=3600)
+"""A training worker that is silent for so long has lost its job to the next one."""
+TRAINING_CHECKPOINT_GIB = env.integer("ENVARIUM_TRAINING_CHECKPOINT_GIB", 512, low=1, high=65_536)
+"""What the files of one checkpoint may have together."""
+TRAINING_ROLLOUTS_DAYS = env.integer("ENVARIUM_TRAINING_ROLLOUTS_DAYS", 30, low=1, high=36_500)
+"""The attempts of training steps can be opened for so long; what lists show of them stays."""
+TRAINING_CHECKPOINTS_DAYS = env.integer("ENVARIUM_TRAINING_CHECKPOINTS_DAYS", 30, low=1, high=36_500)
+"""Checkpoints of a job that has ended stay for so long; the model that it ended with always."""
 
 LOGGING = {
     "version": 1,

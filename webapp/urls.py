@@ -20,4 +20,5 @@ urlpatterns = [
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),
     path("batches/", include("webapp.batches.urls")),
+    path("training/", include("webapp.runs.urls")),
 ]

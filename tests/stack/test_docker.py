@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from training.worker.child import TOKEN
+from training.worker.loop import _arguments as worker_arguments
 from webapp.celery import QUEUES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -24,7 +28,8 @@ def test_every_process_of_a_running_installation_is_there():
     )
     commands = [service.get("command", []) for service in SERVICES.values()]
     served = {command[command.index("-Q") + 1] for command in commands if "-Q" in command}
-    assert served == set(QUEUES)
+    # The queue `gpu` wakes a worker beside the site; in containers GPU workers ask the site for work by themselves.
+    assert served == set(QUEUES) - {"gpu"}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -63,6 +68,27 @@ def test_the_gpu_worker_is_asked_for_by_profile_and_reserves_devices():
     assert gpu["profiles"] == ["gpu"]
     devices = gpu["deploy"]["resources"]["reservations"]["devices"]
     assert devices[0]["capabilities"] == ["gpu"]
+
+
+def test_the_gpu_worker_is_told_an_address_and_a_token_and_nothing_else():
+    gpu = SERVICES["worker-gpu"]
+    assert set(gpu["environment"]) == {TOKEN}
+    assert gpu["volumes"] == ["work:/data"]
+    assert list(gpu["depends_on"]) == ["web"]
+    command = gpu["command"]
+    assert command[:3] == ["python", "-m", "training.worker"]
+    given = worker_arguments().parse_args(command[3:])
+    assert str(given.home) == "/data"
+    host = urlsplit(given.url).hostname
+    assert host in SERVICES
+    assert SERVICES["web"]["environment"]["ENVARIUM_ALLOWED_HOSTS"].endswith(f",{host}")
+
+
+def test_the_image_of_the_gpu_worker_holds_what_training_needs_torch_first():
+    target = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM base AS gpu")[1]
+    assert target.index("import TORCH") < target.index(".[train]")
+    assert {"COPY synthesis synthesis", "COPY training training"} <= set(target.splitlines())
+    assert json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0]) == SERVICES["worker-gpu"]["command"]
 
 
 def test_images_run_as_an_ordinary_user_and_leave_secrets_out():

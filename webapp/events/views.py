@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.events.stream import stream
 
-TOPIC = re.compile(r"(trajectory|job|batch):[0-9]{1,18}")
+TOPIC = re.compile(r"(?:trajectory|job|batch|training):[0-9]{1,18}|training-jobs|training-workers")
 MOST_TOPICS = 60
 
 

@@ -18,6 +18,8 @@ from webapp.batches.listing import standing_still
 from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
+from webapp.runs.listing import standing_still as training_still
+from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.queries import totals
@@ -68,6 +70,8 @@ class Waiting:
     failed: list[Job]
     batches: list[Batch]
     """Own ones that were paused, reached their cap or lost their workers."""
+    training: list[TrainingJob]
+    """Own ones that were paused or failed."""
     left_out: Sequence[Job]
     """Imports that ended well and left records out; `left_out` on the row says how many."""
     others_failed: list[Job]
@@ -76,7 +80,8 @@ class Waiting:
 
     @property
     def nothing(self) -> bool:
-        return not (self.failed or self.batches or self.left_out or self.others_failed or self.red or self.paying)
+        own = self.failed or self.batches or self.training or self.left_out
+        return not (own or self.others_failed or self.red or self.paying)
 
 
 def waiting(user: Any) -> Waiting:
@@ -88,6 +93,7 @@ def waiting(user: Any) -> Waiting:
     return Waiting(
         failed=list(mine.filter(state=JobState.FAILED)[:WAITING]),
         batches=standing_still(user, timezone.now() - WAITS_FOR),
+        training=training_still(user, timezone.now() - WAITS_FOR),
         left_out=[job for job in left_out if job.left_out][:WAITING],
         others_failed=others_failed(user) if may(user, "worker") else [],
         red=red_tasks() if reviews else [],

@@ -104,8 +104,10 @@ def content_type(content: dict[str, Any]) -> list[tuple[str, str]]:
 def example(site: str, method: str, path: str, details: dict[str, Any], schemas: dict[str, Any]) -> str:
     """An operation as a call in the shell, with the first example of its body."""
     content = details.get("requestBody", {}).get("content", {})
-    name = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
-    body = schemas[name]["examples"][0] if name else None
+    told = content.get("application/json", {}).get("schema", {})
+    # A body that may be left out stands beside null.
+    named = [one["$ref"] for one in (told, *told.get("anyOf", [])) if "$ref" in one]
+    body = schemas[named[0].rpartition("/")[2]]["examples"][0] if named else None
     parts = content.get("multipart/form-data", {}).get("schema", {}).get("properties", {})
     url = site + re.sub(r"{\w+}", "1", path)
     return copying.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts})

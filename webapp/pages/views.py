@@ -19,6 +19,7 @@ from webapp.pages import queries
 from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
 from webapp.pages.services import visit
 from webapp.rest.copying import api_call
+from webapp.runs.listing import working as training
 from webapp.scenarios.starting import start_envscaler_import
 from webapp.taxonomy.starting import start_mcp_import
 from webapp.trajectories.starting import start_trajectory_import
@@ -42,6 +43,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "waiting": queries.waiting(request.user),
         "running": queries.running(),
         "batches": working(),
+        "training": training(),
         "amounts": queries.amounts(),
         "environments": list(queries.newest_environments()),
         "themes": list(queries.newest_themes()),
@@ -56,7 +58,8 @@ def home(request: HttpRequest) -> HttpResponse:
 @never_cache
 def running(request: HttpRequest) -> HttpResponse:
     """The part of the home page that says what runs; asked for every two seconds while something does."""
-    return render(request, "pages/running.html", {"running": queries.running(), "batches": working()})
+    context = {"running": queries.running(), "batches": working(), "training": training()}
+    return render(request, "pages/running.html", context)
 
 
 def start(request: HttpRequest, form: forms.Form) -> Job:

@@ -28,7 +28,7 @@ class Caller:
 
 
 def caller_of(request: HttpRequest) -> Caller:
-    """Who sent this request; looked up once. Raises `Problem` (401, 403 without CSRF token, 429)."""
+    """Who sent this request; looked up once. Raises `Problem` (401, 403 without CSRF token)."""
     found: Caller | None = getattr(request, "caller", None)
     if found is None:
         found = _by_token(request) if "Authorization" in request.headers else _by_session(request)
@@ -45,7 +45,6 @@ def _by_token(request: HttpRequest) -> Caller:
     if isinstance(token, tokens.Refusal):
         refused = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, error="invalid_token"'}
         raise Problem(401, token.reason, code="invalid_token", headers=refused)
-    limits.count(token)
     tokens.note_use(token)
     origin.via_token(str(token))
     return Caller(token.user, tokens.granted(token), token)
@@ -61,23 +60,36 @@ def _by_session(request: HttpRequest) -> Caller:
 
 
 class Needs:
-    """The access rule of one operation: `@router.get(..., auth=needs("read"))`. The route test looks for it."""
+    """The access rule of one operation: `@router.get(..., auth=needs("read"))`. The route test looks for it.
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    `counted` is the brake that its requests by token come under.
+    """
+
+    def __init__(self, scope: Scope, counted: limits.Kind = "api") -> None:
+        self.scope, self.counted = scope, counted
 
     def __call__(self, request: HttpRequest) -> Any:
         if self.scope == "public":
             return True
         caller = caller_of(request)
-        if self.scope not in caller.scopes:
+        allowed = self.scope in caller.scopes
+        # Who may not do it has no share in what is kept free for workers.
+        _count(request, caller, self.counted if allowed else "api")
+        if not allowed:
             who = "this token" if caller.token else f"the role {caller.user.role}"
             raise Problem(403, f"This needs the scope {self.scope}, which {who} does not have. Nothing was changed.")
         return caller
 
 
-def needs(scope: Scope) -> Needs:
-    return Needs(scope)
+def _count(request: HttpRequest, caller: Caller, kind: limits.Kind) -> None:
+    """Once a request, also where its rule is asked twice. Raises `Problem` (429)."""
+    if caller.token is not None and not getattr(request, "was_counted", False):
+        limits.count(caller.token, kind)
+        request.was_counted = True  # type: ignore[attr-defined]
+
+
+def needs(scope: Scope, counted: limits.Kind = "api") -> Needs:
+    return Needs(scope, counted)
 
 
 def person(request: HttpRequest) -> User:

@@ -1,9 +1,14 @@
-"""A modest brake: so many requests a minute and token, counted in the broker. Without a broker nobody is braked."""
+"""A modest brake: so many requests a minute and token, counted in the broker. Without a broker nobody is braked.
+
+What a training worker says of its work is counted apart from what people ask by the same token, and its requests to
+LLMs apart from both: a job that talks much must not lose its lease for that.
+"""
 
 from __future__ import annotations
 
 import time
 from functools import lru_cache
+from typing import Literal
 
 import redis
 from django.conf import settings
@@ -13,6 +18,7 @@ from webapp.jobs.broker import client
 from webapp.rest.problems import Problem
 
 WINDOW_SECONDS = 60
+Kind = Literal["api", "worker", "llm"]
 
 
 @lru_cache(maxsize=4)
@@ -20,13 +26,18 @@ def server(url: str) -> redis.Redis:
     return client(url, seconds=0.5)
 
 
-def count(token: ApiToken) -> None:
-    """Count one request. Raises `Problem` (429 with Retry-After) above `API_REQUESTS_A_MINUTE`; 0 switches it off."""
-    most = settings.API_REQUESTS_A_MINUTE
+def most_of(kind: Kind) -> int:
+    """Requests of this kind that a token may send within a minute; 0 is no limit."""
+    return int(settings.API_REQUESTS_A_MINUTE if kind == "api" else settings.WORKER_REQUESTS_A_MINUTE)
+
+
+def count(token: ApiToken, kind: Kind = "api") -> None:
+    """Count one request. Raises `Problem` (429 with Retry-After) above what its kind may come to."""
+    most = most_of(kind)
     if not most:
         return
     now = int(time.time())
-    key = f"envarium:api:{token.prefix}:{now // WINDOW_SECONDS}"
+    key = f"envarium:requests:{kind}:{token.prefix}:{now // WINDOW_SECONDS}"
     try:
         pipe = server(settings.BROKER_URL).pipeline(transaction=False)
         pipe.incr(key)

@@ -43,6 +43,17 @@ CLOSER = {
     "csrf": (403, "A write with a session needs the header X-CSRFToken."),
     "in_flight": (409, "A request with the same Idempotency-Key is being answered."),
     "key_reused": (422, "The Idempotency-Key was sent before with another request."),
+    "stale_attempt": (409, "This attempt does not hold the training job any more: stop its trainer and claim again."),
+    "gap": (409, "Records are missing before these: send from `next_seq` on."),
+    "wrong_offset": (409, "Of this file `received` bytes are here: send what follows them."),
+    "incomplete": (409, "Pieces of the checkpoint's files are missing: `files` says which."),
+    "no_model": (409, "The attempt is done, but its final model was not uploaded."),
+    "too_many_keys": (422, "A training job has more names of numbers than are kept."),
+    "bad_range": (416, "The bytes that the header Range names are not in this file."),
+    "wrong_hash": (422, "What was received has another SHA-256 than was announced: send it again."),
+    "unknown_worker": (404, "The worker is not known here: register it again."),
+    "no_user_model": (409, "The training job names no model that plays the user."),
+    "insufficient_quota": (429, "The training job has used up the requests to LLMs that it is allowed."),
 }
 """Codes that say more than their status; `type` leads to their row in the reference."""
 SAID = {
@@ -92,6 +103,7 @@ class Problem(Exception):
         code: str = "",
         errors: list[FieldError] | None = None,
         headers: dict[str, str] | None = None,
+        extra: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -99,6 +111,8 @@ class Problem(Exception):
         self.code = code or CODES.get(status, "error")
         self.errors = errors or []
         self.headers = headers or {}
+        self.extra = extra or {}
+        """Members of the answer beside those of every problem: where a client may go on by itself."""
 
 
 def response(request: HttpRequest, problem: Problem) -> HttpResponse:
@@ -119,7 +133,7 @@ def as_json(problem: Problem, path: str) -> str:
         errors=problem.errors,
         error=OpenAIError(message=problem.detail, code=problem.code, param=param, type=kind),
     )
-    return json.dumps(body.model_dump())
+    return json.dumps(body.model_dump() | problem.extra)
 
 
 def field_error(row: dict[str, Any]) -> FieldError:

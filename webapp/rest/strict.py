@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.http.multipartparser import MultiPartParserError
 from ninja.operation import Operation
-from ninja.params.models import FileModel, QueryModel
+from ninja.params.models import FileModel, FormModel, QueryModel
 
 from webapp.rest.problems import ERRORS_SHOWN, FieldError, Problem, response
 
@@ -21,7 +21,8 @@ def names_of(operation: Operation, kind: type) -> set[str]:
 def strict(operation: Operation) -> None:
     """Let a mounted operation refuse parameters and parts of a form that it does not know, to who may call it."""
     run, rules = operation.run, operation.auth_callbacks
-    parameters, files = names_of(operation, QueryModel), names_of(operation, FileModel)
+    parameters, files, texts = (names_of(operation, kind) for kind in (QueryModel, FileModel, FormModel))
+    deep = tables_of(operation)
 
     @wraps(run)
     def checked(request: HttpRequest, **path: Any) -> HttpResponseBase:
@@ -32,12 +33,23 @@ def strict(operation: Operation) -> None:
             return run(request, **path)  # says who may not
         problem = (
             encoding_problem(request)
-            or refusal("query", request.GET, parameters)
-            or (form_problem(request, files) if files else None)
+            or refusal("query", request.GET, parameters | in_tables(request.GET, deep))
+            or (form_problem(request, files, texts) if files else None)
         )
         return response(request, problem) if problem else run(request, **path)
 
     operation.run = checked  # type: ignore[method-assign]
+
+
+def tables_of(operation: Operation) -> set[str]:
+    """Parameters of the address that are spelled `name[key]=value`, as the operation's schema declares them."""
+    said = (operation.openapi_extra or {}).get("parameters", [])
+    return {one["name"] for one in said if one.get("style") == "deepObject"}
+
+
+def in_tables(sent: Any, tables: set[str]) -> set[str]:
+    """The parameters that are entries of a table: `metadata[run]`."""
+    return {name for name in sent if name.endswith("]") and name.partition("[")[0] in tables and "[" in name}
 
 
 def encoding_problem(request: HttpRequest) -> Problem | None:
@@ -46,9 +58,9 @@ def encoding_problem(request: HttpRequest) -> Problem | None:
     return Problem(415, "Send the body without Content-Encoding. A file in a form may be gzipped itself.")
 
 
-def form_problem(request: HttpRequest, files: set[str]) -> Problem | None:
+def form_problem(request: HttpRequest, files: set[str], texts: set[str]) -> Problem | None:
     try:
-        return refusal("form", request.POST, set()) or refusal("file", request.FILES, files)
+        return refusal("form", request.POST, texts) or refusal("file", request.FILES, files)
     except MultiPartParserError as error:
         said = f"The form could not be read: {str(error)[:200].rstrip('.')}."
         return Problem(400, said, code="malformed_body")
@@ -60,7 +72,7 @@ def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
     if not unknown:
         return repetition(place, sent)
     takes = f"It takes {', '.join(sorted(known))}." if known else "It takes none."
-    if place == "form":
+    if place == "form" and not known:
         takes = "Only files are taken (curl: -F name=@file)."
     errors = [
         FieldError(loc=[place, ascii(name[:100])[1:-1]], message="Not known here", code="unknown")

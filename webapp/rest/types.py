@@ -50,6 +50,12 @@ def file_of(media_type: str, what: str) -> dict[str, Any]:
     return {"responses": {200: {"description": what, "content": {media_type: {}}}}}
 
 
+def body_of(media_type: str, what: str) -> dict[str, Any]:
+    """`openapi_extra` of an operation whose body is a file."""
+    schema = {"type": "string", "format": "binary"}
+    return {"requestBody": {"required": True, "description": what, "content": {media_type: {"schema": schema}}}}
+
+
 class BodyParser(Parser):
     """JSON by the letter: no NaN, no endless nesting."""
 

@@ -83,6 +83,8 @@ def begin(supervisor: Supervisor, asked: Config, home: Home) -> None:
     show(f"Envarium is ready at {asked.url}")
     if not asked.production:
         show(f"Log in as demo with the password {home.secret('demo-password')}")
+    if asked.training:
+        supervisor.later([services.worker(environment, services.GPU, 1, home.records)])
     show(f"Logs: {home.logs}   (ready after {time.monotonic() - began:.1f} s; Ctrl-C stops)")
 
 

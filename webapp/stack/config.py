@@ -29,6 +29,8 @@ class Config:
     database_url: str | None
     broker_url: str | None
     production: bool
+    training: bool = True
+    """Whether a worker for training stands beside the site."""
 
     @property
     def url(self) -> str:
@@ -43,6 +45,9 @@ def read() -> Config:
     kind = os.environ.get("ENVARIUM_ENV", "").strip() or "development"
     if kind not in {"development", "production"}:
         raise StackError(f"ENVARIUM_ENV={kind!r}: use development or production.")
+    training = os.environ.get("ENVARIUM_TRAINING", "").strip().lower() or "on"
+    if training not in {"on", "off"}:
+        raise StackError(f"ENVARIUM_TRAINING={training!r}: use on or off.")
     home = os.environ.get("ENVARIUM_HOME", "").strip() or str(ROOT / ".envarium")
     return Config(
         home=Path(home).expanduser().absolute(),
@@ -50,6 +55,7 @@ def read() -> Config:
         database_url=os.environ.get("DATABASE_URL", "").strip() or None,
         broker_url=os.environ.get("BROKER_URL", "").strip() or None,
         production=kind == "production",
+        training=training == "on",
     )
 
 
@@ -62,6 +68,8 @@ def child_environment(config: Config, database_url: str, broker_url: str, secret
         "DATABASE_URL": database_url,
         "BROKER_URL": broker_url,
         "ENVARIUM_HOME": str(config.home),
+        "ENVARIUM_URL": config.url,
+        "ENVARIUM_TRAINING": "on" if config.training else "off",
         "ENVARIUM_SECRET_KEY": os.environ.get("ENVARIUM_SECRET_KEY", "").strip() or secret,
         "PYTHONUNBUFFERED": "1",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",

@@ -18,6 +18,11 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "envarium-setup.json"
 SHOWN = ("Collecting ", "Downloading ", "Building ", "Installing ", "ERROR", "error:")
+TORCH = "torch==2.13.0"
+"""Installed before all else that training needs, so that nothing that asks for a torch brings another build of it."""
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch's own builds without CUDA: a tenth of what the usual index sends to a Linux machine."""
+PROBE_SECONDS = 8
 NO_VENV = """This Python cannot make virtual environments: {reason}
 Install what is missing (Debian, Ubuntu: apt install python3-venv), or name another Python:
 make run PYTHON=/path/to/python3.12"""
@@ -59,10 +64,36 @@ def usable() -> bool:
     return PYTHON.exists() and subprocess.run([PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode == 0
 
 
-def pip_install(extras: set[str]) -> None:
+def has_nvidia() -> bool:
+    """Whether an NVIDIA driver runs here: then the usual torch, which brings CUDA, is the right one."""
+    return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidiactl").exists()
+
+
+def torch_options(index: str) -> list[str]:
+    """Where pip is to look for torch besides the usual index: at `index`, if it wants no CUDA and that answers soon."""
+    if index in ("", "none") or sys.platform != "linux" or has_nvidia():
+        return []
+    code = f"import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout={PROBE_SECONDS - 2}).close()"
+    try:
+        asked = [sys.executable, "-c", code, f"{index.rstrip('/')}/torch/"]
+        found = subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        found = False
+    return ["--extra-index-url", index] if found else []
+
+
+def install(extras: set[str]) -> None:
+    """Everything that the extras name; for training torch first."""
+    if "train" in extras:
+        index = os.environ.get("ENVARIUM_TORCH_INDEX", "").strip() or CPU_INDEX
+        print(f"Installing {TORCH}; 200 MB without an NVIDIA GPU, several GB with one", flush=True)
+        pip_install([*torch_options(index), TORCH])
     print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-    command.append(f"{ROOT}[{','.join(sorted(extras))}]")
+    pip_install([f"{ROOT}[{','.join(sorted(extras))}]"])
+
+
+def pip_install(wanted: list[str]) -> None:
+    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *wanted]
     kept: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
         for line in pip.stdout or ():
@@ -81,7 +112,7 @@ def main(extras: set[str]) -> None:
     began = time.monotonic()
     if not usable():
         make_venv()
-    pip_install(extras)
+    install(extras)
     fresh = STAMP.with_suffix(".new")
     fresh.write_text(json.dumps({"hash": wanted(), "extras": sorted(extras | have)}))
     os.replace(fresh, STAMP)

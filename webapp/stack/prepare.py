@@ -28,6 +28,8 @@ def main() -> int:
         step("code", django.setup)
         step("tables", lambda: call_command("migrate", verbosity=0, interactive=False))
         step("LLM endpoint", lambda: call_command("register_endpoint"))
+        if settings.TRAINING:
+            step("training", lambda: call_command("prepare_training"))
         if settings.PRODUCTION:
             step("static files", lambda: call_command("collectstatic", verbosity=0, interactive=False))
         else:

@@ -21,6 +21,10 @@ GRACE_SECONDS = 3
 """Streams that are open at a stop get so long; without a limit uvicorn waits for them for ever."""
 WORKERS = {"llm": 2, "sandbox": 2}
 """Queue and how many jobs it runs at a time; each queue has a worker of its own name."""
+GPU = "gpu"
+"""The queue of training, one job at a time. Its worker comes up when the site is ready already."""
+GPU_STOP_STEPS = ((SIGTERM, 30.0), (SIGQUIT, 4.0))
+"""A trainer that is told to stop ends its step and hands in a checkpoint, so that the next start goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ def web(environment: Mapping[str, str], port: int) -> Service:
 def worker(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
     """A Celery worker. TERM lets it finish what it runs, QUIT drops that (its lease brings the job back)."""
     name = f"worker-{queue}"
+    stopping = GPU_STOP_STEPS if queue == GPU else ((SIGTERM, 6.0), (SIGQUIT, 4.0))
     options = ["-Q", queue, "-n", f"{queue}@%h", "-c", str(size), "--loglevel", "INFO"]
     options += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return Service(
@@ -102,7 +107,7 @@ def worker(environment: Mapping[str, str], queue: str, size: int, records: Path)
         lambda: has_said(environment["BROKER_URL"], queue, records / f"{name}.json"),
         environment,
         folder=ROOT,
-        stop_steps=((SIGTERM, 6.0), (SIGQUIT, 4.0)),
+        stop_steps=stopping,
     )
 
 

@@ -101,6 +101,11 @@ class Supervisor:
                 raise StackError(f"Not ready after {seconds:.0f} s: {names}.{tails}")
         show(f"  {label:<26} {time.monotonic() - began:5.1f} s")
 
+    def later(self, services: Sequence[Service]) -> None:
+        """Services that nobody waits for: `tend` brings them up and looks after them. They are stopped first."""
+        tier = 1 + max((entry.tier for entry in self.managed), default=0)
+        self.managed.extend(Managed(service, tier) for service in services)
+
     def watch(self) -> None:
         """Keep everything running until a stop is asked for. Raises Interrupted then."""
         while True:

@@ -78,6 +78,35 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "failed": ("✕", "failed", "bad"),
         "aside": ("…", "set aside", "warn"),
     },
+    "training": {
+        "validating_files": ("…", "validating", ""),
+        "queued": ("…", "queued", ""),
+        "running": ("▶", "running", "accent"),
+        "paused": ("‖", "paused", "warn"),
+        "succeeded": ("✓", "succeeded", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "cancelled": ("⊘", "cancelled", ""),
+    },
+    "dataset": {
+        "freezing": ("▶", "being frozen", "accent"),
+        "ready": ("✓", "frozen", "good"),
+        "failed": ("✕", "failed", "bad"),
+    },
+    "file": {
+        "uploaded": ("…", "being checked", "accent"),
+        "processed": ("✓", "checked", "good"),
+        "error": ("✕", "has problems", "bad"),
+    },
+    "level": {
+        "info": ("\u2139", "info", ""),
+        "warn": ("▲", "warning", "warn"),
+        "error": ("✕", "error", "bad"),
+    },
+    "checkpoint": {
+        "uploading": ("…", "uploading", "accent"),
+        "ready": ("✓", "ready", "good"),
+        "deleted": ("□", "deleted", ""),
+    },
     "replay": {
         "pending": ("…", "not replayed yet", ""),
         "identical": ("✓", "replayed identically", "good"),
@@ -205,11 +234,12 @@ def fold(text: Any, limit: int = 400) -> SafeString:
 
 @register.filter
 def number(value: Any) -> str:
-    """1234567 as 1,234,567; floats with three decimals at most."""
+    """1234567 as 1,234,567; floats with three decimals at most, those near 0 with three digits (2e-06)."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, float):
-        return f"{value:,.3f}".rstrip("0").rstrip(".")
+        near = 0 < abs(value) < 0.01
+        return f"{value:.3g}" if near else f"{value + 0.0:,.3f}".rstrip("0").rstrip(".")
     return f"{int(value):,}"
 
 

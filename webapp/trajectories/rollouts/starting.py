@@ -17,16 +17,21 @@ from webapp.trajectories import jobs as _registered  # noqa: F401  the kind of j
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.spec import Spec
 
+NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
+
 
 def obstacle(revision: TaskRevision | None) -> str:
     """Why nobody can act in this task at all; empty where somebody can."""
     if revision is None:
-        return "This task has no content: its import did not finish. Import its file again."
-    if revision.criteria:
+        return NO_CONTENT
+    return unjudged(bool(revision.criteria), revision.checks.exists())
+
+
+def unjudged(by_rubric: bool, checks: bool) -> str:
+    """Why no attempt at a revision could be judged; empty where one could."""
+    if by_rubric:
         return "This task is judged by a rubric, and rollouts are judged by checks so far."
-    if not revision.checks.exists():
-        return "This task has no checks, so nothing could judge an attempt."
-    return ""
+    return "" if checks else "This task has no checks, so nothing could judge an attempt."
 
 
 def with_defaults(spec: Spec) -> Spec:

@@ -62,9 +62,11 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def attachment(pieces: Iterator[bytes]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(_sent(pieces), content_type="application/zip")
-    response["Content-Disposition"] = f'attachment; filename="{NAME}"'
+def attachment(
+    pieces: Iterator[bytes], name: str = NAME, content_type: str = "application/zip"
+) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(_sent(pieces), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
@@ -81,9 +83,9 @@ async def _sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 def stored(name: str) -> Iterator[bytes]:
     """The bytes of a file that a job kept."""
     with default_storage.open(name, "rb") as file:
-        yield from _blocks(file)
+        yield from blocks(file)
 
 
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+def blocks(file: IO[bytes]) -> Iterator[bytes]:
     while block := file.read(BLOCK):
         yield block

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.sft import loading, records_of, spelled
-from synthesis.tasks.filtering import Tally, first_filters, last_filters
+from synthesis.formats.sft import Conversation, loading, records_of, spelled
 from webapp.trajectories.listing import rows_of
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.training.reading import COLUMNS, Origins, conversation_of, runs_of
+from webapp.trajectories.training.reading import COLUMNS
+from webapp.trajectories.training.sieve import CHUNK, Sieve
 from webapp.trajectories.training.spec import ExportSpec
 
-CHUNK = 20
-UNFIT = "conversation"
-"""The last filter: its conversation is not stored, or does not fit the format."""
 REASONS = 20
 DATA = "train.jsonl"
 
@@ -29,10 +26,7 @@ class Export:
     def __init__(self, spec: ExportSpec, check: Callable[[int], None] = lambda seen: None) -> None:
         self.spec = spec
         self.check = check
-        self.filters = (*first_filters(), *last_filters(spec.sifting))
-        self.tally = Tally((*(one.name for one in self.filters), UNFIT))
-        self.reasons: Counter[str] = Counter()
-        self.origins = Origins()
+        self.sieve = Sieve(spec.sifting)
         self.tasks: dict[int, dict[str, Any]] = {}
         self.policies: Counter[str] = Counter()
         self.digest = hashlib.sha256()
@@ -60,8 +54,8 @@ class Export:
             "trajectories": self.kept,
             "settings": self.spec.summary(),
             **({"llamafactory": told} if told else {}),
-            "filters": [one.model_dump() for one in self.tally.counts()],
-            "left_out_for_their_conversation": dict(self.reasons.most_common(REASONS)),
+            "filters": [one.model_dump() for one in self.sieve.tally.counts()],
+            "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
             "policies": dict(sorted(self.policies.items())),
             "tasks": [self.tasks[key] for key in sorted(self.tasks)],
@@ -72,23 +66,11 @@ class Export:
         return list((rows if last is None else rows.filter(pk__lt=last))[:CHUNK])
 
     def _lines(self, rows: list[Trajectory]) -> Iterator[str]:
-        runs = runs_of(rows)
-        fit = [row for row in rows if all(self.tally.note(one.name, one.why(runs[row.pk])) for one in self.filters)]
-        records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
-        self.origins.learn(row.revision_id for row in fit)
-        for row in fit:
-            try:
-                lines = self._lines_of(row, records.get(row.pk) or {})
-            except FormatError as error:
-                self.tally.note(UNFIT, str(error))
-                self.reasons[error.reason[:300]] += 1
-                continue
-            self.tally.note(UNFIT, "")
+        for row, lines in self.sieve.passed(rows, self._lines_of):
             self._count(row, lines)
             yield from lines
 
-    def _lines_of(self, row: Trajectory, record: dict[str, Any]) -> list[str]:
-        conversation = conversation_of(record, row.provenance, self.origins.of(row.revision_id).offered)
+    def _lines_of(self, row: Trajectory, conversation: Conversation) -> list[str]:
         lines = [spelled(one) for one in records_of(conversation, self.spec.shape)]
         if not lines:
             raise FormatError("conversation", "the agent said nothing in it")
@@ -98,7 +80,8 @@ class Export:
         self.kept += 1
         self.records += len(lines)
         self.policies[row.policy] += 1
-        about = self.tasks.setdefault(row.revision_id, {**self.origins.of(row.revision_id).about, "trajectories": []})
+        about = self.sieve.origins.of(row.revision_id).about
+        about = self.tasks.setdefault(row.revision_id, {**about, "trajectories": []})
         about["trajectories"].append(row.pk)
         for line in lines:
             data = line.encode()

@@ -68,7 +68,7 @@ class Command(BaseCommand):
             audit(None, "trajectories.export_training", **spec.summary())
             write_file(target, (piece.decode() for piece in export.pieces()))
             write_file(target.with_suffix(".manifest.json"), [spelled_manifest(export)])
-        for one in export.tally.counts():
+        for one in export.sieve.tally.counts():
             self.stderr.write(f"{one.name}: {one.dropped} of {one.seen} left out")
         self.stderr.write(f"{export.records} records of {export.kept} trajectories in {target}")
         if options["json"]:

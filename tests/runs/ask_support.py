@@ -1,0 +1,81 @@
+"""Frozen datasets in the file store, made row by row, and jobs that ask for them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from synthesis.contracts import Program, Tool
+from synthesis.rollout import RolloutTask
+from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze
+from webapp.runs.dataset_files import keep_folder
+from webapp.runs.models import Dataset, DatasetState, new_id
+from webapp.runs.spec import NewJob
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": {"at": 1}}}
+LESSON: dict[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "content": "a cup", "tool_call_id": "c1"},
+        {"role": "assistant", "content": "A cup."},
+    ],
+    "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
+}
+
+
+def task(number: int, environment: str, setting: str = "task") -> TaskRow:
+    program = Program(source="class A: pass", class_name="A", tools=(Tool(name="look"),))
+    rollout = RolloutTask(key=f"t{number}", program=program, initial={}, instruction="Look.", checks=("True",))
+    return TaskRow.model_validate(
+        {"id": f"t{number}", "environment": environment, "task": f"t{number}", "setting": setting, "rollout": rollout}
+    )
+
+
+def tasks(environments: int = 4, each: int = 4, setting: str = "task") -> list[TaskRow]:
+    return [task(e * each + n, f"e{e}", setting) for e in range(environments) for n in range(each)]
+
+
+def lesson(number: int, environment: str = "e0", **more: Any) -> TrajectoryRow:
+    return TrajectoryRow.model_validate({**LESSON, "id": f"l{number}", "environment": environment, **more})
+
+
+def lessons(count: int = 10) -> list[TrajectoryRow]:
+    return [lesson(number, f"e{number % 2}") for number in range(count)]
+
+
+def jsonl(rows: Sequence[Any]) -> bytes:
+    return b"".join(json.dumps(row if isinstance(row, dict) else row.trl()).encode() + b"\n" for row in rows)
+
+
+def frozen(rows: Sequence[Row], test_share: float = 0.0) -> Dataset:
+    """As the job that freezes leaves one: files in the store, a manifest in the row."""
+    kind: Any = "tasks" if isinstance(rows[0], TaskRow) else "trajectories"
+    public_id = new_id("ds")
+    split = Split(unit="task" if kind == "tasks" else "environment", test_share=test_share)
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = freeze(Path(folder), rows, name="Rows", kind=kind, split=split)
+        keep_folder(Path(folder), f"datasets/{public_id}")
+    return Dataset.objects.create(
+        public_id=public_id,
+        name="Rows",
+        kind=kind,
+        state=DatasetState.READY,
+        stored=f"datasets/{public_id}",
+        sha256=manifest.sha256,
+        manifest=manifest.model_dump(mode="json"),
+        split=split.model_dump(mode="json"),
+        train_rows=manifest.train.rows,
+        test_rows=manifest.test.rows,
+        environments=manifest.train.environments,
+        bytes=manifest.train.bytes + manifest.test.bytes,
+    )
+
+
+def asks(dataset: Dataset | str, method: str = "reinforcement", **more: Any) -> NewJob:
+    """The demo's model on a dataset."""
+    ident = dataset if isinstance(dataset, str) else dataset.public_id
+    return NewJob.model_validate({"method": method, "model": "envarium-demo", "dataset": ident, **more})

@@ -1,0 +1,100 @@
+"""Tasks in several environments and trajectories of them, for datasets to be made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime import default_sandbox
+from tests.rollout.support import SOURCE
+from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
+from webapp.environments.models import Version
+from webapp.environments.services import program_of, save_environment
+from webapp.jobs import services as jobs
+from webapp.jobs.context import JobContext
+from webapp.jobs.jobs import perform
+from webapp.runs.models import Dataset
+from webapp.scenarios.importing import import_task
+from webapp.scenarios.models import Task
+from webapp.trajectories.counting import settle, standing
+from webapp.trajectories.models import Trajectory
+
+CHECKS = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
+
+
+def make_environment(key: str, *, category: str = "Storage", source: str = "test") -> Version:
+    kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
+    record = EnvironmentRecord(
+        key=key,
+        name=f"Shelf {key}",
+        category=category,
+        class_name="Shelf",
+        source=SOURCE,
+        introduction="A shelf of boxes.",
+        rules=("Only its owner's box may be opened.",),
+        tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in kinds.items()),  # type: ignore[arg-type]
+    )
+    return save_environment(record, [], source)[2]
+
+
+def add_task(version: Version, key: str, *, checks: bool = True, source: str = "test") -> Task:
+    raw = {"env_id": version.environment.key, "task_id": key, "init_config": {}}
+    record = TaskRecord(
+        environment_key=version.environment.key,
+        key=key,
+        title=f"Open a box, {key}",
+        scenario_name="Two boxes",
+        instruction=f"Ada would like her box to be opened ({key}).",
+        initial_state={},
+        checks=CHECKS if checks else (),
+        score_rule="goals",
+        raw=raw,
+    )
+    return import_task(default_sandbox(), record, version, program_of(version), source).row
+
+
+def make_tasks(environments: int = 4, each: int = 2, **told: Any) -> list[Task]:
+    """In the order in which they were made."""
+    versions = [make_environment(f"shelf-{number}", **told) for number in range(environments)]
+    return [add_task(version, f"t{number}") for version in versions for number in range(each)]
+
+
+def attempts(task: Task, *outcomes: str, **told: Any) -> list[Trajectory]:
+    """Judged attempts at the current revision, without steps: `solved`, `failed`, or one that nobody could judge."""
+    made = []
+    for number, outcome in enumerate(outcomes):
+        reward = {"solved": 1.0, "failed": 0.0}.get(outcome)
+        row = Trajectory(
+            environment_id=task.environment_id,
+            task=task,
+            revision=task.current,
+            source="test",
+            policy="a model",
+            now="2026-01-01T00:00:00",
+        )
+        before = standing(row)
+        row.outcome, row.reward = outcome, reward
+        row.content_hash = f"{task.pk}-{Trajectory.objects.count()}-{number}"
+        for name, value in told.items():
+            setattr(row, name, value)
+        row.save()
+        settle(before, row)
+        made.append(row)
+    return made
+
+
+def carry_out(dataset: Dataset) -> Dataset:
+    """Its job, as a worker does it."""
+    assert dataset.job_id is not None
+    job = jobs.claim(dataset.job_id, "a test")
+    assert job is not None
+    perform(job)
+    return Dataset.objects.select_related("job", "file").get(pk=dataset.pk)
+
+
+def context_of(dataset: Dataset) -> JobContext:
+    """The claim of its job, for handlers that are called by hand."""
+    assert dataset.job_id is not None
+    job = jobs.claim(dataset.job_id, "a test")
+    assert job is not None
+    return JobContext(job.pk, job.attempt, job.payload, job.created_by_id)

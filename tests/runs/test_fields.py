@@ -1,0 +1,100 @@
+"""The settings of a job as fields: every one has words, its text is read again, differences are what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from training import presets
+from training.config import Reinforcement, Supervised, read_config
+from webapp.runs import fields
+
+METHODS = ("supervised", "reinforcement")
+
+
+def values_of(config: fields.Config) -> dict[str, Any]:
+    """The form's fields of a configuration, read again as they would be typed."""
+    texts = fields.texts_of(config)
+    filled = [one for one in fields.settings_of(config.type) if texts[one.name] or one.kind == "weights"]
+    return {one.name: fields.read(one, texts[one.name]) for one in filled}
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_a_preset_survives_the_form(name: str) -> None:
+    config = presets.load(name).config
+    assert read_config(fields.nested(values_of(config), config.type)) == config
+
+
+@pytest.mark.parametrize(
+    "horizon",
+    [
+        {"kind": "list", "turns": [4, 8, 15], "every": 20},
+        {"kind": "increment", "first": 3, "increment": 2, "every": 10, "cap": 30},
+        {"kind": "fractions", "phases": [{"begins": 0.0, "turns": 5}, {"begins": 0.34, "turns": 20}]},
+    ],
+)
+def test_every_horizon_survives_the_form(horizon: dict[str, Any]) -> None:
+    config = read_config({"type": "reinforcement", "horizon": horizon, "tuning": {"kind": "lora", "rank": 4}})
+    assert read_config(fields.nested(values_of(config), config.type)) == config
+
+
+def test_weights_keep_names_that_hold_commas_and_colons() -> None:
+    table = {"shop: north, west": 2.0, "a": 0.5}
+    config = read_config({"type": "supervised", "mixture": {"environments": table}})
+    again = read_config(fields.nested(values_of(config), config.type))
+    assert again.mixture.environments == table
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_field_stands_under_one_heading_with_a_name_of_its_own(method: str) -> None:
+    shown = [one.name for _, group in fields.grouped(method) for one in group]
+    assert sorted(shown) == sorted(one.name for one in fields.settings_of(method))
+    assert len(set(shown)) == len(shown)
+    config: fields.Config = Supervised() if method == "supervised" else Reinforcement()
+    known = {one.path for one in fields.settings_of(method)}
+    assert {path for path, _ in presets.leaves(config)} - {"type"} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("steps", "ten", "no whole number"),
+        ("steps", "1.5", "no whole number"),
+        ("steps", "", "Say a value"),
+        ("optimiser__learning_rate", "fast", "no number"),
+        ("optimiser__learning_rate", "nan", "finite"),
+        ("mixture__environments", "shop", "no pair"),
+        ("horizon__fractions__phases", "0: many", "no whole number"),
+        ("horizon__list__turns", "4, five", "no whole number"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name: str, text: str, said: str) -> None:
+    setting = next(one for one in fields.settings_of("reinforcement") if one.name == name)
+    with pytest.raises(ValueError, match=said):
+        fields.read(setting, text)
+
+
+def test_changes_are_what_differs_and_a_new_kind_brings_its_whole_part() -> None:
+    preset = presets.load("autoforge-erpo")
+    before = preset.config.model_dump(mode="json")
+    after = read_config(
+        before
+        | {"optimiser": before["optimiser"] | {"learning_rate": 3e-6}}
+        | {"horizon": {"kind": "list", "turns": [4, 8], "every": 10}}
+        | {"mixture": {"settings": {"task": 1.0}, "environments": {}}}
+    )
+    changes = fields.changes_between(before, after.model_dump(mode="json"))
+    assert changes == {
+        "optimiser": {"learning_rate": 3e-6},
+        "horizon": {"kind": "list", "turns": [4, 8], "every": 10},
+        "mixture": {"settings": {"task": 1.0}},
+    }
+    assert presets.change(preset, changes).config == after
+
+
+def test_an_error_finds_its_field() -> None:
+    assert fields.name_of(("sampling", "tasks"), "reinforcement") == "sampling__tasks"
+    assert fields.name_of(("horizon", "list", "turns", 2), "reinforcement") == "horizon__list__turns"
+    assert fields.name_of(("epochs",), "supervised") == "epochs"
+    assert fields.name_of(("sampling",), "reinforcement") == ""

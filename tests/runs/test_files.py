@@ -1,0 +1,186 @@
+"""Uploaded files, the hostile ones above all: refused with the line, and nothing is kept of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.core.files.storage import default_storage
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from tests.fixtures import pages_seed
+from tests.fixtures.api import BASE, problem, token_of
+from tests.runs.ask_support import LESSON, jsonl, lessons, tasks
+from webapp.accounts.models import AuditEntry
+from webapp.jobs import services as job_services
+from webapp.jobs.jobs import perform
+from webapp.jobs.models import Job, JobState
+from webapp.runs import uploads
+from webapp.runs.models import Dataset, FileState, StoredFile
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+
+
+@pytest.fixture
+def headers() -> dict[str, str]:
+    return {"Authorization": f"Bearer {token_of(pages_seed.person('researcher'), 'read', 'train')}"}
+
+
+def send(headers: dict[str, str], content: bytes, name: str = "a.jsonl", **fields: Any) -> Any:
+    form = {"file": SimpleUploadedFile(name, content), "purpose": "fine-tune", **fields}
+    return Client().post(f"{BASE}/files", form, headers=headers)
+
+
+def kept() -> list[str]:
+    return default_storage.listdir(uploads.FOLDER)[1] if default_storage.exists(uploads.FOLDER) else []
+
+
+DEEP = b'{"messages": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
+GOOD = jsonl(lessons(2))
+HOSTILE = {
+    "empty": (b"", "empty"),
+    "binary": (bytes(range(256)) * 50, "line 1"),
+    "an archive": (b"\x1f\x8b\x08\x00" + b"\x00" * 100, "line 1"),
+    "a list": (b"[]\n", "line 1"),
+    "a number": (b"1\n", "line 1"),
+    "neither kind": (b'{"prompt_tokens": 1}\n', "line 1"),
+    "torn": (GOOD + GOOD[:100], "line 3"),
+    "deep": (DEEP, "line 1"),
+    "deep behind good lines": (GOOD + DEEP, "line 3"),
+    "no UTF-8": (GOOD + b'{"messages": "\xff"}\n', "line 3"),
+    "half a surrogate": (GOOD + b'{"messages": [{"role": "user", "content": "\\ud800"}]}\n', "line 3"),
+    "NaN": (GOOD + b'{"messages": NaN}\n', "line 3"),
+    "a blank line": (GOOD + b"\n" + GOOD, "line 3"),
+    "twice the same id": (GOOD + GOOD, "line 3"),
+    "nothing to learn": (jsonl([{"messages": [{"role": "user", "content": "Hm."}]}]), "line 1"),
+    "tasks among trajectories": (GOOD + jsonl(tasks(1, 1)), "line 3"),
+    "a blank first line": (b"\n" + GOOD, "is empty; delete it"),
+    "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "byte order mark"),
+    "a first line of 5 MiB": (json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n" + GOOD, "is longer than"),
+    "a line of 5 MiB": (GOOD + json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n", "line 3"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_hostile_is_refused_with_its_line_and_not_kept(name: str, headers: dict[str, str]) -> None:
+    content, place = HOSTILE[name]
+    before = kept()
+    found = problem(send(headers, content), 422)
+    assert place in found["detail"]
+    assert found["errors"]
+    assert not StoredFile.objects.exists()
+    assert kept() == before
+
+
+def test_every_line_at_fault_is_told(headers: dict[str, str]) -> None:
+    found = problem(send(headers, GOOD + b"{}\n" + jsonl([LESSON]) + b"[]\n"), 422)
+    assert [error["loc"][:3] for error in found["errors"]] == [["file", "file", 3], ["file", "file", 5]]
+    assert "1 more problem" in found["detail"]
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(lessons(2), "trajectories"), (tasks(1, 2), "tasks")])
+def test_the_kind_is_found_out_or_said(rows: list[Any], kind: str, headers: dict[str, str]) -> None:
+    assert send(headers, jsonl(rows)).json()["kind"] == kind
+    said = send(headers, jsonl(rows), kind=kind).json()
+    assert (said["kind"], said["report"]["rows"]) == (kind, 2)
+    other = "tasks" if kind == "trajectories" else "trajectories"
+    problem(send(headers, jsonl(rows), kind=other), 422)
+
+
+@pytest.mark.parametrize("purpose", ["assistants", "", "fine-tune\x00"])
+def test_another_purpose_is_refused(purpose: str, headers: dict[str, str]) -> None:
+    assert "purpose" in problem(send(headers, GOOD, purpose=purpose), 422)["detail"]
+
+
+def test_unknown_fields_and_a_missing_file_are_refused(headers: dict[str, str]) -> None:
+    assert "form.expires" in problem(send(headers, GOOD, expires="1"), 422)["detail"]
+    answer = Client().post(f"{BASE}/files", {"purpose": "fine-tune"}, headers=headers)
+    assert "file" in problem(answer, 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a\x00b.jsonl", "x" * 500, 'q"\r\nSet-Cookie: a=b', "\u202ea.jsonl"]
+)
+def test_names_of_uploaders_lead_nowhere(name: str, headers: dict[str, str]) -> None:
+    answer = send(headers, GOOD, name)
+    assert answer.status_code == 200, answer.content
+    row = StoredFile.objects.get()
+    assert row.stored == f"{uploads.FOLDER}/{row.public_id}.jsonl"
+    assert "/" not in row.filename
+    assert len(row.filename) <= 200
+    content = Client().get(f"{BASE}/files/{row.public_id}/content", headers=headers)
+    assert content.headers["Content-Disposition"] == f'attachment; filename="{row.public_id}.jsonl"'
+    assert content.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_file_above_the_limit_is_refused(settings: Any, headers: dict[str, str]) -> None:
+    settings.UPLOAD_LIMIT_MIB = 1
+    found = problem(send(headers, jsonl([LESSON]) * 5_000), 422)
+    assert "1 MiB" in found["detail"]
+    assert not StoredFile.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_of_two_gigabytes_is_answered_before_they_come(live_site: str) -> None:
+    parts = urlsplit(live_site)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as line:
+        head = f"POST {BASE}/files HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {2 << 30}\r\n"
+        line.sendall(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n".encode())
+        assert line.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def big(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], content: bytes) -> StoredFile:
+    monkeypatch.setattr(uploads, "AT_ONCE_BYTES", 10)
+    answer = send(headers, content)
+    assert answer.json()["status"] == "uploaded"
+    row = StoredFile.objects.get()
+    job = job_services.claim(Job.objects.get(kind=uploads.KIND).pk, "a test")
+    assert job is not None
+    perform(job)
+    row.refresh_from_db()
+    return row
+
+
+def test_a_large_file_is_checked_by_a_job(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
+    row = big(monkeypatch, headers, GOOD)
+    assert (row.state, row.report["rows"]) == (FileState.PROCESSED, 2)
+    assert row.sha256
+
+
+def test_a_large_file_with_faults_says_so(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
+    row = big(monkeypatch, headers, GOOD + b"{}\n")
+    assert row.state == FileState.ERROR
+    assert "line 3" in Client().get(f"{BASE}/files/{row.public_id}", headers=headers).json()["status_details"]
+    assert "line 3" in Job.objects.get(kind=uploads.KIND, state=JobState.FAILED).error
+
+
+def test_a_file_that_a_dataset_was_made_of_stays(headers: dict[str, str]) -> None:
+    ident = send(headers, GOOD).json()["id"]
+    row = StoredFile.objects.get(public_id=ident)
+    made = Dataset.objects.create(name="d", kind="trajectories", source="file", file=row)
+    found = problem(Client().delete(f"{BASE}/files/{ident}", headers=headers), 409)
+    assert made.public_id in found["detail"]
+    assert default_storage.exists(row.stored)
+
+
+def test_a_deleted_file_is_gone(headers: dict[str, str], django_capture_on_commit_callbacks: Any) -> None:
+    ident = send(headers, GOOD).json()["id"]
+    stored = StoredFile.objects.get(public_id=ident).stored
+    with django_capture_on_commit_callbacks(execute=True):
+        assert Client().delete(f"{BASE}/files/{ident}", headers=headers).json()["deleted"] is True
+    assert not default_storage.exists(stored)
+    for path in ("", "/content"):
+        problem(Client().get(f"{BASE}/files/{ident}{path}", headers=headers), 404)
+    problem(Client().delete(f"{BASE}/files/{ident}", headers=headers), 404)
+    assert Client().get(f"{BASE}/files", headers=headers).json()["data"] == []
+    acts = AuditEntry.objects.filter(action__startswith="file.").order_by("pk").values_list("action", flat=True)
+    assert list(acts) == ["file.create", "file.delete"]

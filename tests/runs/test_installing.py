@@ -1,0 +1,213 @@
+"""Installing what training needs: a real pip on wheels made here, its lines as progress, its failures in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.runs.wheels import installed, make_venv, write_wheel
+from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job, JobState
+from webapp.jobs.services import Cancelled, cancel, claim
+from webapp.runs import installing
+from webapp.runs import jobs as _registered  # noqa: F401 - the kind of job that is queued here
+from webapp.runs.pip import InstallError, Progress, run_pip, words
+from webapp.stack import install as setup
+
+SLOW = """
+import time
+from setuptools import setup
+time.sleep(600)
+setup(name="slow")
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_venv(tmp_path_factory.mktemp("venv"))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """A folder of wheels that pip takes everything from."""
+    return tmp_path
+
+
+def offline(shelf: Path, *wanted: str) -> list[str]:
+    return ["--isolated", "--no-index", "--find-links", str(shelf), *wanted]
+
+
+def quiet(done: Progress, line: str) -> None:
+    return None
+
+
+def test_packages_go_in_with_progress_that_ends_at_all_of_them(python: str, shelf: Path) -> None:
+    write_wheel(shelf, "heavy", needs=("light-one", "light-two"))
+    write_wheel(shelf, "light-one")
+    write_wheel(shelf, "light-two")
+    told: list[str] = []
+    done = run_pip(offline(shelf, "heavy"), lambda progress, line: told.append(progress.sentence), python)
+    assert {"heavy", "light-one", "light-two"} <= set(installed(python))
+    assert done.collected == set(done.installing) == {"heavy", "light-one", "light-two"}
+    assert len(done.fetched) == 3
+    assert any(text.startswith("Fetching") for text in told)
+    assert any("of 3" in text for text in told)
+
+
+def test_a_constraint_keeps_what_is_here_and_says_so(python: str, shelf: Path) -> None:
+    write_wheel(shelf, "kept", "1.0")
+    run_pip(offline(shelf, "kept"), quiet, python)
+    write_wheel(shelf, "kept", "2.0")
+    write_wheel(shelf, "greedy", needs=("kept>=2",))
+    kept = shelf / "constraints.txt"
+    kept.write_text("kept==1.0\n")
+    with pytest.raises(InstallError, match="does not go with what is installed"):
+        run_pip([*offline(shelf, "greedy"), "--constraint", str(kept)], quiet, python)
+    assert installed(python)["kept"] == "1.0"
+    assert "greedy" not in installed(python)
+
+
+def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(python: str, shelf: Path) -> None:
+    folder = shelf / "slow"
+    folder.mkdir()
+    (folder / "setup.py").write_text(SLOW)
+
+    def stop(done: Progress, line: str) -> None:
+        if _building(str(folder)):
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled):
+        run_pip(["--isolated", "--no-index", "--no-build-isolation", str(folder)], stop, python)
+    assert not _building(str(folder))
+
+
+def _building(folder: str) -> list[psutil.Process]:
+    """Processes that build in this folder, whoever started them."""
+    found = []
+    for one in psutil.process_iter():
+        try:
+            if one.pid != os.getpid() and one.cwd().startswith(folder) and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"], "disk is full"),
+        (["WARNING: Retrying: NewConnectionError('Temporary failure in name resolution')", "ERROR: x"], "network"),
+        (["ERROR: Could not install packages due to an OSError: [Errno 13] Permission denied"], "cannot be written"),
+        (["ERROR: No matching distribution found for torch==2.13.0"], "not to be had for this Python"),
+        (["something else"], "status 1"),
+    ],
+)
+def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: str) -> None:
+    assert expected in words(lines, 1)
+
+
+def test_a_failure_of_a_real_pip_names_what_is_missing(python: str, shelf: Path) -> None:
+    with pytest.raises(InstallError, match=r"not to be had for this Python.*nowhere-to-be-found"):
+        run_pip(offline(shelf, "nowhere-to-be-found"), quiet, python)
+
+
+def test_lines_of_downloads_become_files_and_bytes() -> None:
+    done = Progress()
+    for line in (
+        "Collecting torch==2.13.0\n",
+        "  Downloading torch-2.13.0-cp312.whl.metadata (29 kB)\n",
+        "Downloading torch-2.13.0-cp312.whl (178.2 MB)\n",
+        "Progress 104857600 of 186856243\n",
+    ):
+        done.read(line)
+    assert done.collected == {"torch"}
+    assert len(done.fetched) == 1
+    assert done.bytes == pytest.approx(178.2e6)
+    assert done.sentence == "Fetching torch, 100 of 178 MiB (1 files, 170 MiB so far)"
+
+
+def test_the_pin_of_torch_is_one_that_training_takes() -> None:
+    wanted = {one.name: one.specifier for one in installing.requirements()}
+    name, _, version = setup.TORCH.partition("==")
+    assert wanted[name].contains(version)
+
+
+def test_constraints_hold_what_the_site_runs_on_and_leave_training_free() -> None:
+    held = dict(line.split("==") for line in installing.constraints().splitlines())
+    assert {"django", "httpx", "openai", "celery", "numpy"} <= set(held)
+    assert {"psycopg-binary", "psycopg-pool", "pydantic-core", "kombu"} <= set(held), "with what those need"
+    assert not {"torch", "trl", "transformers", "pyarrow", "envarium", "pip", "setuptools"} & set(held)
+
+
+def test_a_torch_index_that_does_not_answer_is_left_out() -> None:
+    assert setup.torch_options("http://127.0.0.1:9/nothing") == []
+    assert setup.torch_options("none") == []
+
+
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """As on a fresh installation, whatever this machine has."""
+    monkeypatch.setattr(installing, "missing", lambda: ["torch>=2.13"])
+    return lambda: monkeypatch.undo()
+
+
+@pytest.mark.django_db
+def test_it_is_queued_once_and_not_again_after_a_person_stopped_it(nothing_here: Any) -> None:
+    first = installing.start_once()
+    assert first is not None
+    assert installing.start_once() is None
+    assert installing.state().kind == "waiting"
+    cancel(first.pk)
+    assert installing.state().kind == "cancelled"
+    assert installing.start_once() is None
+    again = installing.start(None)
+    Job.objects.filter(pk=again.pk).update(state=JobState.FAILED, error="The disk is full.")
+    assert installing.state().kind == "failed"
+    assert installing.start_once() is not None
+    assert Job.objects.filter(kind=installing.KIND).count() == 3
+
+
+@pytest.mark.django_db
+def test_where_all_is_here_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installing, "missing", lambda: [])
+    assert installing.state().kind == "ready"
+    assert installing.start_once() is None
+
+
+@pytest.mark.django_db
+def test_it_is_off_where_the_installation_says_so(nothing_here: Any, settings: Any) -> None:
+    settings.TRAINING = False
+    assert installing.state().kind == "elsewhere"
+    assert installing.start_once() is None
+    nothing_here()
+    assert installing.state().kind == "elsewhere", "whatever is installed, no worker starts beside the site"
+
+
+@pytest.mark.django_db
+def test_a_short_disk_is_said_before_anything_is_fetched(nothing_here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installing, "NEEDED_MIB", {False: 10**9, True: 10**9})
+    job = installing.start(None)
+    held = claim(job.pk, "test")
+    assert held is not None
+    with pytest.raises(InstallError, match="Make room"):
+        installing.install(JobContext(held.pk, held.attempt, held.payload, None))
+
+
+def test_halves_of_an_installation_that_was_killed_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, whole in (("half", False), ("whole", True)):
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        if whole:
+            (folder / "INSTALLER").write_text("pip\n")
+    monkeypatch.setattr(installing, "_places", lambda: [str(tmp_path)])
+    assert installing.drop_halves() == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["whole-1.0.dist-info"]

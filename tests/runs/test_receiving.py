@@ -1,0 +1,351 @@
+"""What workers send as files: checkpoints in pieces, a step's attempts; whole and right, or not taken. Then pruning."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import pickle
+from typing import Any
+
+import pytest
+from django.core.files.storage import default_storage
+
+from tests.fixtures import replay_seed
+from tests.runs import worker_support as support
+from tests.runs.worker_support import FINAL, announced, at_once, blob, checkpoint_files, claimed, frozen, line, weights
+from webapp.rest.problems import Problem
+from webapp.runs import blobs, receiving, rollout_files
+from webapp.runs.models import (
+    Checkpoint,
+    CheckpointState,
+    RolloutFile,
+    RunRollout,
+    TrainingJob,
+)
+from webapp.runs.receiving import Announced
+
+pytestmark = pytest.mark.django_db
+
+
+def begin(job: TrainingJob, files: dict[str, bytes], step: int = 2, final: bool = False) -> Checkpoint:
+    return receiving.begin_checkpoint(job.public_id, job.attempt, step, final, announced(files))
+
+
+def piece(job: TrainingJob, row: Checkpoint, path: str, offset: int, content: bytes) -> int:
+    return receiving.take_piece(job.public_id, job.attempt, row.public_id, path, offset, content)
+
+
+def complete(job: TrainingJob, row: Checkpoint) -> Checkpoint:
+    return receiving.complete_checkpoint(job.public_id, job.attempt, row.public_id)
+
+
+def upload(job: TrainingJob, step: int, files: dict[str, bytes] | None = None, final: bool = False) -> Checkpoint:
+    files = files or (FINAL if final else checkpoint_files(step))
+    row = begin(job, files, step, final)
+    for path, content in files.items():
+        piece(job, row, path, 0, content)
+    return complete(job, row)
+
+
+def rollouts(job: TrainingJob, content: bytes, step: int = 1, sha256: str = "") -> int:
+    digest = sha256 or hashlib.sha256(content).hexdigest()
+    return rollout_files.take_rollouts(job.public_id, job.attempt, step, io.BytesIO(content), digest)
+
+
+def stored_names(folder: str) -> set[str]:
+    try:
+        folders, files = default_storage.listdir(folder)
+    except FileNotFoundError:
+        return set()
+    return {*files, *(name for inner in folders for name in stored_names(f"{folder}/{inner}"))}
+
+
+def test_a_checkpoint_arrives_in_pieces_and_goes_on_after_a_break() -> None:
+    job, _, _ = claimed()
+    files = checkpoint_files(2)
+    content = files["model.safetensors"]
+    row = begin(job, files)
+    assert piece(job, row, "model.safetensors", 0, content[:50]) == 50
+    with pytest.raises(Problem) as refused:
+        piece(job, row, "model.safetensors", 0, content[:50])  # its answer was lost
+    assert (refused.value.code, refused.value.extra) == ("wrong_offset", {"received": 50})
+    again = begin(job, files)  # after the worker's restart
+    assert again.pk == row.pk
+    assert {file.path: file.received for file in again.files.all()}["model.safetensors"] == 50
+    with pytest.raises(Problem) as refused:
+        complete(job, row)
+    assert refused.value.code == "incomplete"
+    piece(job, row, "model.safetensors", 50, content[50:])
+    for path in ("trainer_state.json", "optimizer.pt"):
+        piece(job, row, path, 0, files[path])
+    assert complete(job, row).state == CheckpointState.READY
+    for file in row.files.all():
+        with default_storage.open(file.stored) as kept:
+            assert kept.read() == files[file.path]
+    assert not list(receiving.incoming().glob(f"checkpoint-file-{row.files.first().pk}"))  # type: ignore[union-attr]
+    assert complete(job, row).pk == row.pk, "said again, it is answered alike"
+    assert begin(job, files).state == CheckpointState.READY
+    assert piece(job, row, "model.safetensors", 0, b"x") == len(content)
+
+
+def test_bytes_that_are_not_those_announced_begin_anew() -> None:
+    job, _, _ = claimed()
+    files = checkpoint_files(2)
+    row = begin(job, files)
+    wrong = bytes(len(files["model.safetensors"]))
+    for path, content in (files | {"model.safetensors": wrong}).items():
+        piece(job, row, path, 0, content)
+    with pytest.raises(Problem) as refused:
+        complete(job, row)
+    assert refused.value.code == "wrong_hash"
+    assert refused.value.extra["files"] == [{"path": "model.safetensors", "received": 0}]
+    assert Checkpoint.objects.get().state == CheckpointState.UPLOADING
+    piece(job, row, "model.safetensors", 0, files["model.safetensors"])
+    assert complete(job, row).state == CheckpointState.READY
+
+
+def test_a_pickle_under_another_name_is_not_taken() -> None:
+    job, _, _ = claimed()
+    evil = {"model.safetensors": pickle.dumps({"a": 1}), "trainer_state.json": b"{}"}
+    row = begin(job, evil)
+    for path, content in evil.items():
+        piece(job, row, path, 0, content)
+    with pytest.raises(Problem) as refused:
+        complete(job, row)
+    assert refused.value.code == "wrong_hash"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../evil.json", "/etc/passwd.json", "a/../../b.json", "a\\b.json", "..", ".hidden.json", "a//b.json",
+        "a/b/c/d.json", "model.bin", "pytorch_model.pt", "training_args.bin", "evil.pkl", "evil.pickle", "evil.py",
+        "model.safetensors.sh", "a\x00.json", "ä.json", "a b.json", "a\n.json", "x" * 101 + ".json",
+        "optimizer.pt.json/../x.pt", "",
+    ],
+)  # fmt: skip
+def test_paths_and_kinds_that_are_not_taken(path: str) -> None:
+    job, _, _ = claimed()
+    with pytest.raises(Problem) as refused:
+        begin(job, {"model.safetensors": weights(), path: b"x"})
+    assert refused.value.status == 422
+    assert not Checkpoint.objects.exists()
+
+
+def test_what_a_final_model_holds() -> None:
+    job, _, _ = claimed()
+    for files in (
+        FINAL | {"optimizer.pt": b"x"},
+        {"model.safetensors": weights()},
+        {"config.json": b"{}"},
+        FINAL | {"Config.json": b"{}"},
+        FINAL | {"config.json/x.json": b"{}"},
+    ):
+        with pytest.raises(Problem):
+            begin(job, files, final=True)
+    assert upload(job, 4, final=True).final
+
+
+def test_sizes_are_kept(settings: Any) -> None:
+    settings.TRAINING_CHECKPOINT_GIB = 1
+    job, _, _ = claimed()
+    large = Announced("model.safetensors", (1 << 30) + 1, "0" * 64)
+    with pytest.raises(Problem) as refused:
+        receiving.begin_checkpoint(job.public_id, 1, 2, False, [large])
+    assert "1 GiB" in str(refused.value)
+    files = checkpoint_files(2)
+    row = begin(job, files)
+    for offset, content in ((0, files["trainer_state.json"] + b"!"), (0, b"")):
+        with pytest.raises(Problem) as refused:
+            piece(job, row, "trainer_state.json", offset, content)
+        assert refused.value.status == 422
+    for path in ("unknown.json", "../model.safetensors"):
+        with pytest.raises(Problem) as refused:
+            piece(job, row, path, 0, b"x")
+        assert refused.value.status == 404
+
+
+def test_another_checkpoint_of_the_same_step() -> None:
+    job, _, _ = claimed()
+    files = checkpoint_files(2)
+    begin(job, files)
+    other = files | {"trainer_state.json": b'{"global_step": 2, "again": true}'}
+    assert {file.bytes for file in begin(job, other).files.all()} == {len(one) for one in other.values()}
+    upload(job, 2, other)
+    with pytest.raises(Problem) as refused:
+        begin(job, files)
+    assert refused.value.status == 409
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_senders_of_one_file_leave_it_whole() -> None:
+    """A worker that was thought dead, and its next process."""
+    job, _, _ = claimed()
+    files = checkpoint_files(2) | {"model.safetensors": weights(bytes(range(256)) * 64)}
+    row = begin(job, files)
+    content = files["model.safetensors"]
+
+    def send() -> None:
+        at = 0
+        while at < len(content):
+            try:
+                at = piece(job, row, "model.safetensors", at, content[at : at + 1_000])
+            except Problem as problem:
+                at = problem.extra["received"]
+
+    assert at_once(send, send, send) == [None] * 3
+    for path in ("trainer_state.json", "optimizer.pt"):
+        piece(job, row, path, 0, files[path])
+    ended = at_once(*(lambda: complete(job, row).state for _ in range(3)))
+    row.refresh_from_db()
+    assert row.state == CheckpointState.READY
+    assert CheckpointState.READY in ended
+    with default_storage.open(row.files.get(path="model.safetensors").stored) as kept:
+        assert kept.read() == content
+
+
+def test_a_disk_that_was_cleared_begins_a_file_anew() -> None:
+    job, _, _ = claimed()
+    files = checkpoint_files(2)
+    row = begin(job, files)
+    piece(job, row, "model.safetensors", 0, files["model.safetensors"][:50])
+    (receiving.incoming() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}").unlink()
+    with pytest.raises(Problem) as refused:
+        piece(job, row, "model.safetensors", 50, files["model.safetensors"][50:])
+    assert refused.value.extra == {"received": 0}
+    assert piece(job, row, "model.safetensors", 0, files["model.safetensors"]) == len(files["model.safetensors"])
+
+
+def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
+    run = replay_seed.make(replay_seed.ordinary())
+    job, _, _ = claimed()
+    lost = support.attempt(outcome="infra_error", ending="lost", answer="", messages=[])
+    lines = [
+        line(0, f"revision:{run.revision_id}"),
+        line(1, f"revision:{run.revision_id}", reward=None, advantage=None, masked="infra_error", attempt=lost),
+        line(2, "revision:999999999"),
+        line(3, "trajectory:1"),
+    ]
+    content = blob(lines)
+    assert rollouts(job, content, step=3) == 4
+    assert rollouts(job, content, step=3) == 4, "sent again, it is answered alike"
+    file = RolloutFile.objects.get()
+    assert (file.step, file.count, file.bytes) == (3, 4, len(content))
+    rows = list(file.rollouts.order_by("index"))
+    assert [row.revision_id for row in rows] == [run.revision_id, run.revision_id, None, None]
+    assert rows[0].task_id == run.task_id
+    assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("solved", 0.5, 1, 9)
+    assert (rows[1].outcome, rows[1].reward, rows[1].masked) == ("infra_error", None, "infra_error")
+    assert blobs.line(file, 1).ordinal == 1
+    with pytest.raises(Problem) as refused:
+        rollouts(job, blob(lines[:1]), step=3)
+    assert refused.value.status == 409
+
+
+def test_ids_of_an_uploaded_file_lead_to_no_task() -> None:
+    run = replay_seed.make(replay_seed.ordinary())
+    job, _, _ = claimed(dataset=frozen(source="file"))
+    rollouts(job, blob([line(0, f"revision:{run.revision_id}")]))
+    row = RunRollout.objects.get()
+    assert (row.revision_id, row.task_id) == (None, None)
+
+
+def many(size: int) -> bytes:
+    """A bomb: a lot of nothing."""
+    return gzip.compress(bytes(size), 9)
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"no gzip at all", 422),
+        (gzip.compress(b"{}\n" * 3)[:-6], 422),
+        (many(64 << 20), 422),
+        (blob([b"[" * 100_000]), 422),
+        (blob([b"null"]), 422),
+        (blob([json.dumps(line()).replace("0.5", "NaN").encode()]), 422),
+        (blob([json.dumps(line()).replace("0.5", "1e999").encode()]), 422),
+        (blob([line(tokens=2**31)]), 422),
+        (blob([line(ordinal=-1)]), 422),
+        (blob([line(), line(surprise=1)]), 422),
+        (blob([line(attempt={"policy": "x"})]), 422),
+        (blob([b"\xff\xfe"]), 422),
+    ],
+    ids=range(12),  # the bytes hold the time at which they were packed
+)
+def test_hostile_attempts_are_refused_whole(content: bytes, status: int) -> None:
+    job, _, _ = claimed()
+    before = stored_names("rollouts")
+    with pytest.raises(Problem) as refused:
+        rollouts(job, content)
+    assert refused.value.status == status
+    assert not RolloutFile.objects.exists()
+    assert stored_names("rollouts") == before
+
+
+def test_a_bomb_of_many_good_lines_is_read_no_further_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "FILE_BYTES", 1 << 20)
+    job, _, _ = claimed()
+    with pytest.raises(Problem) as refused:
+        rollouts(job, gzip.compress((json.dumps(line()).encode() + b"\n") * 10_000))
+    assert "larger" in str(refused.value)
+    monkeypatch.setattr(rollout_files, "MOST_LINES", 5)
+    with pytest.raises(Problem) as refused:
+        rollouts(job, blob([line(number) for number in range(6)]))
+    assert "5 attempts" in str(refused.value)
+
+
+def test_a_body_of_another_hash_or_size_is_not_taken(settings: Any) -> None:
+    job, _, _ = claimed()
+    with pytest.raises(Problem) as refused:
+        rollouts(job, blob([line()]), sha256="0" * 64)
+    assert refused.value.code == "wrong_hash"
+    settings.UPLOAD_LIMIT_MIB = 0
+    with pytest.raises(Problem) as refused:
+        rollouts(job, blob([line()]))
+    assert refused.value.status == 413
+
+
+def test_hostile_texts_are_cut_and_cleaned() -> None:
+    job, _, _ = claimed()
+    rollouts(
+        job, blob([line(0, "a\x00b", environment="e" * 900, setting="s" * 90, verifier="v" * 900, masked="m" * 90)])
+    )
+    row = RunRollout.objects.get()
+    assert "\x00" not in row.row
+    assert [len(one) for one in (row.environment, row.setting, row.verifier, row.masked)] == [200, 16, 64, 40]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_attempts_that_arrive_twice_at_once_are_kept_once() -> None:
+    job, _, _ = claimed()
+    content = blob([line(number) for number in range(50)])
+    before = stored_names("rollouts")
+    found = at_once(*(lambda: rollouts(job, content) for _ in range(4)))
+    assert found == [50] * 4
+    assert (RolloutFile.objects.count(), RunRollout.objects.count()) == (1, 50)
+    assert len(stored_names("rollouts") - before) == 1
+
+
+def test_a_stale_attempt_sends_nothing() -> None:
+    job, _, _ = claimed()
+    files = checkpoint_files(2)
+    row = begin(job, files)
+    for path, content in files.items():
+        piece(job, row, path, 0, content)
+    TrainingJob.objects.filter(pk=job.pk).update(attempt=2)
+    before = stored_names("rollouts")
+    for act in (
+        lambda: complete(job, row),
+        lambda: piece(job, row, "model.safetensors", 0, b"x"),
+        lambda: begin(job, files, step=9),
+        lambda: rollouts(job, blob([line()])),
+    ):
+        with pytest.raises(Problem) as refused:
+            act()
+        assert refused.value.code == "stale_attempt"
+    assert Checkpoint.objects.get().state == CheckpointState.UPLOADING
+    assert not RolloutFile.objects.exists()
+    assert stored_names("rollouts") == before

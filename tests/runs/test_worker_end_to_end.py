@@ -1,0 +1,148 @@
+"""Jobs over REST with a real worker, a real trainer and the real site: to the end, cancelled, paused and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+from tests.fixtures.processes import wait_for
+from tests.runs.training_support import (
+    datasets,
+    ended,
+    fresh,
+    reached,
+    reinforcement,
+    series,
+    supervised,
+    training_site,
+    worker,
+)
+from webapp.accounts.models import Role, User
+from webapp.runs import control
+from webapp.runs.models import (
+    Checkpoint,
+    RolloutFile,
+    RunRollout,
+    TrainingEvent,
+    TrainingJob,
+    TrainingState,
+    Worker,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def operator(transactional_db: None) -> User:
+    return User.objects.create_user("olga", password="a long password", role=Role.OPERATOR)
+
+
+@pytest.fixture
+def site(transactional_db: None, tmp_path: Path) -> Iterator[str]:
+    with training_site(tmp_path) as found:
+        yield found.url
+
+
+def test_sft_then_rl_to_the_end(site: str, operator: User, tmp_path: Path) -> None:
+    lessons, tasks = datasets(operator)
+    first = supervised(operator, lessons, tasks)
+    second = reinforcement(operator, tasks, first)
+    assert (first.state, second.state) == (TrainingState.QUEUED, TrainingState.VALIDATING)
+    with worker(site, operator, tmp_path / "w", "--until-idle", "--name", "anna") as running:
+        assert ended(first, running.log) == TrainingState.SUCCEEDED, (first.error, running.log.read_text())
+        assert ended(second, running.log) == TrainingState.SUCCEEDED, (second.error, running.log.read_text())
+        assert running.process.wait(60) == 0
+    losses = series(first, "loss")
+    assert [step for step, _ in losses] == list(range(1, len(losses) + 1))
+    assert [step for step, _ in series(second, "loss")] == [1, 2, 3]
+    assert [step for step, _ in series(second, "evaluation/success")] == [0, 3]
+    assert series(second, "outcome/infra_error") == []
+    assert second.result["ended"] == "done"
+    final = Checkpoint.objects.get(job=second, final=True)
+    assert final.state == "ready"
+    assert {file.path for file in final.files.all()} >= {"model.safetensors", "tokenizer.json", "config.json"}
+    assert list(RolloutFile.objects.filter(job=second).order_by("step").values_list("step", "count")) == [
+        (1, 16), (2, 16), (3, 16)
+    ]  # fmt: skip
+    assert RunRollout.objects.filter(file__job=second).count() == 48
+    assert any(key.startswith("check/") for key in second.keys.values_list("name", flat=True))
+    known = Worker.objects.get()
+    assert (known.name, known.stopped_at is not None) == ("anna", True)
+    # Nothing is kept of attempts that have ended, and what they were made of is kept once.
+    assert not list((tmp_path / "w" / "attempts").iterdir())
+    assert list((tmp_path / "w" / "cache").iterdir())
+
+
+def test_cancelled_within_a_step_with_a_checkpoint(site: str, operator: User, tmp_path: Path) -> None:
+    lessons, tasks = datasets(operator)
+    job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
+    with worker(site, operator, tmp_path / "w") as running:
+        reached(job, 2, running.log)
+        control.cancel(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.CANCELLED
+        last = Checkpoint.objects.get(job=job)
+        assert (last.state, last.final) == ("ready", False)
+        assert last.step == series(job, "loss")[-1][0] < 100
+        running.process.terminate()
+        assert running.process.wait(60) == 0
+
+
+def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_path: Path) -> None:
+    lessons, tasks = datasets(operator)
+    job = supervised(operator, lessons, tasks, epochs=12, limits={"checkpoint_every": 100})
+    with worker(site, operator, tmp_path / "w1", "--name", "anna") as running:
+        reached(job, 2, running.log)
+        control.pause(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.PAUSED
+    step = Checkpoint.objects.get(job=job).step
+    with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
+        control.resume(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.SUCCEEDED, (job.error, running.log.read_text())
+    losses = [number for number, _ in series(job, "loss")]
+    assert losses == list(range(1, len(losses) + 1))
+    assert [attempt.from_step for attempt in job.attempts.order_by("number")] == [0, step]
+    assert [attempt.worker.name for attempt in job.attempts.order_by("number") if attempt.worker] == ["anna", "bela"]
+    assert step in [event.data.get("resumed") for event in TrainingEvent.objects.filter(job=job)]
+
+
+def test_worker_that_is_told_to_end_hands_its_job_on(site: str, operator: User, tmp_path: Path) -> None:
+    lessons, tasks = datasets(operator)
+    job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
+    with worker(site, operator, tmp_path / "w") as running:
+        reached(job, 1, running.log)
+        running.process.terminate()
+        assert running.process.wait(120) == 0, running.log.read_text()
+    assert fresh(job).state == TrainingState.QUEUED
+    assert Checkpoint.objects.get(job=job).state == "ready"
+    assert Worker.objects.get().stopped_at is not None
+
+
+def test_what_cannot_be_trained_fails_in_words_and_the_worker_lives(
+    site: str, operator: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "models/org/torn").mkdir(parents=True)
+    (tmp_path / "models/org/torn/config.json").write_text('{"model_type": "no-such-kind"}')
+    lessons, tasks = datasets(operator)
+    waits, unknown, torn, broken, good = (supervised(operator, lessons, tasks, max_length=32) for _ in range(5))
+    for job, name in ((waits, "org/elsewhere"), (unknown, "nobody/knows"), (torn, "org/torn")):
+        TrainingJob.objects.filter(pk=job.pk).update(model=name)
+    TrainingJob.objects.filter(pk=good.pk).update(config=good.config | {"max_length": 512})
+    more = ("--hub", "nobody/knows", "--models", str(tmp_path / "models"))
+    with worker(site, operator, tmp_path / "w", *more) as running:
+        for job, words in ((unknown, "cannot be fetched from Hugging Face"), (torn, "cannot be loaded")):
+            assert ended(job, running.log) == TrainingState.FAILED
+            assert words in job.error
+            assert (job.error_code, job.error_param) == ("input", "model")
+        assert fresh(waits).state == TrainingState.QUEUED
+        assert "can load org/elsewhere: start one" in waits.reason
+        assert ended(broken, running.log) == TrainingState.FAILED
+        assert "max_length" in broken.error
+        assert broken.error_code == "input"
+        assert ended(good, running.log) == TrainingState.SUCCEEDED, (good.error, running.log.read_text())
+        assert wait_for(lambda: running.process.poll() is None, what="a living worker")

@@ -1,0 +1,1 @@
+"""Datasets, training jobs and the workers that carry them out."""

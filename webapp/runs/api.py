@@ -1,0 +1,302 @@
+"""The API of training jobs, in OpenAI's shapes: `/fine_tuning/jobs`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ObjectDoesNotExist
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from ninja import Query, Router
+
+from synthesis.errors import InputError
+from training import presets
+from training.job import ANY_MODEL
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.problems import FieldError, Problem
+from webapp.rest.types import ShortText, file_of
+from webapp.runs import control, launching, queries, serving, shapes
+from webapp.runs.answers import (
+    CheckpointFileList,
+    CheckpointList,
+    LogsOut,
+    MetricsOut,
+    ModelList,
+    PreflightOut,
+    PresetList,
+    RunRolloutList,
+    TrainingEventList,
+    TrainingJobList,
+    TrainingJobOut,
+)
+from webapp.runs.asking import Refused, live_workers
+from webapp.runs.models import Checkpoint, TrainingJob
+from webapp.runs.preflight import sentence_of
+from webapp.runs.schemas import (
+    DryRunQuery,
+    EventsQuery,
+    JobsQuery,
+    MetricsQuery,
+    PublicId,
+    ResumeJobIn,
+    RolloutsQuery,
+    TrainingJobIn,
+)
+from webapp.runs.series import MOST_KEYS
+from webapp.runs.spec import DEMO_MODEL
+
+router = Router(tags=["training"])
+METADATA: dict[str, Any] = {
+    "parameters": [
+        {
+            "in": "query",
+            "name": "metadata",
+            "style": "deepObject",
+            "explode": True,
+            "required": False,
+            "description": "`metadata[key]=value`: jobs that carry this.",
+            "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+        }
+    ]
+}
+_ENTRY = re.compile(r"metadata\[([^\[\]]{1,64})\]")
+
+
+def find(job: str) -> TrainingJob:
+    try:
+        return queries.job_of(job)
+    except TrainingJob.DoesNotExist as error:
+        raise Problem(404, f"There is no training job {job[:60]!r}. GET /fine_tuning/jobs lists them.") from error
+
+
+def find_checkpoint(job: str, checkpoint: str) -> Checkpoint:
+    row = Checkpoint.objects.filter(job=find(job), public_id=checkpoint).first()
+    if row is None:
+        said = f"This job has no checkpoint {checkpoint[:60]!r}. GET /fine_tuning/jobs/{job}/checkpoints lists them."
+        raise Problem(404, said)
+    return row
+
+
+def paged(rows: QuerySet[Any], after: str, limit: int) -> tuple[list[Any], bool]:
+    """A page behind the row `after`. Raises Problem (400)."""
+    try:
+        return queries.page(rows, after, limit)
+    except ObjectDoesNotExist as error:
+        raise no_such_place(after) from error
+
+
+def no_such_place(after: object) -> Problem:
+    fault = FieldError(
+        loc=["query", "after"], message=f"No row of this list has the id {str(after)[:60]}", code="unknown"
+    )
+    return Problem(
+        400, f"after: {fault.message}. Take the id of the last row you have.", code="bad_cursor", errors=[fault]
+    )
+
+
+def metadata_of(request: HttpRequest) -> dict[str, str]:
+    """The filter `metadata[key]=value`. Raises Problem (422)."""
+    found = {}
+    for name in request.GET:
+        value = str(request.GET[name])
+        if name.startswith("metadata["):
+            entry = _ENTRY.fullmatch(name)
+            if entry is None or "\x00" in name + value:
+                fault = FieldError(
+                    loc=["query", "metadata"], message="Is spelled metadata[key]=value", code="malformed"
+                )
+                raise Problem(422, f"metadata: {fault.message}.", errors=[fault])
+            found[entry[1]] = value
+    return found
+
+
+@router.post("/fine_tuning/jobs", auth=needs("train"), response=TrainingJobOut | PreflightOut)
+@idempotent
+def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[DryRunQuery]) -> Any:
+    """Create a job; it is queued once its data are frozen and the job that it comes after has succeeded.
+
+    With `dry_run` (in the body or the address) nothing is stored: problems and warnings by field, steps, memory, time
+    and queue are answered.
+    """
+    asked, user = shapes.new_job(body), person(request)
+    if body.dry_run or query.dry_run:
+        return shapes.preflight_out(launching.dry_run(asked, user))
+    try:
+        return shapes.job_out(launching.create_job(asked, user))
+    except Refused as error:
+        raise shapes.refused(error, asked.method) from error
+
+
+@router.get("/fine_tuning/jobs", auth=needs("read"), response=TrainingJobList, openapi_extra=METADATA)
+def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
+    """Training jobs, newest first."""
+    rows, more = paged(queries.jobs(metadata=metadata_of(request)), query.after, query.limit)
+    return {"object": "list", "data": shapes.jobs_out(rows), "has_more": more}
+
+
+@router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
+def list_training_presets(request: HttpRequest) -> Any:
+    """Every preset with each value and where it comes from: published (the place) or ours (the reason)."""
+    found = []
+    for name in presets.names():
+        preset = presets.load(name)
+        values = [
+            {"path": path, "value": value, "mark": preset.marks[path].model_dump()}
+            for path, value in presets.leaves(preset.config)
+        ]
+        told = preset.model_dump(mode="json", include={"name", "title", "paper", "about", "config"})
+        found.append(told | {"method": preset.config.type, "values": values})
+    return {"object": "list", "data": found}
+
+
+@router.get("/fine_tuning/jobs/{job}", auth=needs("read"), response=TrainingJobOut)
+def get_training_job(request: HttpRequest, job: PublicId) -> Any:
+    """One training job."""
+    return shapes.job_out(find(job))
+
+
+def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
+    """Do it, and give the job as it is then. Raises Problem (404, 409, 422)."""
+    try:
+        act(find(job))
+    except control.NotNow as error:
+        raise Problem(409, str(error)) from error
+    except InputError as error:
+        raise Problem(422, str(error)) from error
+    return shapes.job_out(find(job))
+
+
+@router.post("/fine_tuning/jobs/{job}/cancel", auth=needs("train"), response=TrainingJobOut)
+@idempotent
+def cancel_training_job(request: HttpRequest, job: PublicId) -> Any:
+    """End a job: at once where it waits, within a step where it runs; its checkpoints stay."""
+    return acted(job, lambda row: control.cancel(row, person(request)))
+
+
+@router.post("/fine_tuning/jobs/{job}/pause", auth=needs("train"), response=TrainingJobOut)
+@idempotent
+def pause_training_job(request: HttpRequest, job: PublicId) -> Any:
+    """Let a job stand still: at once where it waits, within a step and with a checkpoint where it runs."""
+    return acted(job, lambda row: control.pause(row, person(request)))
+
+
+@router.post("/fine_tuning/jobs/{job}/resume", auth=needs("train"), response=TrainingJobOut)
+@idempotent
+def resume_training_job(request: HttpRequest, job: PublicId, body: ResumeJobIn | None = None) -> Any:
+    """Let a paused or failed job go on from its last checkpoint, perhaps with more hours or calls."""
+    more = body or ResumeJobIn()
+    return acted(
+        job, lambda row: control.resume(row, person(request), hours=more.hours, calls_allowed=more.calls_allowed)
+    )
+
+
+@router.get("/fine_tuning/jobs/{job}/events", auth=needs("read"), response=TrainingEventList)
+def list_training_events(request: HttpRequest, job: PublicId, query: Query[EventsQuery]) -> Any:
+    """What a person reads of a job, newest first."""
+    rows, more = paged(queries.events_of(find(job)), query.after, query.limit)
+    return {"object": "list", "data": [shapes.event_out(row) for row in rows], "has_more": more}
+
+
+@router.get("/fine_tuning/jobs/{job}/checkpoints", auth=needs("read"), response=CheckpointList)
+def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[JobsQuery]) -> Any:
+    """Checkpoints of a job, newest first; those that a resumed job superseded are left out."""
+    row = find(job)
+    rows, more = paged(queries.checkpoints_of(row), query.after, query.limit)
+    numbers = queries.metrics_at(row, [one.step for one in rows], shapes.TOLD_AT_CHECKPOINT)
+    return {
+        "object": "list",
+        "data": [shapes.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
+        "first_id": rows[0].public_id if rows else None,
+        "last_id": rows[-1].public_id if rows else None,
+        "has_more": more,
+    }
+
+
+CHECKPOINT = "/fine_tuning/jobs/{job}/checkpoints/{checkpoint}/files"
+
+
+@router.get(CHECKPOINT, auth=needs("read"), response=CheckpointFileList)
+def list_checkpoint_files(request: HttpRequest, job: PublicId, checkpoint: PublicId) -> Any:
+    """The files of a checkpoint that make a model: those for resuming, such as the optimiser's state, are left out."""
+    row = find_checkpoint(job, checkpoint)
+
+    def url(path: str) -> str:
+        return reverse("api:download_checkpoint_file", args=[job, row.public_id, path])
+
+    told = [
+        {"path": one.path, "bytes": one.bytes, "sha256": one.sha256, "url": url(one.path)}
+        for one in serving.files_of(row)
+    ]
+    return {"object": "list", "data": told, "has_more": False}
+
+
+@router.get(
+    CHECKPOINT + "/{path:path}",
+    auth=needs("train"),
+    openapi_extra=file_of("application/octet-stream", "The file, or (206) the part of it that Range names"),
+)
+def download_checkpoint_file(
+    request: HttpRequest, job: PublicId, checkpoint: PublicId, path: ShortText
+) -> HttpResponseBase:
+    """A file of a checkpoint; `Range` goes on where a transfer was broken off. `X-Content-SHA256` is of the whole."""
+    row = find_checkpoint(job, checkpoint)
+    return serving.checkpoint_file(row, path, request.headers.get("Range", ""), person(request))
+
+
+@router.get("/fine_tuning/jobs/{job}/metrics", auth=needs("read"), response=MetricsOut)
+def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[MetricsQuery]) -> Any:
+    """The numbers of a job in at most `resolution` buckets a key, each with least, greatest, mean and last value.
+
+    Without `keys` those of whole steps. Keys that the job has no numbers of are left out.
+    """
+    row = find(job)
+    keys = queries.keys_of(row)
+    asked = [name.strip() for name in query.keys.split(",") if name.strip()]
+    names = asked or [key.name for key in keys if "/" not in key.name]
+    if len(names) > MOST_KEYS:
+        fault = FieldError(
+            loc=["query", "keys"], message=f"Names {len(names)} keys, {MOST_KEYS} at most", code="too_long"
+        )
+        raise Problem(422, f"keys: {fault.message}.", errors=[fault])
+    found = queries.series(row, names, query.from_step, query.to_step, query.resolution)
+    return {
+        "job": row.public_id,
+        "sentence": sentence_of(row.dataset),
+        "keys": shapes.keys_out(keys),
+        "series": [one.model_dump() for one in found.values()],
+    }
+
+
+@router.get("/fine_tuning/jobs/{job}/rollouts", auth=needs("read"), response=RunRolloutList)
+def list_training_rollouts(request: HttpRequest, job: PublicId, query: Query[RolloutsQuery]) -> Any:
+    """The attempts of one step, by advantage or in their order."""
+    try:
+        rows, more = queries.rollouts_of(find(job), query.step, query.order, query.after or 0, query.limit)
+    except ObjectDoesNotExist as error:
+        raise no_such_place(query.after) from error
+    return {"object": "list", "data": rows, "has_more": more}
+
+
+@router.get("/fine_tuning/jobs/{job}/logs", auth=needs("read"), response=LogsOut)
+def get_training_logs(request: HttpRequest, job: PublicId) -> Any:
+    """Each claim of the job by a worker, the last first, with the end of what its process printed."""
+    return {"data": list(queries.attempts_of(find(job))[:100])}
+
+
+@router.get("/models", auth=needs("read"), response=ModelList)
+def list_models(request: HttpRequest) -> Any:
+    """What the model of a job may be: the demo's, those that jobs ended with, those that workers list."""
+    names = {DEMO_MODEL: (0, "envarium")}
+    for worker in live_workers().only("model_names", "created_at")[:100]:
+        listed = [str(name) for name in worker.model_names if name != ANY_MODEL]
+        names |= dict.fromkeys(listed, (shapes.seconds(worker.created_at) or 0, "worker"))
+    done = TrainingJob.objects.exclude(fine_tuned_model="").only("fine_tuned_model", "finished_at").order_by("-pk")
+    for row in done[:1_000]:
+        names[row.fine_tuned_model] = (shapes.seconds(row.finished_at) or 0, "training")
+    data = [{"id": name, "object": "model", "created": at, "owned_by": by} for name, (at, by) in names.items()]
+    return {"object": "list", "data": data}

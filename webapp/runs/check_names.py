@@ -1,0 +1,33 @@
+"""Words for the checks that a job records one by one: their keys name a verifier's beginning and a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from webapp.runs.models import MetricKey, RunRollout, TrainingJob
+from webapp.runs.queries import rollout_steps
+from webapp.scenarios.models import Check
+
+FILES = 20
+"""Checks of the tasks of so many of the last steps are found; a name that is not is the key itself."""
+LABEL = 80
+
+
+def check_names(job: TrainingJob, keys: Iterable[MetricKey]) -> dict[str, str]:
+    """Part of a key (`VERIFIER.NUMBER`) to the check's label, else its task's title, where the task is on this site."""
+    wanted = {key.name.split("/")[1] for key in keys if key.name.startswith("check/") and key.name.count("/") == 2}
+    if not wanted:
+        return {}
+    files = list(rollout_steps(job).order_by("-step").values_list("pk", flat=True)[:FILES])
+    rows = RunRollout.objects.filter(file__in=files, revision__isnull=False).order_by()
+    digits = len(next(iter(wanted)).rpartition(".")[0])
+    known = {revision: verifier[:digits] for verifier, revision in rows.values_list("verifier", "revision").distinct()}
+    checks = Check.objects.filter(revision__in=known).values_list(
+        "revision", "position", "label", "revision__task__title"
+    )
+    named = (
+        (f"{known[revision]}.{position + 1}", label or f"check {position + 1} of {title}")
+        for revision, position, label, title in checks
+        if label or title
+    )
+    return {part: f"{label[:LABEL]} ({part})" for part, label in named if part in wanted}

@@ -1,0 +1,310 @@
+"""Workers and the jobs that they hold. A claim issues the next attempt number; a write under another one is refused."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from training.config import read_config
+from training.job import ANY_MODEL
+from webapp.rest.problems import Problem
+from webapp.runs import ending, waiting
+from webapp.runs.asking import live_workers
+from webapp.runs.assigning import Assignment, assignment, last_checkpoint
+from webapp.runs.ending import Ending
+from webapp.runs.facts import facts_of
+from webapp.runs.models import (
+    AttemptEnd,
+    Checkpoint,
+    CheckpointState,
+    DatasetState,
+    TrainingAttempt,
+    TrainingJob,
+    TrainingState,
+    Worker,
+)
+from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.steps import steps_of
+from webapp.runs.telling import tell, tell_job
+from webapp.runs.verifying import verify_sample
+from webapp.runs.waking import wake_workers
+
+LOOK_EVERY_SECONDS = 0.5
+"""So often a waiting claim looks for a job."""
+LONGEST_WAIT_SECONDS = 30
+AT_ONCE = 500
+
+
+def lease() -> timedelta:
+    return timedelta(seconds=settings.TRAINING_LEASE_SECONDS)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a heartbeat is answered. `stale`: another attempt holds the job by now; stop its trainer."""
+
+    wish: str = ""
+    stale: bool = False
+
+
+def heartbeat(
+    worker: Worker, usage: dict[str, Any], job: str = "", attempt: int = 0, step: int | None = None
+) -> Answer:
+    """Note that the worker lives, and renew the lease on what it holds."""
+    now = timezone.now()
+    Worker.objects.filter(pk=worker.pk).update(seen_at=now, usage=usage | ({"step": step} if step is not None else {}))
+    tell("training-workers")
+    if not job:
+        return Answer()
+    mine = TrainingJob.objects.filter(public_id=job, attempt=attempt, worker=worker, state=TrainingState.RUNNING)
+    if not mine.update(lease_until=now + lease()) and not _came_back(worker, job, attempt):
+        return Answer(stale=True)
+    found = mine.values_list("wish", "pk").first()
+    if found is None:
+        return Answer(stale=True)
+    tell_job(found[1])
+    return Answer(wish=found[0])
+
+
+def _came_back(worker: Worker, job: str, attempt: int) -> bool:
+    """Whether a worker that was lost holds its job again."""
+    if not TrainingAttempt.objects.filter(job__public_id=job, number=attempt, worker=worker).exists():
+        return False
+    try:
+        with transaction.atomic():
+            held(job, attempt, worker.created_by, lock=True)
+    except Problem:
+        return False
+    return True
+
+
+def goodbye(worker: Worker) -> None:
+    """The worker ends. What it still holds is queued again at once."""
+    Worker.objects.filter(pk=worker.pk).update(stopped_at=timezone.now(), seen_at=timezone.now())
+    _release(worker, f"The worker {worker.name} ended.")
+    tell("training-workers")
+
+
+def claim(worker: Worker, base_url: str, wait_s: float = 0.0) -> Assignment | None:
+    """The next job that this worker can do, waited for up to `wait_s` seconds; None where there is none.
+
+    What it held before is queued again: it would not ask for more if it still worked on that.
+    """
+    _release(worker, f"The worker {worker.name} began anew.")
+    until = time.monotonic() + min(wait_s, LONGEST_WAIT_SECONDS)
+    while True:
+        Worker.objects.filter(pk=worker.pk).update(seen_at=timezone.now(), stopped_at=None)
+        found = _next(worker, base_url)
+        if found is not None or time.monotonic() + LOOK_EVERY_SECONDS > until:
+            return found
+        rest()
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def rest() -> None:
+    """Give the connection back before a wait: the pool is small, and many wait."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def held(public_id: str, number: int, user: Any = None, *, lock: bool = False) -> tuple[TrainingJob, TrainingAttempt]:
+    """The job and its attempt, if that holds it. With `lock` no other changes the job until the transaction ends.
+
+    A worker that was lost (this site was away, say) holds its job again if nobody has taken it meanwhile.
+
+    Raises Problem: 404, or 409 `stale_attempt`.
+    """
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True) if lock else TrainingJob.objects.all()
+    job = rows.filter(public_id=public_id).first()
+    if job is None:
+        raise Problem(404, "There is no training job with this id.")
+    attempt = TrainingAttempt.objects.filter(job=job, number=number).select_related("worker").first()
+    worker = attempt.worker if attempt else None
+    mine = user is None or (worker is not None and worker.created_by_id == user.pk)
+    if attempt is None or not mine or not (_holds(job, attempt) or _is_free(job, attempt)):
+        raise stale(job, number)
+    if lock and not _holds(job, attempt):
+        _take_back(job, attempt)
+    return job, attempt
+
+
+def _is_free(job: TrainingJob, attempt: TrainingAttempt) -> bool:
+    lost = job.attempt == attempt.number and attempt.state == AttemptEnd.LOST
+    return job.state == TrainingState.QUEUED and lost and attempt.worker is not None and not attempt.worker.stopped_at
+
+
+def _take_back(job: TrainingJob, attempt: TrainingAttempt) -> None:
+    attempt.state, attempt.message, attempt.ended_at = AttemptEnd.RUNNING, "", None
+    attempt.save(update_fields=["state", "message", "ended_at"])
+    job.state, job.worker, job.lease_until = TrainingState.RUNNING, attempt.worker, timezone.now() + lease()
+    job.lost = max(0, job.lost - 1)
+    ending.say(job, "info", f"The worker {attempt.worker} is back, and attempt {job.attempt} goes on.")
+    ending.save(job)
+
+
+def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
+    return job.state == TrainingState.RUNNING and job.attempt == attempt.number and attempt.state == AttemptEnd.RUNNING
+
+
+def stale(job: TrainingJob, number: int) -> Problem:
+    said = f"Attempt {number} does not hold {job.public_id} (any more). Nothing was written. Stop it and claim again."
+    return Problem(409, said, code="stale_attempt")
+
+
+def end(public_id: str, number: int, said: Ending, user: Any = None) -> TrainingJob:
+    """Close an attempt and move its job on. Said twice, it is done once. Raises Problem as `held`."""
+    with transaction.atomic():
+        try:
+            job, attempt = held(public_id, number, user, lock=True)
+        except Problem:
+            known = TrainingAttempt.objects.filter(job__public_id=public_id, number=number, exit=said.exit)
+            again = known.exclude(state=AttemptEnd.RUNNING).select_related("job").first()
+            if again is not None and (user is None or (again.worker and again.worker.created_by_id == user.pk)):
+                return again.job
+            raise
+        final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
+        if said.exit == "done" and not final.exists():
+            raise Problem(409, "The final model is not here yet: upload it, then end the attempt.", code="no_model")
+        ending.settle(job, attempt, said)
+    advance(TrainingJob.objects.filter(after=job))
+    verify_sample(job, ended=True)
+    wake_workers()
+    return job
+
+
+def _release(worker: Worker, why: str) -> None:
+    for pk in list(TrainingJob.objects.filter(worker=worker, state=TrainingState.RUNNING).values_list("pk", flat=True)):
+        with transaction.atomic():
+            job = _locked(pk)
+            if job is not None and job.worker_id == worker.pk and job.state == TrainingState.RUNNING:
+                attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt).first()
+                # A claim whose answer was lost on its way has cost nothing.
+                begun = attempt is not None and attempt.next_seq > 1
+                ending.lose(job, attempt, why, counted=begun)
+
+
+def _locked(pk: int) -> TrainingJob | None:
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+    return rows.filter(pk=pk).first()
+
+
+def _next(worker: Worker, base_url: str) -> Assignment | None:
+    while (job := _take(worker)) is not None:
+        try:
+            return assignment(job, base_url)
+        except InputError as error:
+            with transaction.atomic():
+                job, attempt = held(job.public_id, job.attempt, lock=True)
+                ending.settle(job, attempt, Ending("input", str(error), "input"))
+    return None
+
+
+@transaction.atomic
+def _take(worker: Worker) -> TrainingJob | None:
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+    job = rows.filter(_could(worker), state=TrainingState.QUEUED).order_by("pk").first()
+    if job is None:
+        return None
+    resumed = last_checkpoint(job)
+    now = timezone.now()
+    job.state, job.wish, job.reason = TrainingState.RUNNING, "", ""
+    job.attempt += 1
+    job.worker, job.lease_until, job.started_at = worker, now + lease(), job.started_at or now
+    attempt = TrainingAttempt.objects.create(
+        job=job, number=job.attempt, worker=worker, from_step=resumed.step if resumed else 0
+    )
+    where = f" on {worker.host}" if worker.host else ""
+    onward = f", from the checkpoint of step {attempt.from_step}" if resumed else ""
+    ending.say(job, "info", f"Attempt {job.attempt} begins at worker {worker.name}{where}{onward}.")
+    ending.save(job)
+    return job
+
+
+def _could(worker: Worker) -> Q:
+    """Jobs that a worker can take (as `waiting.Hand.can_take`): with models of this site's own, those that it lists,
+    and, where it may fetch any, those that do not lie at another one's place who could do the job as well."""
+    own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names]) | Q(model__startswith="ft:")
+    if ANY_MODEL not in worker.model_names:
+        return own & Q(engine__in=worker.engines)
+    others = list(live_workers().exclude(pk=worker.pk).only("engines", "model_names"))
+    found = Q(pk__in=[])
+    for engine in worker.engines:
+        theirs = {name for other in others if engine in other.engines for name in other.model_names}
+        found |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
+    return found
+
+
+def reap() -> int:
+    """What the clock does every few seconds: leases that are over, jobs whose data is ready, workers to be woken.
+
+    Returns how many jobs changed their state.
+    """
+    over = TrainingJob.objects.filter(state=TrainingState.RUNNING, lease_until__lt=timezone.now()).order_by("pk")
+    changed = sum(_reap(pk) for pk in list(over.values_list("pk", flat=True)[:AT_ONCE]))
+    changed += advance(TrainingJob.objects.all())
+    wake_workers()
+    waiting.refresh()
+    return changed
+
+
+@transaction.atomic
+def _reap(pk: int) -> bool:
+    job = _locked(pk)
+    now = timezone.now()
+    if job is None or job.state != TrainingState.RUNNING or job.lease_until is None or job.lease_until >= now:
+        return False
+    attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt).first()
+    name = f"The worker {job.worker.name}" if job.worker else "The worker"
+    ending.lose(job, attempt, f"{name} was not heard of for {settings.TRAINING_LEASE_SECONDS} seconds.")
+    return True
+
+
+def advance(jobs: Any) -> int:
+    """Queue those of `jobs` whose datasets are frozen and whose earlier job has succeeded; fail what cannot be."""
+    ready = jobs.filter(state=TrainingState.VALIDATING).exclude(_unready()).order_by("pk")
+    return sum(_advance(pk) for pk in list(ready.values_list("pk", flat=True)[:AT_ONCE]))
+
+
+def _unready() -> Q:
+    """Nothing to decide yet."""
+    freezing = Q(dataset__state=DatasetState.FREEZING) | Q(evaluation__state=DatasetState.FREEZING)
+    open_ = [TrainingState.VALIDATING, TrainingState.QUEUED, TrainingState.RUNNING, TrainingState.PAUSED]
+    return freezing | Q(after__state__in=open_)
+
+
+@transaction.atomic
+def _advance(pk: int) -> bool:
+    job = _locked(pk)
+    if job is None or job.state != TrainingState.VALIDATING:
+        return False
+    for name, dataset in (("dataset", job.dataset), ("evaluation", job.evaluation)):
+        if dataset is not None and dataset.state == DatasetState.FAILED:
+            why = f"{name}: {dataset.public_id} could not be frozen: {dataset.error}"
+            ending.fail(job, "dataset_failed", why, name)
+            ending.save(job)
+            return True
+        if dataset is not None and dataset.state != DatasetState.READY:
+            return False
+    if job.after is not None and job.after.state in (TrainingState.FAILED, TrainingState.CANCELLED):
+        why = f"after: {job.after.public_id} ended as {job.after.state}. Start this job again after one that succeeded."
+        ending.fail(job, "after_failed", why, "after")
+        ending.save(job)
+        return True
+    if job.after is not None and job.after.state != TrainingState.SUCCEEDED:
+        return False
+    if not job.total_steps:
+        # It was not known while the rows were not.
+        job.total_steps = steps_of(read_config(job.config), facts_of(job.dataset))[0] or 0
+        job.save(update_fields=["total_steps"])
+    ending.queue(job)
+    ending.say(job, "info", "The data is ready; the job waits for a worker.")
+    ending.save(job)
+    return True

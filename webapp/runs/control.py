@@ -1,0 +1,132 @@
+"""Cancel, pause and resume: at once where nobody works on a job, else as a wish that its worker obeys within a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from training.config import read_config
+from webapp.accounts.services import audit
+from webapp.runs import ending
+from webapp.runs.launching import state_to_begin
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.waking import wake_workers
+
+WAITING = (TrainingState.VALIDATING, TrainingState.QUEUED)
+MOST_CALLS = 100_000_000
+
+
+class NotNow(InputError):
+    """What was asked for cannot be done in the job's state; the message says why, and what can."""
+
+
+@transaction.atomic
+def cancel(job: TrainingJob, user: Any) -> TrainingJob:
+    """End a job: its checkpoints stay. Raises NotNow: it has ended."""
+    row = _held(job)
+    if row.state == TrainingState.RUNNING:
+        if row.wish == "cancel":
+            return row
+        row.wish = "cancel"
+        _write(row, user, "cancel", "Cancellation was asked for; the job ends within a step, with a checkpoint.")
+    elif row.is_open:
+        row.state, row.wish, row.finished_at = TrainingState.CANCELLED, "", timezone.now()
+        row.reason = ""
+        _write(row, user, "cancel", "The job was cancelled.")
+    else:
+        raise NotNow(f"The job {row.public_id} {_ended(row)}: there is nothing left to cancel.")
+    return row
+
+
+@transaction.atomic
+def pause(job: TrainingJob, user: Any) -> TrainingJob:
+    """Let a job stand still until it is resumed. Raises NotNow: it has ended, or is being cancelled."""
+    row = _held(job)
+    if row.state == TrainingState.PAUSED:
+        return row
+    if row.state == TrainingState.RUNNING:
+        if row.wish == "cancel":
+            raise NotNow(f"The job {row.public_id} is being cancelled: it cannot be paused any more.")
+        if row.wish == "pause":
+            return row
+        row.wish = "pause"
+        _write(row, user, "pause", "A pause was asked for; the job stands still within a step, with a checkpoint.")
+    elif row.state in WAITING:
+        row.state, row.wish, row.reason = TrainingState.PAUSED, "", "It was paused before a worker took it."
+        _write(row, user, "pause", "The job was paused.")
+    else:
+        raise NotNow(f"The job {row.public_id} {_ended(row)}: there is nothing left to pause.")
+    return row
+
+
+@transaction.atomic
+def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_allowed: int | None = None) -> TrainingJob:
+    """Let a paused job, or one that failed, go on from its last whole checkpoint; perhaps with more hours or calls.
+
+    A running one whose pause was asked for goes on without it. Raises NotNow, and InputError: a limit does not fit.
+    """
+    row = _held(job)
+    limits = _set_limits(row, hours, calls_allowed)
+    if row.state == TrainingState.RUNNING:
+        if row.wish == "cancel":
+            raise NotNow(f"The job {row.public_id} is being cancelled: it cannot go on any more.")
+        if limits:
+            raise NotNow(f"The job {row.public_id} is running: pause it before its limits are changed.")
+        if row.wish == "pause":
+            row.wish = ""
+            _write(row, user, "resume", "The pause that was asked for was taken back.")
+        return row
+    if row.state in WAITING:
+        raise NotNow(f"The job {row.public_id} waits for a worker already: it needs no resuming.")
+    if row.state not in (TrainingState.PAUSED, TrainingState.FAILED):
+        raise NotNow(
+            f"The job {row.public_id} {_ended(row)}: it cannot go on. Create a job that begins with its model."
+        )
+    row.wish = row.reason = row.error = row.error_code = row.error_param = ""
+    row.lost, row.finished_at, row.lease_until, row.woken_at = 0, None, None, None
+    row.state = state_to_begin(row)
+    _write(row, user, "resume", "The job was resumed.", **limits)
+    return row
+
+
+def _held(job: TrainingJob) -> TrainingJob:
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("dataset", "evaluation", "after", "worker", "created_by").get(pk=job.pk)
+
+
+def _set_limits(row: TrainingJob, hours: float | None, calls_allowed: int | None) -> dict[str, Any]:
+    """Put new limits into the row; gives what has changed. Raises InputError."""
+    changed: dict[str, Any] = {}
+    if hours is not None:
+        limits = {**row.config.get("limits", {}), "hours": hours}
+        row.config = read_config({**row.config, "limits": limits}).model_dump(mode="json")
+        row.changes = {**row.changes, "limits": {**row.changes.get("limits", {}), "hours": hours}}
+        changed["hours"] = hours
+    if calls_allowed is not None:
+        if not row.calls_made <= calls_allowed <= MOST_CALLS:
+            raise InputError(
+                f"calls_allowed: the job has made {row.calls_made} calls; allow more than that, {MOST_CALLS} at most"
+            )
+        row.calls_allowed = calls_allowed
+        changed["calls_allowed"] = calls_allowed
+    return changed
+
+
+def _ended(row: TrainingJob) -> str:
+    return {
+        TrainingState.SUCCEEDED: "has succeeded",
+        TrainingState.FAILED: "has failed",
+        TrainingState.CANCELLED: "was cancelled",
+    }[TrainingState(row.state)]
+
+
+def _write(row: TrainingJob, user: Any, act: str, message: str, **data: Any) -> None:
+    # Not the whole row: what a worker counts up is written without this lock.
+    row.save(update_fields=["config", "changes", "calls_allowed"])
+    ending.save(row)
+    audit(user, f"training.{act}", row, public_id=row.public_id, **data)
+    ending.say(row, "info", message, **data)
+    wake_workers()

@@ -1,0 +1,219 @@
+"""A new training job as a person fills it in: what learns from what, and the preset's values, each to be changed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from pydantic import ValidationError
+
+from synthesis.errors import InputError
+from training import presets
+from webapp.runs import fields
+from webapp.runs.asking import DEFAULTS, Remark, load_preset, look_up, preset_for
+from webapp.runs.models import TrainingJob
+from webapp.runs.spec import NewJob
+from webapp.runs.words import BASICS_OF_JOB, METHODS
+
+BASICS: dict[str, str] = {**BASICS_OF_JOB, "name": "Name"}
+"""Fields beside the configuration, with their words."""
+HIDDEN = ("token", "shown", "origin")
+PARAMS = {"training_file": "dataset", "validation_file": "evaluation", "suffix": "name"}
+"""What the API calls them."""
+MOST_TEXT = 20_000
+LOOK = "These are the values of this preset. Look at them, then start."
+
+
+class NewJobForm(forms.Form):
+    """`asked` is the job once the form is valid; `preset` the one whose values stand in it."""
+
+    def __init__(self, data: Mapping[str, str] | None = None, *, given: Mapping[str, str] | None = None) -> None:
+        said = {key: value[:MOST_TEXT].replace("\x00", "") for key, value in (data or given or {}).items()}
+        self.method = said["method"] if said.get("method") in METHODS else "supervised"
+        self.preset, self.unknown = _preset(said, self.method)
+        texts = fields.texts_of(self.preset.config)
+        # A form that was handed out for another preset keeps what the person changed in it, and nothing else.
+        self.moved = bool(said.get("shown")) and said["shown"] != self.shown
+        typed = _changed(said) if self.moved else said
+        said |= {name: typed.get(name, text) for name, text in texts.items()}
+        said |= {"method": self.method, "preset": self.preset.name, "shown": self.shown}
+        said.setdefault("token", secrets.token_urlsafe(18))
+        super().__init__(said if data is not None else None, initial=said, use_required_attribute=False)
+        for name in (*BASICS, *HIDDEN, *texts):
+            self.fields[name] = forms.CharField(label=BASICS.get(name), required=False, strip=False)
+        for one in fields.settings_of(self.method):
+            self.fields[one.name].label = one.label
+        self.texts = texts
+        self.asked: NewJob | None = None
+        self.chosen: presets.Chosen | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.method}/{self.preset.name}"
+
+    def value(self, name: str) -> str:
+        return str(self[name].value() or "")
+
+    def clean(self) -> dict[str, Any]:
+        said: dict[str, Any] = self.cleaned_data
+        if self.unknown:
+            self.add_error("preset", self.unknown)
+        config = self._config()
+        if not self.value("dataset").strip():
+            self.add_error("dataset", "Choose what it learns from.")
+        if not self.value("model").strip():
+            self.add_error("model", "Say which model learns.")
+        metadata = self._metadata()
+        calls = self._calls()
+        if config is None:
+            return said
+        changes = fields.changes_between(self.preset.config.model_dump(mode="json"), config.model_dump(mode="json"))
+        self.chosen = presets.change(self.preset, changes)
+        if self.errors:
+            return said
+        plain = {name: self.value(name).strip() for name in BASICS if name not in ("metadata", "calls_allowed")}
+        plain["engine"] = plain["engine"] or "transformers"
+        try:
+            self.asked = NewJob.model_validate(
+                plain | {"changes": changes, "metadata": metadata, "calls_allowed": calls}
+            )
+        except ValidationError as error:
+            self._refuse(error)
+        return said
+
+    def _config(self) -> fields.Config | None:
+        """The whole configuration as it was typed; None where something in it needs a change."""
+        values: dict[str, Any] = {}
+        for one in fields.settings_of(self.method):
+            kind = values.get("__".join([*one.path.split(".")[:-1], "kind"]))
+            if one.variant and kind != one.variant:
+                continue
+            try:
+                values[one.name] = fields.read(one, self.value(one.name))
+            except ValueError as error:
+                self.add_error(one.name, str(error))
+        if self.errors:
+            return None
+        try:
+            config = type(self.preset.config).model_validate(fields.nested(values, self.method))
+        except ValidationError as error:
+            self._refuse(error)
+            return None
+        return config
+
+    def _metadata(self) -> dict[str, str]:
+        found = {}
+        for line in filter(str.strip, self.value("metadata").splitlines()):
+            key, sign, text = line.partition("=")
+            if not sign or not key.strip():
+                self.add_error("metadata", f"“{line.strip()[:60]}” is no pair: write key = value, a line each.")
+                return {}
+            found[key.strip()] = text.strip()
+        return found
+
+    def _calls(self) -> int:
+        text = self.value("calls_allowed").strip().replace(",", "") or "100000"
+        if not (text.isascii() and text.isdigit() and len(text) < 12):
+            self.add_error("calls_allowed", "It must be a whole number from 0 on.")
+            return 0
+        return int(text)
+
+    def _refuse(self, error: ValidationError) -> None:
+        """Put what pydantic says where the person typed it."""
+        for found in error.errors(include_url=False)[:20]:
+            place = tuple(str(part) for part in found["loc"])
+            why = found["msg"].removeprefix("Value error, ").replace("Input should be", "It must be")
+            self._put(place, f"{why[:1].upper()}{why[1:]}.")
+
+    def _put(self, place: tuple[str, ...], why: str) -> None:
+        name = place[0] if place and place[0] in BASICS else fields.name_of(place, self.method)
+        if not name and place:
+            # Rules over several fields begin with the name of the one to change: `tasks: must be a multiple of …`.
+            first, sign, rest = why.partition(": ")
+            inner = fields.name_of((*place, *first.lower().split(".")), self.method) if sign else ""
+            name, why = (inner, f"{rest[:1].upper()}{rest[1:]}") if inner else (name, why)
+        elif not name:
+            first, sign, rest = why.partition(": ")
+            name = fields.name_of(tuple(first.lower().split(".")), self.method) if sign else ""
+        self.add_error(name or None, why)
+
+    def put(self, remarks: tuple[Remark, ...]) -> None:
+        """What the services say of a job that may not begin, at its fields."""
+        for one in remarks:
+            name = self.field_of(one.param)
+            self.add_error(name or None, one.message)
+
+    def field_of(self, param: str) -> str:
+        """The field that a `param` of the API is about; empty where there is none."""
+        if param in PARAMS or param in self.fields:
+            return PARAMS.get(param, param)
+        place = param.removeprefix("changes.").split(".")
+        for name in (fields.name_of(place, self.method), f"{'__'.join(place)}__kind"):
+            if name in self.fields:
+                return name
+        # A whole part, or a field of a variant: its first field.
+        return next((name for name in self.texts if name.split("__")[0] == place[0]), "")
+
+    def faults(self) -> list[tuple[str, str, str]]:
+        """(field, what it is called, error); of what no field is to blame for, empty texts."""
+        found = []
+        for name, errors in self.errors.items():
+            field = self.fields.get(name)
+            found += [(name if field else "", str(field.label or "") if field else "", str(one)) for one in errors]
+        return found
+
+
+def _preset(said: Mapping[str, str], method: str) -> tuple[presets.Preset, str]:
+    """The preset whose values are shown, and what is wrong with the one that was asked for."""
+    wanted, unknown = said.get("preset", ""), ""
+    if not wanted:
+        wanted = _by_model(said, method)
+    try:
+        found = load_preset(wanted, method)  # type: ignore[arg-type]
+    except InputError:
+        unknown = f"There is no preset “{wanted[:60]}” any more; these are Envarium's defaults."
+        found = load_preset(DEFAULTS, method)  # type: ignore[arg-type]
+    if found.config.type != method:
+        # The method was changed after the preset: the first of its own.
+        found = load_preset(preset_for(method, said.get("model", "")), method)  # type: ignore[arg-type]
+    return found, unknown
+
+
+def _by_model(said: Mapping[str, str], method: str) -> str:
+    """Without a preset's name the services take the one of the model."""
+    model, after = said.get("model", "").strip()[:300], said.get("after", "").strip()[:60]
+    if not model:
+        return DEFAULTS
+    return look_up(NewJob(method=method, model=model, dataset="-", after=after)).preset
+
+
+def _changed(said: Mapping[str, str]) -> dict[str, str]:
+    """What a person changed in a form that showed another preset."""
+    method, _, name = said["shown"].partition("/")
+    try:
+        texts = fields.texts_of(load_preset(name, method).config)  # type: ignore[arg-type]
+    except (InputError, KeyError):
+        return {}
+    return {key: said[key] for key, text in texts.items() if said.get(key, text).strip() != text.strip()}
+
+
+def of_job(job: TrainingJob) -> dict[str, str]:
+    """What a form shows that begins as this job did."""
+    config = fields.config_of(job)
+    said = {
+        "method": job.method,
+        "name": f"{job.name} (again)"[:200] if job.name else "",
+        "model": job.model,
+        "dataset": job.dataset.public_id,
+        "evaluation": job.evaluation.public_id if job.evaluation else "",
+        "preset": job.preset,
+        "after": job.after.public_id if job.after else "",
+        "engine": job.engine,
+        "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
+        "calls_allowed": str(job.calls_allowed),
+        "metadata": "\n".join(f"{key} = {value}" for key, value in job.metadata.items()),
+        "origin": job.public_id,
+    }
+    return said | (fields.texts_of(config) if config else {})

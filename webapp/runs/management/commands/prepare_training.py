@@ -1,0 +1,27 @@
+"""What training needs of an installation at its start: the token of the worker beside it, and its packages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from webapp.runs import installing
+from webapp.runs import jobs as _registered  # noqa: F401  the kind of job that is created here
+from webapp.runs.beside import ensure_token
+
+
+class Command(BaseCommand):
+    help = (
+        "Give the training worker beside the site its token, and queue the installation of what it needs. "
+        "ENVARIUM_TRAINING=off leaves both out."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.TRAINING:
+            return
+        ensure_token()
+        found = installing.state()
+        if installing.start_once() is not None:
+            self.stdout.write(f"  training: its packages are installed in the background ({found.size})")

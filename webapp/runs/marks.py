@@ -1,0 +1,62 @@
+"""What happened along a job's steps that a curve is marked with: horizon changes, checkpoints, new attempts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.db import connection
+
+from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingJob
+
+MOST = 400
+_HORIZONS = """
+SELECT step, value FROM (
+    SELECT step, value, lag(value) OVER (ORDER BY step) AS before
+    FROM runs_metricpoint
+    WHERE key_id = (SELECT id FROM runs_metrickey WHERE job_id = %s AND name = 'horizon')
+      AND NOT superseded AND value IS NOT NULL
+) AS steps
+WHERE before IS NOT NULL AND before <> value
+ORDER BY step LIMIT %s
+"""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """`short` stands at the line, `words` in tables. `kind` is horizon, checkpoint or attempt."""
+
+    step: int
+    kind: str
+    short: str
+    words: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def marks_of(job: TrainingJob) -> list[Mark]:
+    """In the order of steps."""
+    found = [*_horizons(job), *_checkpoints(job), *_attempts(job)]
+    return sorted(found, key=lambda mark: (mark.step, mark.kind))
+
+
+def _horizons(job: TrainingJob) -> list[Mark]:
+    with connection.cursor() as cursor:
+        cursor.execute(_HORIZONS, [job.pk, MOST])
+        rows = cursor.fetchall()
+    return [Mark(step, "horizon", f"{turns:.0f} turns", f"Horizon {turns:.0f} turns from here") for step, turns in rows]
+
+
+def _checkpoints(job: TrainingJob) -> list[Mark]:
+    rows = Checkpoint.objects.filter(job=job, superseded=False, state=CheckpointState.READY).order_by("-step")
+    told = rows.values_list("step", "final")[:MOST]
+    return [Mark(step, "checkpoint", "", "The finished model" if final else "Checkpoint") for step, final in told]
+
+
+def _attempts(job: TrainingJob) -> list[Mark]:
+    rows = TrainingAttempt.objects.filter(job=job, number__gt=1).order_by("-number").values_list("number", "from_step")
+    return [
+        Mark(step, "attempt", f"attempt {number}", f"Attempt {number} goes on from here")
+        for number, step in rows[:MOST]
+    ]

@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F, Q
+
+from webapp.endpoints.models import Endpoint
+from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.trajectories.models import Trajectory
+
+
+def new_id(prefix: str) -> str:
+    """A public id in OpenAI's manner: `ftjob-` and 24 letters and digits."""
+    return f"{prefix}-{secrets.token_hex(12)}"
+
+
+def _public(prefix: str) -> models.CharField[str, str]:
+    return models.CharField(max_length=48, unique=True, default=partial(new_id, prefix), editable=False)
+
+
+class FileState(models.TextChoices):
+    """OpenAI's statuses of a file."""
+
+    UPLOADED = "uploaded"
+    PROCESSED = "processed"
+    ERROR = "error"
+
+
+class StoredFile(models.Model):
+    """A file of `/api/v1/files`: JSON Lines, checked line by line (`report` is an `UploadReport`). `stored` is its name
+    in the file store, `kind` what its rows are: tasks or trajectories."""
+
+    public_id = _public("file")
+    filename = models.CharField(max_length=200)
+    purpose = models.CharField(max_length=32, default="fine-tune")
+    kind = models.CharField(max_length=16, blank=True)
+    state = models.CharField(max_length=12, choices=FileState.choices, default=FileState.UPLOADED)
+    stored = models.CharField(max_length=200, blank=True)
+    bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, blank=True)
+    report = OrderedJSONField(default=dict)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(F("id").desc(), name="storedfile_newest")]
+
+
+class DatasetState(models.TextChoices):
+    FREEZING = "freezing"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Dataset(models.Model):
+    """A frozen selection of tasks or trajectories, or an uploaded file that was split and frozen.
+
+    `stored` is the folder in the file store with `train.jsonl`, `test.jsonl` and `manifest.json` (`training.dataset`).
+    `selection` is the filter, `left_out` why rows of it are not here (words to number). A row's id is `revision:PK` or
+    `trajectory:PK` where it was chosen here (`source` is `selection`); with `file` it is the uploader's own.
+    """
+
+    public_id = _public("ds")
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=16)
+    source = models.CharField(max_length=16, default="selection")
+    file = models.ForeignKey(StoredFile, null=True, blank=True, on_delete=models.PROTECT, related_name="datasets")
+    selection = OrderedJSONField(default=dict)
+    split = OrderedJSONField(default=dict)
+    state = models.CharField(max_length=12, choices=DatasetState.choices, default=DatasetState.FREEZING)
+    error = models.TextField(blank=True)
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    stored = models.CharField(max_length=200, blank=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+    manifest = OrderedJSONField(default=dict)
+    """A `training.dataset.Manifest`; its `sentence` stands beside every result."""
+    left_out = OrderedJSONField(default=dict)
+    tokens = OrderedJSONField(default=dict)
+    """What the preflight knows of lengths: characters by row as {mean, p95, most}."""
+    train_rows = models.PositiveIntegerField(default=0)
+    test_rows = models.PositiveIntegerField(default=0)
+    environments = models.PositiveIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    archived = models.BooleanField(default=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="dataset_newest"),
+            models.Index(fields=["kind", "state", "-id"], name="dataset_of_kind"),
+            models.Index(fields=["sha256"], name="dataset_by_hash"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Worker(models.Model):
+    """A process that carries training jobs out. Beside the web app or far away: all it has is address and token.
+
+    `devices` are `{name, memory_mib}`, `software` versions by name, `model_names` what it can load (`*`: it may fetch
+    any), `usage` what its last heartbeat said: `{memory_mib, gpus: [{name, used_mib, total_mib, utilisation}]}`. One
+    `beside` was started by this installation's own queue.
+    """
+
+    public_id = _public("wk")
+    name = models.CharField(max_length=200)
+    host = models.CharField(max_length=200, blank=True)
+    pid = models.PositiveIntegerField(default=0)
+    version = models.CharField(max_length=40, blank=True)
+    devices = OrderedJSONField(default=list)
+    software = OrderedJSONField(default=dict)
+    engines = OrderedJSONField(default=list)
+    model_names = OrderedJSONField(default=list)
+    usage = OrderedJSONField(default=dict)
+    beside = models.BooleanField(default=False)
+    seen_at = models.DateTimeField()
+    stopped_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(F("seen_at").desc(), F("id").desc(), name="worker_last_seen")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TrainingState(models.TextChoices):
+    """OpenAI's statuses of a fine-tuning job."""
+
+    VALIDATING = "validating_files"
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OPEN_STATES = (TrainingState.VALIDATING, TrainingState.QUEUED, TrainingState.RUNNING, TrainingState.PAUSED)
+
+
+class TrainingJob(models.Model):
+    """An SFT or RL run. `config` is a whole `training.config.TrainingConfig`; `changes` what differs from `preset`.
+
+    A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
+    a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
+    person queued it, `calls_allowed` how many requests to LLM roles it has, `result` the last attempt's evaluations.
+    With `after` it is queued once that job has succeeded; `model` may then be `after`: the one that ended with.
+    """
+
+    public_id = _public("ftjob")
+    name = models.CharField(max_length=200, blank=True)
+    method = models.CharField(max_length=16)
+    model = models.CharField(max_length=300)
+    preset = models.CharField(max_length=64, blank=True)
+    changes = OrderedJSONField(default=dict)
+    config = OrderedJSONField(default=dict)
+    dataset = models.ForeignKey(Dataset, on_delete=models.PROTECT, related_name="jobs")
+    evaluation = models.ForeignKey(Dataset, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    after = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="followers")
+    engine = models.CharField(max_length=16, default="transformers")
+    user_endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    user_model = models.CharField(max_length=200, blank=True)
+    calls_allowed = models.PositiveIntegerField(default=100_000)
+    calls_made = models.PositiveIntegerField(default=0)
+    call_tokens = models.BigIntegerField(default=0)
+    metadata = models.JSONField(default=dict)
+    estimate = OrderedJSONField(default=dict)
+
+    state = models.CharField(max_length=20, choices=TrainingState.choices, default=TrainingState.VALIDATING)
+    wish = models.CharField(max_length=8, blank=True)
+    reason = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    lost = models.PositiveSmallIntegerField(default=0)
+    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    woken_at = models.DateTimeField(null=True, blank=True)
+    step = models.PositiveIntegerField(default=0)
+    total_steps = models.PositiveIntegerField(default=0)
+    infra_errors = models.PositiveIntegerField(default=0)
+    trained_tokens = models.BigIntegerField(default=0)
+    error_code = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True)
+    error_param = models.CharField(max_length=200, blank=True)
+    result = OrderedJSONField(null=True, blank=True)
+    fine_tuned_model = models.CharField(max_length=100, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="trainingjob_newest"),
+            models.Index(fields=["state", "-id"], name="trainingjob_state"),
+            models.Index(
+                fields=["state", "lease_until"],
+                condition=Q(state__in=["validating_files", "queued", "running"]),
+                name="trainingjob_open",
+            ),
+            models.Index(fields=["dataset", "-id"], name="trainingjob_dataset"),
+            models.Index(fields=["preset", "method", "-id"], condition=Q(state="succeeded"), name="trainingjob_past"),
+            GinIndex(fields=["metadata"], opclasses=["jsonb_path_ops"], name="trainingjob_metadata"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or self.public_id
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in OPEN_STATES
+
+
+class AttemptEnd(models.TextChoices):
+    """How an attempt ended: `training.job.Exit` in words, or lost with its worker."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+class TrainingAttempt(models.Model):
+    """One claim of a job by a worker. `next_seq` is the number of the next record of its append-only file.
+
+    It went on from `from_step` of an earlier checkpoint, which supersedes records behind that. `log` ends its output.
+    """
+
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="attempts")
+    from_step = models.PositiveIntegerField(default=0)
+    next_seq = models.PositiveIntegerField(default=1)
+    state = models.CharField(max_length=8, choices=AttemptEnd.choices, default=AttemptEnd.RUNNING)
+    exit = models.CharField(max_length=20, blank=True)
+    message = models.TextField(blank=True)
+    log = models.TextField(blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="trainingattempt_unique")]
+
+
+class TrainingEvent(models.Model):
+    """Something a person reads. `seq` is the record's number in its attempt; null where this site wrote it."""
+
+    public_id = _public("ftevent")
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="events")
+    attempt = models.PositiveIntegerField(default=0)
+    seq = models.PositiveIntegerField(null=True, blank=True)
+    step = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=12, default="message")
+    level = models.CharField(max_length=8, default="info")
+    message = models.TextField()
+    data = OrderedJSONField(default=dict)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt", "seq"], name="trainingevent_unique")]
+        indexes = [models.Index(fields=["job", "-id"], name="trainingevent_newest")]
+
+
+class MetricKey(models.Model):
+    """A key of a job's numbers (`training.metrics.NAMES`, or one below a prefix)."""
+
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="keys")
+    name = models.CharField(max_length=300)
+    last_step = models.PositiveIntegerField(default=0)
+    last_value = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="metrickey_unique")]
+
+
+class MetricPoint(models.Model):
+    """A number of a step. Null where it was none (NaN, infinite). Superseded ones count nowhere but are kept."""
+
+    key = models.ForeignKey(MetricKey, on_delete=models.CASCADE, related_name="points")
+    attempt = models.PositiveIntegerField()
+    step = models.PositiveIntegerField()
+    value = models.FloatField(null=True, blank=True)
+    superseded = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["key", "step", "attempt"], name="metricpoint_unique")]
+
+
+class CheckpointState(models.TextChoices):
+    UPLOADING = "uploading"
+    READY = "ready"
+    DELETED = "deleted"
+
+
+class Checkpoint(models.Model):
+    """A step's weights and resume state, or (`final`) the model that the job ended with. Its files are safetensors,
+    JSON and what resuming needs; pickles are refused."""
+
+    public_id = _public("ftckpt")
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="checkpoints")
+    attempt = models.PositiveIntegerField()
+    step = models.PositiveIntegerField()
+    final = models.BooleanField(default=False)
+    state = models.CharField(max_length=12, choices=CheckpointState.choices, default=CheckpointState.UPLOADING)
+    superseded = models.BooleanField(default=False)
+    bytes = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt", "step", "final"], name="checkpoint_unique")]
+        indexes = [models.Index(fields=["job", "-step"], name="checkpoint_of_job")]
+
+
+class CheckpointFile(models.Model):
+    """One file of a checkpoint; `received` of its bytes are here."""
+
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, related_name="files")
+    path = models.CharField(max_length=200)
+    bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    received = models.BigIntegerField(default=0)
+    stored = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["checkpoint", "path"], name="checkpointfile_unique")]
+
+    @property
+    def is_handed_out(self) -> bool:
+        """Whether people may have it. What else resuming needs, which may hide a pickle, is for workers alone."""
+        return bool(self.stored) and self.path.endswith((".safetensors", ".json", ".jinja", ".txt", ".model"))
+
+
+class RolloutFile(models.Model):
+    """A step's attempts, compressed, as the trainer wrote them. Emptied (`stored` is "") when retention is over."""
+
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="rollout_files")
+    attempt = models.PositiveIntegerField()
+    step = models.PositiveIntegerField()
+    stored = models.CharField(max_length=200, blank=True)
+    bytes = models.BigIntegerField(default=0)
+    sha256 = models.CharField(max_length=64)
+    count = models.PositiveIntegerField(default=0)
+    superseded = models.BooleanField(default=False)
+    verified = models.PositiveIntegerField(null=True, blank=True)
+    """How many of its attempts were executed again here; null before anybody looked."""
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt", "step"], name="rolloutfile_unique")]
+        indexes = [
+            models.Index(fields=["job", "step"], name="rolloutfile_of_step"),
+            models.Index(fields=["job", "step"], condition=Q(verified=None), name="rolloutfile_waiting"),
+        ]
+
+
+class RunRollout(models.Model):
+    """One attempt of a step: what lists show of it. `index` is its line in the file; `trajectory` is there once a
+    person opened it. `quarantined` says why the server does not believe it (it executed the calls again)."""
+
+    file = models.ForeignKey(RolloutFile, on_delete=models.CASCADE, related_name="rollouts")
+    index = models.PositiveIntegerField()
+    row = models.CharField(max_length=200)
+    environment = models.CharField(max_length=200, blank=True)
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    revision = models.ForeignKey(TaskRevision, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    verifier = models.CharField(max_length=64, blank=True)
+    setting = models.CharField(max_length=16, blank=True)
+    ordinal = models.PositiveIntegerField(default=0)
+    outcome = models.CharField(max_length=16, blank=True)
+    user_error = models.BooleanField(default=False)
+    masked = models.CharField(max_length=40, blank=True)
+    reward = models.FloatField(null=True, blank=True)
+    advantage = models.FloatField(null=True, blank=True)
+    turns = models.PositiveIntegerField(default=0)
+    tokens = models.PositiveIntegerField(default=0)
+    horizon = models.PositiveIntegerField(default=0)
+    policy_step = models.PositiveIntegerField(default=0)
+    quarantined = models.TextField(blank=True)
+    trajectory = models.OneToOneField(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="run_rollout"
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["file", "index"], name="runrollout_unique")]
+        indexes = [
+            models.Index(F("file"), F("advantage").desc(nulls_last=True), F("id").asc(), name="runrollout_advantage"),
+            models.Index(fields=["task", "-id"], name="runrollout_task"),
+        ]

@@ -1,0 +1,275 @@
+"""What would happen if a job were created: what stands in its way, and what it takes as far as that can be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthesis.contracts import Frozen
+from training import presets
+from training.config import Reinforcement, Supervised
+from webapp.runs import waiting
+from webapp.runs.asking import Asked, Remark, live_workers, load_preset, look_up, preset_for, weight
+from webapp.runs.dataset_files import manifest_of
+from webapp.runs.facts import CHARACTERS_A_TOKEN, Facts, facts_of, facts_of_file
+from webapp.runs.models import Dataset, DatasetState, StoredFile, TrainingState
+from webapp.runs.reckoning import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.runs.spec import DEMO_MODEL, NewJob
+from webapp.runs.steps import steps_of
+
+
+class Tokens(Frozen):
+    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows."""
+
+    mean: int
+    most: int
+    limit: int
+    field: str
+    note: str
+
+
+class Preflight(Frozen):
+    """Without `problems` the job can be created. What is None cannot be known, and its note says why."""
+
+    problems: tuple[Remark, ...]
+    warnings: tuple[Remark, ...]
+    sentence: str
+    """What the dataset is: rows, split unit, units on both sides."""
+    preset: str
+    config: dict[str, Any] | None
+    changed: tuple[presets.Difference, ...]
+    steps: int | None
+    steps_note: str
+    tokens: Tokens | None
+    memory: Memory | None
+    memory_note: str
+    time: Duration | None
+    time_note: str
+    queue: Queue
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def preflight(new: NewJob, user: Any = None) -> Preflight:
+    """Look at a job before it is created; nothing is written. `user` is who asks."""
+    return looked_at(look_up(new))
+
+
+def looked_at(asked: Asked) -> Preflight:
+    """The preflight of a job that was looked up; adds what it finds to `asked`."""
+    facts = facts_of(asked.dataset) if asked.dataset else facts_of_file(asked.file) if asked.file else None
+    _look_at_preset(asked)
+    _look_at_data(asked)
+    if isinstance(asked.config, Reinforcement):
+        _look_at_sampling(asked, asked.config, facts)
+        _look_at_user(asked, asked.config, facts)
+    if asked.config is not None and facts is not None:
+        _look_at_mixture(asked, asked.config, facts)
+    tokens = _tokens(asked, facts) if asked.config is not None else None
+    here = waiting.hands()
+    _look_at_workers(asked, here)
+    steps, steps_note = steps_of(asked.config, facts)
+    memory, memory_note = memory_of(asked.base, asked.config)
+    if memory is not None:
+        _look_at_memory(asked, memory)
+    time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
+    return Preflight(
+        problems=tuple(asked.problems),
+        warnings=tuple(asked.warnings),
+        sentence=_sentence(asked.dataset, asked.file),
+        preset=asked.preset,
+        config=asked.config.model_dump(mode="json") if asked.config else None,
+        changed=_differences(asked),
+        steps=steps,
+        steps_note=steps_note,
+        tokens=tokens,
+        memory=memory,
+        memory_note=memory_note,
+        time=time,
+        time_note=time_note,
+        queue=queue_of(waiting.able(asked.new.model, asked.new.engine, here)),
+    )
+
+
+def _differences(asked: Asked) -> tuple[presets.Difference, ...]:
+    if asked.config is None:
+        return ()
+    return presets.differences(load_preset(asked.preset, asked.new.method), asked.config)
+
+
+def _sentence(dataset: Dataset | None, file: StoredFile | None) -> str:
+    if dataset is not None:
+        return sentence_of(dataset)
+    if file is not None:
+        rows = int(file.report.get("rows") or 0)
+        return f"{rows} {file.kind or 'rows'} of an uploaded file, nothing held out"
+    return ""
+
+
+def sentence_of(dataset: Dataset) -> str:
+    """What has to stand beside every result on a dataset: rows, the unit they are split by, units on both sides."""
+    return manifest_of(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
+
+
+def _look_at_preset(asked: Asked) -> None:
+    """The demo's values are for its tiny model, and no others are."""
+    own = preset_for(asked.new.method, DEMO_MODEL)
+    if asked.chosen is None or not asked.base or (asked.base == DEMO_MODEL) == (asked.preset == own):
+        return
+    if asked.base == DEMO_MODEL:
+        said = f"These values are not the demo's: its tiny model learns little with them. Its preset is {own}."
+    else:
+        said = f"The preset {own} is made for the demo's tiny model, not for {asked.base}: take another one."
+    asked.warn("preset", "other_model", said)
+
+
+def _look_at_data(asked: Asked) -> None:
+    wanted = "tasks" if asked.new.method == "reinforcement" else "trajectories"
+    for param, row, file, kind in (
+        ("training_file", asked.dataset, asked.file, wanted),
+        ("validation_file", asked.evaluation, asked.evaluation_file, "tasks"),
+    ):
+        held = row.kind if row is not None else file.kind if file is not None else ""
+        if held and held != kind:
+            use = f"{asked.new.method} training learns from" if param == "training_file" else "an evaluation tries"
+            asked.refuse(param, "wrong_kind", f"{use.capitalize()} {kind}, and this holds {held}. Choose another one.")
+        if row is not None and row.state == DatasetState.FREEZING:
+            said = f"The dataset {row.public_id} is being frozen; the job waits for it before it is queued."
+            asked.warn(param, "dataset_freezing", said)
+    own = asked.new.method == "reinforcement" and not asked.new.evaluation
+    row = asked.dataset
+    unsplit = row is not None and row.state == DatasetState.READY and not row.test_rows
+    if own and (unsplit or asked.file is not None):
+        said = "Nothing is held out: evaluations try the tasks that are learnt, so they do not show what is new to it."
+        asked.warn("training_file", "nothing_held_out", said)
+    if asked.new.method == "supervised" and not asked.new.evaluation:
+        said = "No tasks are named to evaluate on: only loss and token accuracy will be shown."
+        asked.warn("validation_file", "no_evaluation", said)
+
+
+def _look_at_sampling(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
+    """As the trainer's catalogue refuses: too few environments for a step, or one with too few tasks."""
+    sampling, mixture, row = config.sampling, config.mixture, asked.dataset
+    if facts is not None:
+        counted: dict[str, int] = {}
+        for one in facts.rows:
+            if weight(mixture.environments, one.environment) and weight(mixture.settings, one.setting):
+                counted[one.environment] = counted.get(one.environment, 0) + 1
+        if len(counted) < sampling.environments:
+            _too_few_environments(asked, sampling.environments, len(counted))
+        short = {name: count for name, count in counted.items() if count < sampling.tasks_each}
+        if short:
+            name, count = next(iter(sorted(short.items())))
+            said = (
+                f"A step asks for {sampling.tasks_each} tasks of an environment, and {len(short)} have fewer "
+                f"({name[:60]!r} has {count}). Lower changes.sampling.tasks, or give them weight 0 in "
+                "changes.mixture.environments."
+            )
+            asked.refuse("changes.sampling.tasks", "too_few_tasks", said)
+    elif row is not None and row.state == DatasetState.READY:
+        there = int((row.manifest.get("train") or {}).get("environments", row.environments))
+        if there < sampling.environments:
+            _too_few_environments(asked, sampling.environments, there)
+        if row.train_rows < sampling.tasks:
+            said = f"A step asks for {sampling.tasks} tasks, and the dataset has {row.train_rows} to learn from."
+            asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{said} Lower changes.sampling.tasks.")
+
+
+def _look_at_mixture(asked: Asked, config: Supervised | Reinforcement, facts: Facts) -> None:
+    """A weight for a name that was misspelled would do nothing, and say nothing."""
+    unknown = sorted(set(config.mixture.environments) - {one.environment for one in facts.rows})
+    if unknown:
+        said = (
+            f"The dataset has no environment {unknown[0][:60]!r}"
+            + (f" (and {len(unknown) - 1} more that are named)" if len(unknown) > 1 else "")
+            + ": its weight does nothing. Environments are named as in the rows' field `environment`."
+        )
+        asked.warn("changes.mixture.environments", "unknown_environment", said)
+
+
+def _too_few_environments(asked: Asked, wanted: int, there: int) -> None:
+    said = (
+        f"A step asks for {wanted} environments, and the dataset has {there} to learn from. Lower "
+        "changes.sampling.environments (and tasks with it), or choose another dataset."
+    )
+    asked.refuse("changes.sampling.environments", "too_few_environments", said)
+
+
+def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
+    if asked.user is not None or asked.new.user_model:
+        return
+    if facts is None:
+        if asked.dataset is not None and asked.dataset.state == DatasetState.READY:
+            said = "The dataset is too large to look through now: should it hold conversations, name a user_model."
+            asked.warn("user_model", "not_looked_at", said)
+    elif "conversation" in facts.settings() and weight(config.mixture.settings, "conversation"):
+        said = (
+            "The dataset holds conversations, and nobody plays the user: name a user_model, set a default model for "
+            "the role user, or give conversations weight 0 (changes.mixture.settings)."
+        )
+        asked.refuse("user_model", "missing", said)
+
+
+def _tokens(asked: Asked, facts: Facts | None) -> Tokens | None:
+    config, row = asked.config, asked.dataset
+    if asked.base == DEMO_MODEL or config is None:
+        return None  # its tokenizer is made of the data, and whole manuals are one token
+    lengths = [one.characters for one in facts.rows] if facts is not None else []
+    known = row.tokens if row is not None else {}
+    if lengths:
+        mean, most = sum(lengths) / len(lengths), max(lengths)
+    elif known.get("most"):
+        mean, most = float(known.get("mean") or 0), int(known["most"])
+    else:
+        return None
+    if isinstance(config, Supervised):
+        limit, name = config.max_length, "max_length"
+        note = "a whole trajectory"
+    else:
+        limit, name = config.decoding.trajectory_tokens, "decoding.trajectory_tokens"
+        note = "what an agent is told before its first turn" if lengths else "a row"
+    tokens = Tokens(
+        mean=round(mean / CHARACTERS_A_TOKEN),
+        most=-(-most // CHARACTERS_A_TOKEN),
+        limit=limit,
+        field=name,
+        note=f"of {note}, at {CHARACTERS_A_TOKEN} characters a token: a rule of thumb, the tokenizer alone knows",
+    )
+    if tokens.most > limit:
+        said = f"The longest row has about {tokens.most} tokens, and {name} is {limit}: "
+        dropped = isinstance(config, Supervised) and config.too_long == "drop"
+        said += "it is left out." if dropped else f"the trainer may refuse it. Raise changes.{name}."
+        asked.warn(f"changes.{name}", "too_long", said)
+    return tokens
+
+
+def _look_at_workers(asked: Asked, here: list[waiting.Hand]) -> None:
+    model, engine = asked.new.model, asked.new.engine
+    remark = waiting.impediment(model, engine, here)
+    able = [one for one in here if one.can_take(model, engine)]
+    if remark is not None:
+        asked.warnings.append(remark)
+    elif "/" in model and not any(model in one.models for one in able):
+        said = f"No worker lists {model}: whoever takes the job looks for it on Hugging Face, and it fails if it is not"
+        asked.warn("model", "model_unseen", f"{said} there.")
+    ahead = asked.after
+    if ahead is not None and ahead.state != TrainingState.SUCCEEDED:
+        said = f"The job waits until {ahead.public_id} ({ahead}) has succeeded."
+        asked.warn("after", "waits", said)
+
+
+def _look_at_memory(asked: Asked, memory: Memory) -> None:
+    sizes = [
+        int(device.get("memory_mib") or 0)
+        for worker in live_workers().only("devices")
+        for device in worker.devices
+        if isinstance(device, dict)
+    ]
+    largest = max(sizes, default=0)
+    if largest and memory.bytes > largest << 20:
+        said = (
+            f"Weights, gradients and optimiser take about {memory.bytes / 2**30:.0f} GiB, and the largest GPU that is "
+            f"here has {largest / 1024:.0f} GiB. Train adapters (changes.tuning.kind = lora), or use more GPUs."
+        )
+        asked.warn("changes.tuning.kind", "too_large", said)

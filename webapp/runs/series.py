@@ -1,0 +1,93 @@
+"""The numbers of a training job: buckets made by the database, each with its least, greatest, mean and last value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import connection
+
+from synthesis.contracts import Frozen
+from webapp.runs.models import MetricKey, TrainingJob
+
+MOST_KEYS = 200
+MOST_BUCKETS = 5_000
+RESOLUTION = 500
+_BUCKETS = """
+WITH newest AS (
+    SELECT DISTINCT ON (key_id, step) key_id, step, value
+    FROM runs_metricpoint
+    WHERE key_id = ANY(%(keys)s) AND NOT superseded AND step BETWEEN %(low)s AND %(high)s
+    ORDER BY key_id, step, attempt DESC
+)
+SELECT key_id, min(step), max(step), count(*), count(value), min(value), max(value), avg(value),
+       (array_agg(value ORDER BY step DESC) FILTER (WHERE value IS NOT NULL))[1]
+FROM newest
+GROUP BY key_id, (step - %(low)s) / %(width)s
+ORDER BY key_id, 2
+"""
+
+
+class Bucket(Frozen):
+    """Numbers of the steps `first` to `last_step`: `points` of them, of which `gaps` were no numbers.
+
+    Without any number `min`, `max`, `mean` and `last` are None.
+    """
+
+    first: int
+    last_step: int
+    points: int
+    gaps: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    last: float | None
+
+
+class Series(Frozen):
+    """`width` steps stand in a bucket; with 1 every step is its own."""
+
+    name: str
+    width: int
+    buckets: tuple[Bucket, ...]
+
+
+def keys_of(job: TrainingJob) -> list[MetricKey]:
+    """The keys that a job has numbers of, by name, with the last of each."""
+    return list(MetricKey.objects.filter(job=job).order_by("name"))
+
+
+def series(
+    job: TrainingJob,
+    names: Iterable[str],
+    from_step: int | None = None,
+    to_step: int | None = None,
+    resolution: int = RESOLUTION,
+) -> dict[str, Series]:
+    """At most `resolution` buckets of each name that the job has numbers of, in the order asked for.
+
+    Numbers that a resumed job superseded are left out; of a step that two attempts report, the later one counts.
+    """
+    wanted = list(dict.fromkeys(names))[:MOST_KEYS]
+    keys = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=wanted)}
+    if not keys:
+        return {}
+    low = max(0, from_step or 0)
+    last = max(key.last_step for key in keys.values())
+    high = last if to_step is None else min(to_step, last)
+    width = max(1, -(-(high - low + 1) // max(1, min(resolution, MOST_BUCKETS))))
+    found: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
+    if high >= low:
+        asked: dict[str, Any] = {"keys": list(found), "low": low, "high": high, "width": width}
+        with connection.cursor() as cursor:
+            cursor.execute(_BUCKETS, asked)
+            for key, first, end, points, known, least, most, mean, newest in cursor.fetchall():
+                found[key].append(
+                    Bucket(
+                        first=first, last_step=end, points=points, gaps=points - known,
+                        min=least, max=most, mean=mean, last=newest,
+                    )
+                )  # fmt: skip
+    return {
+        name: Series(name=name, width=width, buckets=tuple(found[keys[name].pk])) for name in wanted if name in keys
+    }

@@ -1,0 +1,128 @@
+"""What the page of one training step shows: its numbers, its groups of attempts by task, the filters of its list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, StdDev
+from django.db.models.functions import Coalesce
+from django.http import QueryDict
+
+from training.metrics import NAMES
+from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
+from webapp.runs.queries import metrics_at, rollout_steps
+from webapp.scenarios.models import Task
+
+GROUPS = 100
+CHOICES = 300
+DOTS = 32
+OUTCOMES = ("solved", "failed", "truncated", "agent_error", "infra_error", "cancelled")
+FIELDS = ("environment", "outcome", "masked", "row")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`masked`: yes or no; `row` is a task's row of the dataset; `quarantined` are those that came out otherwise."""
+
+    environment: str = ""
+    outcome: str = ""
+    masked: str = ""
+    row: str = ""
+    quarantined: bool = False
+
+    @property
+    def any(self) -> bool:
+        return self.quarantined or any(getattr(self, name) for name in FIELDS)
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """The attempts at one task. `dots` are their rewards in order, as places on a line of 100."""
+
+    row: str
+    environment: str
+    setting: str
+    task: Task | None
+    count: int
+    counted: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    deviation: float | None
+    dots: list[float]
+
+    @property
+    def flat(self) -> bool:
+        """All rewards are equal: the group teaches nothing."""
+        return self.counted > 1 and self.low == self.high
+
+
+def filter_of(query: QueryDict) -> Filter:
+    told = {name: query.get(name, "").replace("\x00", "")[:200] for name in FIELDS}
+    told["outcome"] = told["outcome"] if told["outcome"] in OUTCOMES else ""
+    told["masked"] = told["masked"] if told["masked"] in ("yes", "no") else ""
+    return Filter(**told, quarantined=query.get("quarantined") == "1")
+
+
+def file_of(job: TrainingJob, step: int) -> RolloutFile | None:
+    """The step's rollouts; of two attempts that tried it, the later one's."""
+    return rollout_steps(job).filter(step=step).order_by("-attempt").first()
+
+
+def neighbours(job: TrainingJob, step: int) -> tuple[int | None, int | None]:
+    """The nearest steps before and after that have rollouts."""
+    steps = rollout_steps(job).values_list("step", flat=True)
+    return steps.filter(step__lt=step).order_by("-step").first(), steps.filter(step__gt=step).order_by("step").first()
+
+
+def listed(file: RolloutFile, chosen: Filter) -> QuerySet[RunRollout]:
+    rows = RunRollout.objects.filter(file=file).select_related("task")
+    for name in ("environment", "outcome", "row"):
+        if value := getattr(chosen, name):
+            rows = rows.filter(**{name: value})
+    if chosen.masked:
+        rows = rows.exclude(masked="") if chosen.masked == "yes" else rows.filter(masked="")
+    return rows.exclude(quarantined="") if chosen.quarantined else rows
+
+
+def environments(file: RolloutFile) -> list[str]:
+    rows = RunRollout.objects.filter(file=file).exclude(environment="").order_by("environment")
+    return list(rows.values_list("environment", flat=True).distinct()[:CHOICES])
+
+
+def groups(file: RolloutFile, chosen: Filter) -> tuple[list[GroupRow], bool]:
+    """(groups by task, those whose rewards differ most first; whether there are more)."""
+    rows = listed(file, chosen).select_related(None).order_by()
+    spread = Coalesce(F("high") - F("low"), -1.0, output_field=FloatField())
+    found = (
+        rows.values("row", "environment", "setting", "task_id")
+        .annotate(
+            count=Count("id"),
+            counted=Count("reward"),
+            mean=Avg("reward"),
+            low=Min("reward"),
+            high=Max("reward"),
+            deviation=StdDev("reward", sample=True, filter=Q(reward__isnull=False)),
+            rewards=ArrayAgg("reward", filter=Q(reward__isnull=False), order_by="reward"),
+        )
+        .order_by(spread.desc(), "row", "setting")[: GROUPS + 1]
+    )
+    told = list(found)
+    tasks = Task.objects.only("pk", "title").in_bulk([one["task_id"] for one in told if one["task_id"]])
+    made = [_group(one, tasks) for one in told[:GROUPS]]
+    return made, len(told) > GROUPS
+
+
+def _group(one: Any, tasks: dict[int, Task]) -> GroupRow:
+    rewards = [reward for reward in one.pop("rewards") or [] if reward is not None]
+    dots = [round(4 + 92 * min(1.0, max(0.0, reward)), 1) for reward in rewards]
+    kept = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]
+    return GroupRow(task=tasks.get(one.pop("task_id")), dots=kept, **one)
+
+
+def numbers(job: TrainingJob, step: int) -> list[tuple[str, float, str]]:
+    """(label, number, unit) of the whole step."""
+    found = metrics_at(job, [step], list(NAMES)).get(step, {})
+    return [(NAMES[name].label, found[name], NAMES[name].unit) for name in NAMES if name in found]
