@@ -33,7 +33,7 @@ setup: check-python
 	@"$(PYTHON)" $(INSTALL) web synthesis
 
 setup-dev: check-python
-	@"$(PYTHON)" $(INSTALL) web synthesis dev
+	@"$(PYTHON)" $(INSTALL) web synthesis dev train
 
 run: setup
 	@exec $(VENV)/bin/python -m webapp.stack
@@ -45,7 +45,7 @@ test-slow: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 test-kill: setup-dev
-	$(VENV)/bin/python -m pytest -m kill $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m kill $(PYTEST_ARGS)
 
 test-browser: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m browser $(PYTEST_ARGS)

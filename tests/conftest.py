@@ -24,6 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: the tests bring their own database.")
     # pytest-xdist's workers must name the same tests, also where a name holds a set's text.
     os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
+    # Before torch is loaded: two of pytest's workers share the cores, and its threads would spin while they wait.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     SERVERS.start()
     # Before the settings: the storage of uploads is made of them once, by the first module that asks for it.
     os.environ["ENVARIUM_HOME"] = HOME.name
@@ -31,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from django.conf import settings
 
     assert os.environ["DATABASE_URL"] == settings.DATABASE_URL  # the access loads them, for pytest-django
+    # Most tests make people, and each password took a third of a second.
+    settings.PASSWORD_HASHERS = ["tests.fixtures.hashing.QuickHasher"]
     del os.environ["DJANGO_SETTINGS_MODULE"]  # or pytest-xdist's workers would load them before this hook
 
 

@@ -189,7 +189,23 @@ def test_every_operation_says_what_it_does_and_takes() -> None:
         for method, details in methods.items():
             silent = [one["name"] for one in details["parameters"] if not one.get("description")]
             body = details.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            example = not body or schema["components"]["schemas"][body["$ref"].rpartition("/")[2]].get("examples")
+            named = [one["$ref"].rpartition("/")[2] for one in (body, *body.get("anyOf", [])) if "$ref" in one]
+            example = not body or schema["components"]["schemas"][named[0]].get("examples")
             if silent or not example or not details.get("summary") or not details.get("description"):
                 faults.append(f"{method} {path}: {silent or 'no summary, description or example of its body'}")
     assert not faults, "\n".join(faults)
+
+
+def test_no_two_schemas_share_a_name() -> None:
+    """The API's document knows them by name: of two with one name, one would describe what the other answers."""
+    from ninja import Schema
+
+    def below(kind: type) -> list[type]:
+        return [one for child in kind.__subclasses__() for one in (child, *below(child))]
+
+    named: dict[str, set[str]] = {}
+    for one in below(Schema):
+        if one.__module__.startswith("webapp."):
+            named.setdefault(one.__name__, set()).add(one.__module__)
+    assert named
+    assert not {name: places for name, places in named.items() if len(places) > 1}

@@ -164,3 +164,19 @@ def test_too_many_requests_wait(annotator: User, settings: pytest.FixtureRequest
     problem(late[0], 429)
     settings.BROKER_URL = "redis://127.0.0.1:1/0"  # type: ignore[attr-defined]
     assert caller.get("/jobs").status_code == 200, "without a broker nobody is braked"
+
+
+def test_a_worker_is_counted_apart_from_people_and_its_llm_calls_apart_from_its_work(
+    settings: pytest.FixtureRequest,
+) -> None:
+    settings.API_REQUESTS_A_MINUTE, settings.WORKER_REQUESTS_A_MINUTE = 2, 6  # type: ignore[attr-defined]
+    worker = program(pages_seed.person("operator"), "worker", "read")
+    chat = "/training/jobs/ftjob-none/attempts/1/llm/v1/chat/completions"
+    said = {"messages": [{"role": "user", "content": "Hello"}]}
+    assert [worker.post("/training/workers/wk-none/heartbeat", {}).status_code for _ in range(5)] == [404] * 5
+    assert [worker.post(chat, said).status_code for _ in range(5)] == [404] * 5
+    assert 429 in [worker.get("/jobs").status_code for _ in range(5)], "people's requests have their own limit"
+    for path, body in (("/training/workers/wk-none/heartbeat", {}), (chat, said)):
+        late = [answer for answer in (worker.post(path, body) for _ in range(14)) if answer.status_code == 429]
+        assert late, "it is no way around every limit"
+        assert 1 <= int(late[0].headers["Retry-After"]) <= 60

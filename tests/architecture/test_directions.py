@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
-APPS += ["batches", "pages"]
+APPS += ["batches", "runs", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "prompts", "formats", "drafts"},
     {"runtime", "llm"},
@@ -23,10 +23,11 @@ FLOORS: list[set[str]] = [
     {"pipeline"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "runtime", "rollout", "verifiers", "llm"}
-WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "metrics", "presets"}
+WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
-    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards"},
+    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "client"},
+    {"worker", "examples"},
     {"rows"},
     {"masks"},
     {"advantages", "losses", "templates"},
@@ -41,8 +42,8 @@ TRAINING_FLOORS: list[set[str]] = [
     {"launch"},
     {"demo"},
 ]
-WITHOUT_TORCH = TRAINING_FLOORS[0] | TRAINING_FLOORS[1]
-"""What the web app shows, and what decides without computing."""
+WITHOUT_TORCH = TRAINING_FLOORS[0] | TRAINING_FLOORS[1] | TRAINING_FLOORS[2]
+"""What the web app shows, what decides without computing, and the worker, whose child computes."""
 HEAVY = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "vllm", "numpy"}
 CHILD_ROOM = "synthesis.runtime.child"
 LAYERS = {"models": 0, "services": 1, "views": 2, "api": 2, "jobs": 2}

@@ -15,6 +15,7 @@ from synthesis.pipeline import PIPELINE
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, theme
 from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.fixtures.remembered import remembered
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
@@ -52,6 +53,10 @@ def item(batch: Batch, path: str) -> BatchItem:
 
 def mixed() -> Batch:
     """Two themes that go through, a near-duplicate, failures of three kinds and a rejection."""
+    return Batch.objects.get(pk=remembered("mixed batch", lambda: _mixed().pk))
+
+
+def _mixed() -> Batch:
     names = ["good", "fine", "drop-1", "drop-2", "malformed-1", "faulty", "poor"]
     specs = [services.of_theme(theme(name)) for name in names]
     specs.append(services.of_theme(theme("twin", "All about good.")))
@@ -60,7 +65,12 @@ def mixed() -> Batch:
         return work_off(batch)
 
 
-def one(reply: Any = answer, name: str = "one", **how: Any) -> Batch:
+def one() -> Batch:
+    """One theme that goes through."""
+    return Batch.objects.get(pk=remembered("batch of one", lambda: grown().pk))
+
+
+def grown(reply: Any = answer, name: str = "one", **how: Any) -> Batch:
     with llm_server(reply) as server:
         return work_off(make_batch(user("operator", "op"), settings_at(server.url, **how), [name]))
 
@@ -165,7 +175,7 @@ def test_hostile_and_huge_text_stays_text() -> None:
         found = answer(request)
         return say(large) if "judge: audit" in request["messages"][0]["content"] else found
 
-    batch = one(reply, name=EVIL)
+    batch = grown(reply, name=EVIL)
     who = client()
     call = LLMCall.objects.filter(batch=batch, role="judge").first()
     assert call is not None
@@ -196,7 +206,7 @@ def test_settings_show_what_differs_from_the_batch_that_was_cloned() -> None:
 
 
 def test_unknown_prices_are_said_and_known_ones_counted() -> None:
-    batch = one(prices={"local/scripted-1": Price(prompt=1_000, completion=1_000)}, cap=50.0)
+    batch = grown(prices={"local/scripted-1": Price(prompt=1_000, completion=1_000)}, cap=50.0)
     assert batch.spent > 0
     text = page(client("viewer", "vi"), "batch", batch.pk)
     assert f"{batch.spent:.4f} of 50.00" in text or f"{batch.spent:.2f} of 50.00" in text

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from training.demo.tasks import program
+from training.examples.tasks import program
 
 
 class _Environment:
@@ -51,23 +51,22 @@ class Lamps(_Environment):
 class Depot(_Environment):
     name = "depot"
 
-    def count(self, item: str) -> str:
-        """How many of an item are in stock.
+    def buyer(self, item: str) -> str:
+        """The city of the one who bought an item.
 
         Args:
             item: The item.
         """
-        return str(self._program.count(item))
+        return str(self._program.buyer(item))
 
-    def send(self, item: str, quantity: int, city: str) -> str:
-        """Send some of an item to a city.
+    def send(self, item: str, city: str) -> str:
+        """Send an item to a city.
 
         Args:
             item: The item.
-            quantity: How many.
             city: The city.
         """
-        return str(self._program.send(item, quantity, city))
+        return str(self._program.send(item, city))
 
 
 class Library(_Environment):
@@ -101,23 +100,23 @@ class Library(_Environment):
 class Clinic(_Environment):
     name = "clinic"
 
-    def free_hours(self, doctor: str) -> str:
-        """A doctor's free hours, the first one first.
+    def next_free(self, doctor: str) -> str:
+        """A doctor's first free day.
 
         Args:
             doctor: The doctor.
         """
-        return str(self._program.free_hours(doctor))
+        return str(self._program.next_free(doctor))
 
-    def book(self, doctor: str, patient: str, hour: int) -> str:
-        """Book a patient at an hour that may be free.
+    def book(self, doctor: str, patient: str, day: str) -> str:
+        """Book a patient on a day that may be free.
 
         Args:
             doctor: The doctor.
             patient: The patient.
-            hour: The hour.
+            day: The day.
         """
-        return str(self._program.book(doctor, patient, hour))
+        return str(self._program.book(doctor, patient, day))
 
 
 FACTORIES = {made.name: made for made in (Clinic, Depot, Lamps, Library)}

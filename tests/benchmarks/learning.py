@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 from training.config import AdvantageKind
 from training.demo.prepare import prepare_demo
-from training.launch import JOB, RESULT, Exit
+from training.job import JOB, RESULT, Exit
 from training.launch import main as launch
 
 

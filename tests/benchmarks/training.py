@@ -1,4 +1,5 @@
-"""What a step of RL costs beside TRL's own trainer, and how little of it environments and verifiers take.
+"""What a step of RL costs beside TRL's own trainer, how little of it environments and verifiers take, and what the
+web app takes of a trainer's record, also where it is killed twice (`tests.benchmarks.ingest`).
 
     python -m tests.benchmarks.training --json [--steps 8] [--threads 2] [--rollouts 8]
 
@@ -45,7 +46,7 @@ def prepare(folder: Path, steps: int, rollouts: int, threads: int) -> None:
 
 def ours(folder: Path) -> dict[str, Any]:
     """Seconds of each step of the RL job, and shares of the attempts' time."""
-    from training.launch import RECORD
+    from training.job import RECORD
     from training.launch import main as launch
     from training.metrics import Position, Values, read
 
@@ -107,9 +108,9 @@ def theirs(folder: Path) -> dict[str, Any]:
     from trl import GRPOTrainer
 
     from tests.benchmarks.in_process import FACTORIES
-    from training.demo.tasks import program
+    from training.examples.tasks import program
+    from training.job import read_job
     from training.keeping import load_model
-    from training.launch import read_job
     from training.templates import offered
 
     job = read_job(folder / "rl")
@@ -153,6 +154,14 @@ def child(side: str, folder: Path) -> dict[str, Any]:
     return answer
 
 
+def ingested() -> dict[str, Any]:
+    """The web app's part, in a process of its own."""
+    command = [sys.executable, "-m", "tests.benchmarks.ingest", "--json"]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+    answer: dict[str, Any] = json.loads(told.strip().splitlines()[-1])
+    return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -180,6 +189,7 @@ def main() -> None:
         "verification_share": round(mine["verification_share"], 4),
         "steps": given.steps,
         "threads": given.threads,
+        **ingested(),
     }
     print(json.dumps(result) if given.json else result)
 

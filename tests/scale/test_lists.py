@@ -12,8 +12,18 @@ from django.test import Client
 from tests.fixtures import addresses, pages_seed, scale
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
-TINY = scale.Size(environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40)
-LARGE = scale.Size(environments=1_500, tools_each=4, trajectories=20_000, stepped=5, jobs=5_000, batch_calls=20_000)
+TINY = scale.Size(
+    environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40, training_steps=20, rollouts=64
+)
+LARGE = scale.Size(
+    environments=1_500,
+    tools_each=4,
+    trajectories=20_000,
+    stepped=5,
+    jobs=5_000,
+    batch_calls=20_000,
+    training_steps=2_000,
+)
 BIG_TABLE = 4_000
 """Reading a table of more rows from end to end is what an index is for."""
 
@@ -29,6 +39,11 @@ TREE = {"taxonomy_node", "taxonomy_nodecounts"}
 HALF_OF_ALL = {"statistics of a batch", "statistics of a batch, part", "api statistics of a batch"}
 PRODUCTS = {"batches_batchproduct"}
 """The batch that they are of made half of these here."""
+SELECTIONS = {"new dataset by audit"}
+TASKS = {"scenarios_task"}
+"""A selection is looked at up to 20,000 tasks before it is frozen, and this one holds most of those here."""
+SAMPLED = {"new dataset of trajectories": 60}
+"""Queries of what reads a sample, 200 trajectories at most, a few at a time: their conversations may be large."""
 
 
 def ask(client: Client, url: str) -> list[tuple[str, Any]]:
@@ -79,6 +94,7 @@ def test_an_index_serves_every_list() -> None:
                 told = cursor.fetchone()[0]
             plan = (json.loads(told) if isinstance(told, str) else told)[0]["Plan"]
             fine = TREE if name in READ_MUCH else PRODUCTS if name in HALF_OF_ALL else set()
+            fine = TASKS if name in SELECTIONS else fine
             big = [table for table in scans(plan) if sizes.get(table, 0) > BIG_TABLE and table not in fine]
             if big:
                 faults.append(f"{name} ({url}) reads all of {', '.join(big)}: {sql[:400]}")
@@ -94,5 +110,5 @@ def test_more_rows_cost_no_more_queries() -> None:
     scale.seed(scale.SMALL)
     many = {name: len(ask(client, url)) for name, url in addresses.lists().items()}
     # A full page may ask for what follows, a list past a thousand rows for an estimate: two at most, whatever the rows.
-    grown = {name: (few[name], many[name]) for name in many if many[name] > few[name] + 2}
+    grown = {name: (few[name], many[name]) for name in many if many[name] > SAMPLED.get(name, few[name] + 2)}
     assert not grown

@@ -27,6 +27,9 @@ def page(annotator: Any) -> Any:
 @pytest.fixture
 def forest(db: None) -> dict[str, int]:
     """10,000 labels and 12,000 themes, with what PostgreSQL knows of them up to date."""
-    from tests.taxonomy.forest import plant
+    from tests.fixtures.remembered import remembered
+    from tests.taxonomy.forest import plant, settle
 
-    return plant()
+    found: dict[str, int] = remembered("forest", plant)
+    settle()
+    return found

@@ -31,8 +31,12 @@ def plant(themes: int = 12_000) -> dict[str, int]:
     for row in rows:
         added.setdefault(row.node_id, Counter()).update(themes=1, tools=row.tool_count)
     count(added)
+    return dict(Node.objects.values_list("path", "pk"))
+
+
+def settle() -> None:
+    """What autovacuum does sooner or later: without it plans are made of what the tables held before."""
     with connection.cursor() as cursor:
-        for index in ("node_search", "theme_search", "theme_labels"):  # as autovacuum does
+        for index in ("node_search", "theme_search", "theme_labels"):
             cursor.execute("SELECT gin_clean_pending_list(%s::regclass)", [index])
         cursor.execute("ANALYZE taxonomy_node; ANALYZE taxonomy_nodecounts; ANALYZE taxonomy_theme")
-    return dict(Node.objects.values_list("path", "pk"))

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tests.assessment import rows as assessed
-from tests.fixtures import pages_seed, replay_seed
+from tests.fixtures import pages_seed, replay_seed, runs_seed
+from tests.runs.dataset_support import carry_out
 from webapp.accounts.access import SCOPE_WORDS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
@@ -22,6 +24,9 @@ from webapp.api import api, scope_of
 from webapp.batches.models import Batch, Body, LLMCall
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
+from webapp.runs.datasets import uploaded
+from webapp.runs.models import RolloutFile, StoredFile
+from webapp.runs.uploads import store_file
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
 from webapp.trajectories.models import Rollout, Trajectory
@@ -74,6 +79,23 @@ def a_batch() -> dict[str, Any]:
     return {"batch": batch, "item": item, "call": call}
 
 
+def a_training(run: Trajectory) -> dict[str, Any]:
+    """A job after two steps, its dataset, an uploaded file, and an attempt whose file is gone."""
+    job = runs_seed.training_job(steps=2, environments=1)
+    job.checkpoints.create(attempt=1, step=2)
+    file = RolloutFile.objects.create(job=job, attempt=1, step=1, sha256="0" * 64, count=1)
+    rollout = file.rollouts.create(index=0, row="a-row", task=run.task, revision=run.revision, outcome="failed")
+    stored = StoredFile.objects.create(filename="rows.jsonl", kind="tasks", bytes=2)
+    return {"training": job, "rollout_of_step": rollout, "stored_file": stored}
+
+
+def a_dataset() -> dict[str, Any]:
+    """Of an uploaded file, frozen by its job; and the file."""
+    line = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
+    file = store_file(None, ContentFile(line, name="talks.jsonl"))
+    return {"dataset": carry_out(uploaded(None, file)), "file": file}
+
+
 def objects() -> dict[str, Any]:
     """One of everything that an address may name."""
     run = replay_seed.make(replay_seed.ordinary())
@@ -104,6 +126,8 @@ def objects() -> dict[str, Any]:
         "assessment": assessment,
         "case": assessment.cases.get(position=0),
         **a_batch(),
+        **a_dataset(),
+        **a_training(run),
     }
 
 
@@ -127,6 +151,18 @@ def arguments(db: None) -> dict[str, dict[str, Any]]:
         "environments:start_rerun": {"pk": made["assessment"].pk},
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
+        "runs": {
+            "job": made["training"].public_id,
+            "step": 1,
+            "task": run.task_id,
+            "dataset": made["training"].dataset.public_id,
+            "side": "train",
+            "file": made["stored_file"].public_id,
+        },
+        "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
+        "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
+        "runs:dataset": {"dataset": made["dataset"].public_id, "side": "train"},
+        "runs:file": {"file": made["file"].public_id},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
         "scenarios:of_environment": {"pk": run.environment_id},
         "scenarios:state": {"pk": run.task.scenario_id},
@@ -153,9 +189,23 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches": {"pk": made["batch"].pk},
         "batch-items": {"pk": made["item"].pk},
         "llm-calls": {"pk": made["call"].pk},
+        "datasets": {"dataset": made["dataset"].public_id},
         "endpoints": {"pk": made["endpoint"].pk},
         "exports": {"job": made["job"].pk},
         "environments": {"pk": run.environment_id, "number": 1},
+        "files": {"file": made["file"].public_id},
+        "fine_tuning": {
+            "job": made["training"].public_id,
+            "checkpoint": made["training"].checkpoints.get().public_id,
+            "path": "config.json",
+        },
+        "training": {
+            "worker": made["training"].worker.public_id,
+            "job": made["training"].public_id,
+            "number": 1,
+            "step": 1,
+            "checkpoint": "ftckpt-none",
+        },
         "jobs": {"pk": made["job"].pk},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},
@@ -244,9 +294,10 @@ def api_routes() -> Iterator[tuple[str, str, str, str]]:
     """(operation, method, path with {names}, scope) of every operation."""
     for bound in api._get_bound_routers():
         for path, view in bound.path_operations.items():
+            plain = re.sub(r"{(\w+):\w+}", r"{\1}", path)
             for one in view.operations:
                 for method in one.methods:
-                    yield one.view_func.__name__, method, f"{bound.prefix}{path}", scope_of(one) or ""
+                    yield one.view_func.__name__, method, f"{bound.prefix}{plain}", scope_of(one) or ""
 
 
 def api_address(name: str, path: str, known: dict[str, dict[str, Any]]) -> str:

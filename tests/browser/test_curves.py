@@ -1,0 +1,244 @@
+"""A job's curves in a browser: live, zoomed on the server, walked by mouse and by keyboard, with hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from webapp.runs.models import TrainingJob
+
+pytestmark = pytest.mark.browser
+ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+ARGS += ["--disable-component-update", "--disable-sync"]
+EVIL = "<img src=x onerror='window.hit=1'><b>bold</b>"
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
+        yield browser
+        browser.close()
+
+
+def apart(work: Callable[[], T]) -> T:
+    """In a thread of its own, away from Playwright's event loop."""
+    from django.db import connection
+
+    def done() -> T:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(done).result()
+
+
+def made(**fields: Any) -> TrainingJob:
+    from tests.fixtures.runs_seed import training_job
+
+    return apart(lambda: training_job(**fields))
+
+
+def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+    from tests.rollouts_web.support import PASSWORD, person
+
+    apart(lambda: person("researcher"))
+    page = browser.new_context(base_url=site, **options).new_page()
+    page.goto("/account/login/")
+    page.fill("input[name=username]", "ann")
+    page.fill("input[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/login" not in url)
+    page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)  # type: ignore[attr-defined]
+    page.problems = []  # type: ignore[attr-defined]
+    return page
+
+
+def opened(page: Page, job: TrainingJob, query: str = "") -> None:
+    page.goto(f"/training/{job.public_id}/{query}")
+    page.wait_for_selector('[data-chart="reward"] .js-plotly-plot .scatterlayer', state="attached", timeout=60_000)
+
+
+def step_of(page: Page, chart: str = "reward") -> int:
+    """The last step that a chart has drawn."""
+    script = "(name) => Math.max(...document.querySelector(name).data.flatMap((one) => one.x))"
+    return int(page.evaluate(script, f'[data-chart="{chart}"] .plot'))
+
+
+def publish(job: TrainingJob) -> None:
+    from webapp.events.services import publish
+
+    publish([f"training:{job.pk}"])
+
+
+def test_a_point_arrives_without_a_reload(live_site: str, browser: Browser) -> None:
+    from tests.fixtures.runs_seed import add_points
+
+    job = made(steps=30, environments=2)
+    page = signed_in(browser, live_site)
+    opened(page, job)
+    page.evaluate("window.same = true")
+    assert step_of(page) == 30
+    table = '[data-chart="reward"] details.twin'
+    page.click(f"{table} > summary")
+    page.wait_for_selector(f'{table} tr[data-step="30"]')
+
+    def more() -> None:
+        add_points(job, [31], ["environment-0", "environment-1"])
+        publish(job)
+
+    page.wait_for_function("() => document.documentElement.dataset.live")
+    apart(more)
+    page.wait_for_function("() => document.documentElement.dataset.curves === '31'", timeout=30_000)
+    assert step_of(page) == 31
+    assert page.evaluate("window.same")
+    page.wait_for_function("() => document.querySelector('#job-live .said').textContent.includes('step 31')")
+    page.wait_for_selector(f'{table} tbody tr:first-child[data-step="31"]')
+    assert page.input_value("#step") == "31"
+    page.focus(f"{table} > summary")
+
+    def another() -> None:
+        add_points(job, [32], ["environment-0", "environment-1", "environment-2"])
+        publish(job)
+
+    apart(another)
+    page.wait_for_selector('[data-chart="by-environment"] .lasts >> text=environment-2')
+    page.wait_for_selector(f'{table}[open] tr[data-step="32"]')
+    assert page.evaluate("document.activeElement.id") == "twin-reward"
+    assert page.evaluate("window.same")
+    assert page.problems == []  # type: ignore[attr-defined]
+
+
+def test_the_first_numbers_bring_the_curves(live_site: str, browser: Browser) -> None:
+    from tests.fixtures.runs_seed import add_points
+
+    job = made(steps=0, environments=2)
+    page = signed_in(browser, live_site)
+    page.goto(f"/training/{job.public_id}/")
+    assert page.locator("text=No numbers yet").count() == 1
+    page.wait_for_function("() => document.documentElement.dataset.live")
+
+    def first() -> None:
+        add_points(job, [1], ["environment-0"])
+        publish(job)
+
+    apart(first)
+    page.wait_for_selector('[data-chart="reward"]', timeout=30_000)
+
+
+def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, browser: Browser) -> None:
+    job = made(steps=1_000, environments=0)
+    page = signed_in(browser, live_site, viewport={"width": 1440, "height": 900})
+    opened(page, job, "?show=reward")
+    count = "document.querySelector('[data-chart=success] .plot').data.at(-2).x"
+    before = page.evaluate(f"{count}.length")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "curves.json" in request.url else None)
+    plot = page.locator('[data-chart="reward"] .nsewdrag').first
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.5, steps=5)
+    page.mouse.up()
+    page.wait_for_function("() => new URL(window.location.href).searchParams.has('from')")
+    page.wait_for_function(f"() => {count}[0] > 300", timeout=30_000)
+    steps = page.evaluate(count)
+    assert [b - a for a, b in pairwise(steps)] == [1] * (len(steps) - 1)
+    assert before < 300
+    query = parse_qs(urlparse(asked[-1]).query)
+    assert int(query["from"][0]) <= steps[0]
+    assert page.input_value("#from") == query["from"][0]
+    page.reload()
+    page.wait_for_selector('[data-chart="reward"] .js-plotly-plot .scatterlayer', state="attached", timeout=60_000)
+    assert page.evaluate("document.querySelector('[data-chart=reward] .plot').data.at(-2).x[0]") == steps[0]
+
+
+def test_a_click_on_a_point_opens_its_step(live_site: str, browser: Browser) -> None:
+    job = made(steps=20, environments=0)
+    page = signed_in(browser, live_site, viewport={"width": 1440, "height": 900})
+    opened(page, job)
+    box = page.locator('[data-chart="reward"] .nsewdrag').first.bounding_box()
+    assert box is not None
+    place = (box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    page.mouse.move(*place)
+    page.wait_for_selector('[data-chart="reward"] .hoverlayer .legend, [data-chart="reward"] .hoverlayer .hovertext')
+    page.mouse.click(*place)
+    page.wait_for_url(f"**/training/{job.public_id}/steps/*/")
+    assert 8 <= int(page.url.rstrip("/").rsplit("/", 1)[-1]) <= 12
+
+
+def test_a_point_is_reached_by_keys_alone(live_site: str, browser: Browser) -> None:
+    job = made(steps=20, environments=0)
+    page = signed_in(browser, live_site)
+    opened(page, job)
+    page.keyboard.press("[")
+    page.keyboard.press("[")
+    page.wait_for_function("() => document.getElementById('at-step').textContent.startsWith('Step 18.')")
+    assert "Reward" in page.inner_text("#at-step")
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open] >> text=Step before")
+    page.keyboard.press("Escape")
+    page.keyboard.press("o")
+    page.wait_for_url(f"**/training/{job.public_id}/steps/18/")
+
+
+def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, browser: Browser) -> None:
+    job = made(steps=12, environments=[EVIL, "plain"])
+    page = signed_in(browser, live_site)
+    opened(page, job, "?show=parts&show=reward")
+    page.locator('[data-chart="by-environment"]').scroll_into_view_if_needed()
+    page.wait_for_selector('[data-chart="by-environment"] .legendtext', timeout=30_000)
+    page.locator('[data-chart="by-environment"] details.twin summary').click()
+    page.wait_for_selector('[data-chart="by-environment"] details.twin table')
+    assert page.evaluate("window.hit") is None
+    assert page.locator("main img").count() == 0
+    assert "<img" in page.locator('[data-chart="by-environment"] table').inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 400])
+def test_it_fits_and_has_no_violation(live_site: str, browser: Browser, width: int, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    job = made(steps=200, environments=6)
+    page = signed_in(
+        browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    for query in ("", "?tab=events", "?tab=checkpoints", "?tab=settings"):
+        if query:
+            page.goto(f"/training/{job.public_id}/{query}")
+        else:
+            opened(page, job)
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, query
+        found = Axe().run(page)
+        assert found.violations_count == 0, (query, found.generate_report())
+    assert page.problems == []  # type: ignore[attr-defined]
+
+
+def test_without_a_script_the_page_shows_numbers_and_tables(live_site: str, browser: Browser) -> None:
+    job = made(steps=20, environments=2)
+    page = signed_in(browser, live_site, java_script_enabled=False)
+    page.goto(f"/training/{job.public_id}/")
+    assert page.locator('[data-chart="reward"] .lasts dd').count() == 2
+    page.locator('[data-chart="reward"] details.twin summary').click()
+    page.locator('[data-chart="reward"] details.twin a').click()
+    assert page.locator("table.data tbody tr").count() == 20
+    page.goto(f"/training/{job.public_id}/")
+    page.fill("#step", "7")
+    page.click("#step-open")
+    assert page.url.endswith("/steps/7/")

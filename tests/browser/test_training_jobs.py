@@ -1,0 +1,167 @@
+"""A training job in Chromium: submitted by keyboard alone, tried as it is filled in; accessible with planted text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.test_batches import tab_to
+from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults
+from tests.fixtures import pages_seed, runs_seed
+from webapp.runs.models import TrainingJob, TrainingState
+
+__all__ = ["chromium"]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+OPEN_ALL = "for (const one of document.querySelectorAll('main details')) one.open = true"
+
+
+def signed_in(browser: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
+    """A researcher's page, and what its console complained about. A refused form answers 422, which Chromium notes."""
+    context = browser.new_context(base_url=site, **options)
+    page = context.new_page()
+    complaints: list[str] = []
+
+    def heard(message: Any) -> None:
+        if message.type == "error" and "status of 422" not in message.text:
+            complaints.append(message.text)
+
+    page.on("console", heard)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto("/account/login/")
+    page.fill("[name=username]", "the-researcher")
+    page.fill("[name=password]", pages_seed.PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".rail nav")
+    return context, page, complaints
+
+
+def test_a_job_is_submitted_by_keyboard_alone(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("researcher")
+    runs_seed.dataset("Careless teachers", kind="trajectories")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/")
+    page.keyboard.press("g")
+    page.keyboard.press("f")
+    page.wait_for_url("**/training/")
+    page.keyboard.press("c")
+    page.wait_for_url("**/training/new/")
+    tab_to(page, "#id_dataset")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector("#beside .stats")
+    tab_to(page, "#id_epochs")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("none")
+    page.wait_for_selector("#id_epochs_error:not(:empty)")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("2")
+    page.wait_for_selector("#beside [href='#id_epochs'] >> text=Epochs")
+    page.wait_for_selector("#id_epochs_error:empty", state="attached")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/training/ftjob-*/")
+    job = TrainingJob.objects.get()
+    assert (job.preset, job.changes) == ("demo-sft", {"epochs": 2.0})
+    context.close()
+    assert not complaints
+
+
+def test_enter_in_a_field_starts_nothing(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("researcher")
+    row = runs_seed.dataset("Careless teachers", kind="trajectories")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/training/new/?dataset={row.public_id}")
+    page.fill("#id_name", "Half a name")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(800)
+    assert page.input_value("#id_name") == "Half a name"
+    assert not TrainingJob.objects.exists()
+    context.close()
+    assert not complaints
+
+
+def test_another_method_and_preset_are_shown_at_once(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("researcher")
+    row = runs_seed.dataset("Six environments")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/training/new/")
+    page.fill("#id_name", "Mine")
+    page.check("input[value=reinforcement]")
+    page.wait_for_selector("#id_steps")
+    page.select_option("#id_preset", "autoforge-erpo")
+    page.wait_for_selector("text=Values of AutoForge: ERPO")
+    assert page.input_value("#id_name") == "Mine"
+    page.select_option("#id_dataset", row.public_id)
+    page.wait_for_selector("#beside .stats")
+    page.click("summary >> text=Horizon and decoding")
+    assert not page.is_visible("#id_horizon__list__turns")
+    page.select_option("#id_horizon__kind", "list")
+    assert page.is_visible("#id_horizon__list__turns")
+    assert not page.is_visible("#id_horizon__constant__turns")
+    context.close()
+    assert not complaints
+
+
+def test_the_form_works_without_scripts(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("researcher")
+    runs_seed.dataset("Careless teachers", kind="trajectories")
+    context, page, _ = signed_in(chromium, live_site, java_script_enabled=False)
+    page.goto("/training/new/")
+    page.select_option("#id_preset", "envscaler-sft")
+    page.click("text=Show its values")
+    assert page.input_value("#id_max_length") == "32768"
+    page.select_option("#id_preset", "demo-sft")
+    page.click("text=Show its values")
+    page.select_option("#id_dataset", index=1)
+    page.fill("#id_epochs", "3")
+    page.click("#look")
+    assert "It can start" in page.inner_text("#beside")
+    page.click("#start")
+    assert "/training/ftjob-" in page.url
+    assert TrainingJob.objects.get().changes == {"epochs": 3.0}
+    context.close()
+
+
+@pytest.mark.parametrize("colours", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_training_pages_are_accessible(live_site: str, chromium: Browser, colours: str, width: int) -> None:
+    pages_seed.person("researcher")
+    context, page, complaints = signed_in(
+        chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=colours
+    )
+    found = []
+    for url in ("/training/", "/training/workers/"):
+        page.goto(url)
+        found += faults(page, f"empty {url}")
+    evil = pages_seed.EVIL[:200]
+    for state in TrainingState.values:
+        job = runs_seed.training_job(
+            steps=3, environments=("shop",), state=state, name=evil, model=evil, reason=evil, error=evil
+        )
+    usage = {"gpus": [{"name": evil, "used_mib": 5, "total_mib": 10, "utilisation": 0.5}], "memory_mib": 7}
+    runs_seed.worker(evil, host=evil, usage=usage, model_names=[evil], software={evil: evil})
+    runs_seed.worker("lost", seen_at=timezone.now() - timedelta(hours=1))
+    runs_seed.worker("gone", stopped_at=timezone.now())
+    new = f"/training/new/?dataset={job.dataset.public_id}"
+    for url in (
+        "/",
+        "/training/",
+        "/training/?state=paused",
+        "/training/workers/",
+        new,
+        f"/training/new/?from={job.public_id}",
+    ):
+        page.goto(url)
+        page.evaluate(OPEN_ALL)
+        found += faults(page, f"{url} {width} {colours}")
+    page.goto(new)
+    page.fill("#id_steps", evil)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".note.bad")
+    page.evaluate(OPEN_ALL)
+    found += faults(page, f"refused {width} {colours}")
+    context.close()
+    assert not found, "\n".join(found)
+    assert not complaints
