@@ -100,8 +100,12 @@ def claim(worker: Worker, base_url: str, wait_s: float = 0.0) -> Assignment | No
     """
     _release(worker, f"The worker {worker.name} began anew.")
     until = time.monotonic() + min(wait_s, LONGEST_WAIT_SECONDS)
+    here = Worker.objects.filter(pk=worker.pk)
+    here.update(stopped_at=None)
     while True:
-        Worker.objects.filter(pk=worker.pk).update(seen_at=timezone.now(), stopped_at=None)
+        # One that said goodbye meanwhile left its request behind: nobody would work on what it took.
+        if not here.filter(stopped_at=None).update(seen_at=timezone.now()):
+            return None
         found = _next(worker, base_url)
         if found is not None or time.monotonic() + LOOK_EVERY_SECONDS > until:
             return found
