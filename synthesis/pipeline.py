@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthesis.assessment.dual import assess
+from synthesis.assessment.dual_agent import assess
 from synthesis.contracts import Attempt
 from synthesis.drafts import Assembled, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
 from synthesis.scenarios.states import initial_state
@@ -16,16 +16,16 @@ from synthesis.skeleton.code import write_code
 from synthesis.skeleton.plan import plan
 from synthesis.skeleton.repair import assemble
 from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
-from synthesis.tasks.auditing import audit
+from synthesis.tasks.audit_repair import audit
 from synthesis.tasks.checklist import write_checklist
 from synthesis.tasks.checks import write_checks
-from synthesis.tasks.filtering import filter_attempt
 from synthesis.tasks.instruction import write_task
-from synthesis.tasks.solving import solve
-from synthesis.tasks.teaching import teach
+from synthesis.tasks.reference_search import solve
+from synthesis.tasks.teacher import teach
+from synthesis.tasks.trajectory_filters import filter_attempt
 from synthesis.themes import dedupe
 from synthesis.themes.tasks import discover
-from synthesis.verifiers.audited import AuditedTask
+from synthesis.verifiers.audit_report import AuditedTask
 
 
 async def find_theme(kit: Kit, spec: ItemSpec) -> ThemeDraft:

@@ -11,10 +11,10 @@ from synthesis.contracts import Frozen
 from training.attempts import Crowd, Table, Tried, run, tries
 from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
-from training.local import EngineMaker, LocalMaker
-from training.recording import Judged, values_of
+from training.engines.local import EngineMaker, LocalMaker
 from training.rewards import scored
 from training.step import Ranks, Stopped
+from training.step_record import Judged, values_of
 
 
 class Result(Frozen):

@@ -119,15 +119,17 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         raise InputError(f"dataset: {job.config.type} training learns from {wanted}, this dataset holds {kind}")
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
-    from training import jobs
-    from training.keeping import save_final
+    from training import job_setup
+    from training.trainer_support import save_final
 
-    parts = jobs.Parts(folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume, job.engine)
+    parts = job_setup.Parts(
+        folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume, job.engine
+    )
     if isinstance(job.config, Supervised):
-        ended, trainer, results = jobs.supervised(parts, job.config)
+        ended, trainer, results = job_setup.supervised(parts, job.config)
     else:
         speaker = (job.user.base_url, job.user.model, job.user.temperature) if job.user else None
-        ended, trainer, results = jobs.reinforcement(parts, job.config, speaker, os.environ.get(USER_KEY, ""))
+        ended, trainer, results = job_setup.reinforcement(parts, job.config, speaker, os.environ.get(USER_KEY, ""))
     if ended == "done":
         save_final(trainer, folder / MODEL)
     if writer is not None:

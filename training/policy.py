@@ -1,7 +1,7 @@
 """Policies that know their tokens: an attempt is one sequence, carried forward and never rendered again.
 
 `TokenPolicy` is one attempt's policy; what makes its tokens is a `Maker`: `LocalMaker` (below) over a model in this
-process, all attempts' calls in one batch, or `training.served.ServedMaker` over a vLLM server.
+process, all attempts' calls in one batch, or `training.engines.served.ServedMaker` over a vLLM server.
 """
 
 from __future__ import annotations

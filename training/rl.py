@@ -19,7 +19,13 @@ from training.attempts import Engine, Table, Tried
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
-from training.keeping import (
+from training.metrics import Writer
+from training.sampler import Catalogue, Prompt, SamplerState
+from training.schedule import horizon_at
+from training.step import Ranks, Step, Stopped, TooManyLost, make_step
+from training.step_record import values_of, watched, write_rollouts
+from training.trainer import AgentTrainer, Sums
+from training.trainer_support import (
     Ended,
     Keeper,
     Watch,
@@ -32,12 +38,6 @@ from training.keeping import (
     trainer_arguments,
     write_values,
 )
-from training.metrics import Writer
-from training.recording import values_of, watched, write_rollouts
-from training.sampler import Catalogue, Prompt, SamplerState
-from training.schedule import horizon_at
-from training.step import Ranks, Step, Stopped, TooManyLost, make_step
-from training.trainer import AgentTrainer, Sums
 
 SAMPLER = "sampler.json"
 """In each checkpoint: how far the sampler was when it was written."""

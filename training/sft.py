@@ -19,7 +19,11 @@ from training.attempts import Table
 from training.config import Decoding, Supervised
 from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
-from training.keeping import (
+from training.metrics import Writer
+from training.sampler import Prompt, epoch_rows
+from training.step import Ranks, Stopped
+from training.templates import Messages, Tokenizer, agent_mask
+from training.trainer_support import (
     Ended,
     Keeper,
     Watch,
@@ -33,10 +37,6 @@ from training.keeping import (
     trainer_arguments,
     write_values,
 )
-from training.metrics import Writer
-from training.sampler import Prompt, epoch_rows
-from training.step import Ranks, Stopped
-from training.templates import Messages, Tokenizer, agent_mask
 
 IGNORED = -100
 """The label of a token that bears no loss."""

@@ -13,10 +13,10 @@ from training.attempts import Tried, tries
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.masks import zero_variance
-from training.recording import Judged
 from training.rewards import scored
 from training.rows import Rows, rows_of
 from training.sampler import Catalogue, SamplerState
+from training.step_record import Judged
 
 Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[Tried]]
 """Makes this rank's attempts at (row, ordinal) with a seed; some may be missing where the job was stopped."""

@@ -12,6 +12,8 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from webapp.batches.api import router as batches
+from webapp.datasets.api import router as datasets
+from webapp.datasets.file_api import router as files
 from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
@@ -22,17 +24,15 @@ from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict
 from webapp.rest.types import BodyParser
 from webapp.runs.api import router as fine_tuning
-from webapp.runs.datasets_api import router as datasets
-from webapp.runs.demo_api import router as demo
-from webapp.runs.files_api import router as files
-from webapp.runs.worker_api import router as workers
+from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
-from webapp.scenarios.audit_api import router as audits
+from webapp.scenarios.audits.api import router as audits
 from webapp.taxonomy.api import router as taxonomy
-from webapp.taxonomy.folding_api import router as near_duplicates
+from webapp.taxonomy.near_duplicates.api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
+from webapp.trajectories.export.api import router as training
 from webapp.trajectories.rollouts.api import router as rollouts
-from webapp.trajectories.training.api import router as training
+from webapp.workers.api import router as workers
 
 ROUTERS: list[tuple[str, Router]] = [
     ("", endpoints),

@@ -22,8 +22,8 @@ app.conf.beat_scheduler = "webapp.jobs.scheduler:LocalScheduler"
 app.conf.beat_max_loop_interval = 5
 app.conf.beat_schedule = {
     "reap-jobs": {"task": "jobs.reap", "schedule": 5.0},
-    "reap-training": {"task": "runs.reap", "schedule": 5.0},
-    "prune-training": {"task": "runs.prune", "schedule": 3600.0, "options": {"expires": 3600}},
+    "reap-training": {"task": "workers.reap", "schedule": 5.0},
+    "prune-training": {"task": "workers.prune", "schedule": 3600.0, "options": {"expires": 3600}},
     "probe-sandbox": {
         "task": "jobs.probe_sandbox",
         "schedule": 60.0,

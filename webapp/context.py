@@ -16,7 +16,7 @@ RAIL: tuple[tuple[str, str, str, Scope], ...] = (
     ("recorded", "Trajectories", "trajectories:list", "read"),
     ("batches", "Batches", "batches:list", "read"),
     ("fine-tuning", "Training", "runs:list", "read"),
-    ("workers", "Workers", "runs:workers", "read"),
+    ("workers", "Workers", "workers:list", "read"),
     ("statistics", "Statistics", "pages:ecosystem", "read"),
     ("jobs", "Jobs", "jobs:list", "read"),
     ("import", "Import", "pages:import", "synthesise"),
@@ -30,18 +30,19 @@ RAIL_OF_APP = {
     "trajectories": "recorded",
     "batches": "batches",
     "runs": "fine-tuning",
+    "datasets": "fine-tuning",
+    "workers": "workers",
     "jobs": "jobs",
     "endpoints": "models",
 }
 RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"}
 """Pages above the apps, by URL name, where it is not the key itself."""
-RAIL_OF_ROUTE = {("runs", "workers"): "workers"}
 """Pages with an entry of their own beside their app's."""
 
 
 def rail_key(app: str, page: str) -> str:
     """Which entry of the rail a page belongs to."""
-    return RAIL_OF_ROUTE.get((app, page)) or RAIL_OF_APP.get(app) or RAIL_OF_PAGE.get(page, page)
+    return RAIL_OF_APP.get(app) or RAIL_OF_PAGE.get(page, page)
 
 
 def house(request: HttpRequest) -> dict[str, Any]:

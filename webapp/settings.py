@@ -101,7 +101,9 @@ INSTALLED_APPS = [
     "webapp.scenarios",
     "webapp.trajectories",
     "webapp.batches",
+    "webapp.datasets",
     "webapp.runs",
+    "webapp.workers",
     "webapp.pages",
 ]
 MIDDLEWARE = [

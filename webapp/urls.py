@@ -20,5 +20,7 @@ urlpatterns = [
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),
     path("batches/", include("webapp.batches.urls")),
+    path("training/", include("webapp.datasets.urls")),
+    path("training/", include("webapp.workers.urls")),
     path("training/", include("webapp.runs.urls")),
 ]

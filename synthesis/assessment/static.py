@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from synthesis.assessment.kinds import finding
-from synthesis.assessment.words import cut_identifiers
+from synthesis.assessment.truncated_names import cut_identifiers
 from synthesis.contracts import Finding
 from synthesis.formats.records import EnvironmentRecord
 

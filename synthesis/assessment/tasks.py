@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from synthesis.assessment.kinds import finding
-from synthesis.assessment.words import identifiers
+from synthesis.assessment.truncated_names import identifiers
 from synthesis.contracts import Finding, Verdict
 from synthesis.formats.records import CheckRecord
 from synthesis.syntax import UNREADABLE, parse

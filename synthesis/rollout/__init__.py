@@ -7,15 +7,15 @@ async with connect(endpoint) as connection:
         ...
 """
 
+from synthesis.rollout.attempt_log import OnStart, OnStep
+from synthesis.rollout.attempt_pool import run_attempts
 from synthesis.rollout.chat import ChatPolicy
-from synthesis.rollout.log import OnStart, OnStep
-from synthesis.rollout.noisy import NoisyReferencePolicy
+from synthesis.rollout.noisy_reference import NoisyReferencePolicy
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan, RolloutTask, Setting, documentation
 from synthesis.rollout.policy import Conversation, Policy, PolicyError
 from synthesis.rollout.random_calls import RandomPolicy
 from synthesis.rollout.reference import ReferencePolicy
-from synthesis.rollout.running import run_attempts
 from synthesis.rollout.user import STOP, SimulatedUser, User, UserTurn
 
 __all__ = [

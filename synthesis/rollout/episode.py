@@ -23,8 +23,8 @@ from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramE
 from synthesis.formats.transcript import UNPARSED
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
-from synthesis.rollout.hands import Hands
-from synthesis.rollout.log import Follow, Log, attempt_of
+from synthesis.rollout.attempt_log import Follow, Log, attempt_of
+from synthesis.rollout.environment_calls import Hands
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError

@@ -9,7 +9,7 @@ from typing import Any
 
 from synthesis.contracts import Patch, State
 from synthesis.errors import StateError
-from synthesis.runtime.child import codec, patching
+from synthesis.runtime.child import codec, patches
 
 
 def encode_state(value: Any) -> Any:
@@ -49,7 +49,7 @@ def state_hash(encoded: Any) -> str:
 
 def make_patch(old: Any, new: Any) -> Patch:
     """The RFC 6902 operations that turn one encoded state into another; empty when they are equal."""
-    return patching.make_patch(old, new)
+    return patches.make_patch(old, new)
 
 
 def apply_patch(state: State, patch: Patch) -> State:
@@ -58,7 +58,7 @@ def apply_patch(state: State, patch: Patch) -> State:
     Raises StateError when the patch is malformed or does not fit.
     """
     try:
-        patched: State = patching.apply_patch(state, patch)
+        patched: State = patches.apply_patch(state, patch)
     except codec.EncodingError as error:
         raise StateError(str(error)) from None
     return patched

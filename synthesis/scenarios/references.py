@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.assessment.words import attribute_names
+from synthesis.assessment.truncated_names import attribute_names
 
 MOST = 20
 """So many faults are told."""

@@ -18,7 +18,7 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.formats.signatures import parse
 from synthesis.prompts import prompt
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.scenarios import showing
+from synthesis.scenarios import prompt_text
 from synthesis.scenarios.references import reference_faults
 from synthesis.stages import Kit
 
@@ -44,9 +44,9 @@ async def initial_state(kit: Kit, record: EnvironmentRecord, ordinal: int) -> Sc
     """The initial state number `ordinal` (from 0) of an environment. Raises Rejected("state_invalid")."""
     program, tree, most = view_of(record).program, parse(record.source), kit.settings.state_bytes
     words = prompt("scenarios", "state").render(
-        about=showing.about(record),
-        schema=showing.schema(record),
-        program=showing.source(record),
+        about=prompt_text.about(record),
+        schema=prompt_text.schema(record),
+        program=prompt_text.source(record),
         number=str(ordinal + 1),
         count=str(max(kit.settings.scenarios, ordinal + 1)),
         bytes=f"{most:,}",

@@ -5,7 +5,7 @@ programs in `programs/` that see only what a prompt shows. Faults are planted in
 so that a run shows what the pipeline catches.
 """
 
-from synthesis.scripted.catching import Ending, Traces, caught, seen
+from synthesis.scripted.detection import Ending, Traces, caught, seen
 from synthesis.scripted.library import themes
 from synthesis.scripted.planted import Planted, planted
 from synthesis.scripted.provider import ScriptedModel

@@ -35,7 +35,7 @@ class Planted(Frozen):
 
     `caught_by` is the stage of the pipeline that must notice it, `outcome` what comes of it: `unsolved` is a task
     without reference, which nobody can approve; for `rejected`, `failed` and `left_out`, `reason` is the slug that
-    the item ends with. `synthesis.scripted.catching` says whether that came true.
+    the item ends with. `synthesis.scripted.detection` says whether that came true.
     """
 
     theme: str

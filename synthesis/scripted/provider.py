@@ -15,7 +15,7 @@ from synthesis.scripted import author
 from synthesis.scripted.library import Wanting, shelf
 from synthesis.scripted.planted import planted
 from synthesis.scripted.programs import checker, judge, solver, tester, user
-from synthesis.scripted.programs.reading import unrendered
+from synthesis.scripted.programs.prompt_reader import unrendered
 from synthesis.scripted.programs.recipes import RECIPES
 
 CHARACTERS_A_TOKEN = 4

@@ -10,10 +10,10 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import MalformedReply
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
-from synthesis.scenarios import showing
+from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import Said
 from synthesis.stages import Kit
-from synthesis.tasks.world import Unfit, rejected, world_of
+from synthesis.tasks.task_context import Unfit, rejected, world_of
 
 MOST = 20
 Item = Annotated[str, StringConstraints(strip_whitespace=True, min_length=5, max_length=400)]
@@ -29,8 +29,8 @@ async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: Scenari
     """The task with its checklist. Raises Rejected("checklist_repeats") and what `Kit.ask` raises."""
     world = await world_of(kit, record, scenario)
     words = prompt("tasks", "checklist").render(
-        about=showing.about(record),
-        tools=showing.tools(record),
+        about=prompt_text.about(record),
+        tools=prompt_text.tools(record),
         state=world.shown,
         task=fenced("task", task.instruction),
         guards=prompt("tasks", f"guards_{task.rule}").render(),

@@ -16,13 +16,13 @@ from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
-from synthesis.scenarios import showing
+from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
-from synthesis.tasks.damage import damaged
-from synthesis.tasks.sources import INVALID, NEVER_VARIES, normal_form, require_form
-from synthesis.tasks.world import Unfit, World, rejected, world_of
+from synthesis.tasks.check_source import INVALID, NEVER_VARIES, normal_form, require_form
+from synthesis.tasks.damaged_states import damaged
+from synthesis.tasks.task_context import Unfit, World, rejected, world_of
+from synthesis.verifiers.check_table import reads_answer, verdict_table
 from synthesis.verifiers.checks import marks as marks_of
-from synthesis.verifiers.table import reads_answer, verdict_table
 
 ERROR_CHARS = 500
 T = TypeVar("T")
@@ -113,10 +113,10 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
     kit.check_stop()
     item = task.checklist[index]
     words = prompt("tasks", "check").render(
-        about=showing.about(world.record),
+        about=prompt_text.about(world.record),
         state=world.shown,
         task=fenced("task", task.instruction),
-        checklist=showing.listed("checklist", task.checklist),
+        checklist=prompt_text.listed("checklist", task.checklist),
         number=str(index + 1),
         item=fenced("item", item),
     )

@@ -10,11 +10,11 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import prompt
-from synthesis.scenarios import showing
+from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import Said
 from synthesis.stages import Kit
 from synthesis.tasks.leak import names_of, require_no_leak
-from synthesis.tasks.world import Unfit, rejected, world_of
+from synthesis.tasks.task_context import Unfit, rejected, world_of
 
 AROUND = 3
 """So many tools that change something are suggested as the heart of a task."""
@@ -32,8 +32,8 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
     world = await world_of(kit, record, scenario)
     names = await kit.run(names_of, record, scenario.state)
     words = prompt("tasks", "instruction").render(
-        about=showing.about(record),
-        tools=showing.tools(record),
+        about=prompt_text.about(record),
+        tools=prompt_text.tools(record),
         state=world.shown,
         around=", ".join(_around(kit, record, ordinal)) or "whatever there is",
         number=str(ordinal + 1),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.words import schema_words
+from synthesis.assessment.truncated_names import schema_words
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from synthesis.formats.records import EnvironmentRecord

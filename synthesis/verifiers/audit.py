@@ -27,10 +27,10 @@ from synthesis.contracts import (
 from synthesis.errors import EpisodeLost, InfrastructureError, InputError
 from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
 from synthesis.verifiers import faults as said
-from synthesis.verifiers.audited import Fault, MutantProbe, Probe, TaskAudit, state_of
+from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, TaskAudit, state_of
+from synthesis.verifiers.check_table import reads_answer, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.mutants import Mutant, describe, mutants
-from synthesis.verifiers.table import reads_answer, verdict_table
 
 AT_ONCE = 4
 MOST_MUTANTS = 1_000

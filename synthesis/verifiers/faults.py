@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthesis.contracts import Mark, Verdict
-from synthesis.verifiers.audited import Fault, MutantProbe, Probe, full
+from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, full
 from synthesis.verifiers.mutants import describe
 
 Labels = Sequence[str]

@@ -12,7 +12,7 @@ from synthesis.errors import InfrastructureError, InputError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.audit import AT_ONCE, Run, Subject, run_calls, run_mutants, spread
-from synthesis.verifiers.audited import Fault, MutantProbe, Probe, TaskAudit, full, state_of, untried
+from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, TaskAudit, full, state_of, untried
 from synthesis.verifiers.faults import mutant_faults
 from synthesis.verifiers.mutants import Mutant, mutants
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric

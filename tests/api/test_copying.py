@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
-from webapp.rest.copying import api_call
+from webapp.rest.api_examples import api_call
 
 HOSTILE = "a'b\"c$(touch hit)`touch hit`\\\n;&|é\u202e" + pages_seed.EVIL
 

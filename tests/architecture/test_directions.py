@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
-APPS += ["batches", "runs", "pages"]
+APPS += ["batches", "datasets", "runs", "workers", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "prompts", "formats", "drafts"},
     {"runtime", "llm"},

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from synthesis.assessment.dual import summary
+from synthesis.assessment.dual_agent import summary
 from synthesis.drafts import AssessmentDraft, ToolCase
 from synthesis.stages import StageSettings
 from tests.fixtures import pages_seed
-from webapp.environments.assessing import save_assessment
+from webapp.environments.assessment_services import save_assessment
 from webapp.environments.models import Assessment, Version
 
 VERDICTS = ("pass", "pass", "warning", "fail")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from synthesis.assessment.cases import rerun
-from synthesis.assessment.dual import assess
+from synthesis.assessment.dual_agent import assess
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.shown import shown
+from synthesis.assessment.prompt_values import shown
 from synthesis.drafts import AssessmentDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.llm.calls import StageCall

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from synthesis.assessment.call_plan import spread
 from synthesis.assessment.cases import Setting, execute
-from synthesis.assessment.dual import summary
+from synthesis.assessment.dual_agent import summary
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.spread import spread
 from synthesis.contracts import DEFAULT_NOW
 from synthesis.drafts import ToolCase
 from synthesis.formats.envscaler import parse_environments

@@ -11,14 +11,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from synthesis.assessment.dual import assess
+from synthesis.assessment.dual_agent import assess
 from synthesis.runtime import Sandbox
 from tests.assessment.rows import case, draft, saved
 from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from webapp.bodies import load
-from webapp.environments.assessing import drafts_of, save_assessment
+from webapp.environments.assessment_services import drafts_of, save_assessment
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
 from webapp.environments.services import save_environment
 from webapp.environments.starting import start_rerun

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from synthesis.assessment.spread import WAYS, lap, spread
-from synthesis.assessment.stopping import decide, evidence
+from synthesis.assessment.call_plan import WAYS, lap, spread
+from synthesis.assessment.sequential_test import decide, evidence
 
 N, LEVEL, SURE = 100, 0.85, 0.95
 RUNS = 1_500

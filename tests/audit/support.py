@@ -9,7 +9,7 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.verifiers.shop import ANSWER, INITIAL, OTHERS, SOURCE, TEA, check, reference
 from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importing import import_task
+from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"

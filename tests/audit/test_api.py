@@ -9,7 +9,7 @@ from tests.fixtures.api import problem, program
 from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS
 from webapp.jobs.models import Job
-from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.audits.audit_job import audit_tasks
 
 from .support import WEAK, make_task
 

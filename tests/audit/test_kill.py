@@ -11,7 +11,7 @@ from synthesis.runtime import default_sandbox
 from tests.fixtures.processes import celery_worker, wait_for
 from webapp.jobs import services
 from webapp.jobs.models import Job, JobState
-from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.models import Audit, AuditFault, Task
 from webapp.scenarios.starting import start_filter_audit
 

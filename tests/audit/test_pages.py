@@ -9,12 +9,12 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
-from synthesis.verifiers.audited import FaultKind
+from synthesis.verifiers.audit_report import FaultKind
 from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
-from webapp.scenarios.audit_pages import FAULTS
-from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.audits.audit_job import audit_tasks
+from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import Task, TaskReference
 from webapp.scenarios.references import save_reference
 

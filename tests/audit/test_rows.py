@@ -13,8 +13,8 @@ from webapp.environments.models import Environment
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import KINDS
 from webapp.jobs.services import Cancelled
-from webapp.scenarios import audit_runs, auditing
-from webapp.scenarios.audit_runs import audit_tasks
+from webapp.scenarios.audits import audit_job, services
+from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference
 from webapp.scenarios.references import save_reference
 from webapp.scenarios.starting import start_environment_audit, start_filter_audit, start_task_audit
@@ -108,9 +108,9 @@ def test_another_reference_makes_the_audit_stale() -> None:
 def test_an_audit_version_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     task = make_task()
     audited(task)
-    monkeypatch.setattr(auditing, "AUDIT_VERSION", 999)
+    monkeypatch.setattr(services, "AUDIT_VERSION", 999)
     task.refresh_from_db()
-    assert auditing.is_stale(task.audit, task.current)
+    assert services.is_stale(task.audit, task.current)
     assert audited(task)["audited"] == 1
 
 
@@ -154,7 +154,7 @@ def test_an_infrastructure_failure_leaves_no_audit_and_no_zero(monkeypatch: pyte
         audit_tasks(Dying(5), [task.pk])  # type: ignore[arg-type]
     task.refresh_from_db()
     assert (task.audit_state, Audit.objects.count()) == ("", 0)
-    monkeypatch.setattr(audit_runs, "AT_ONCE", 1)
+    monkeypatch.setattr(audit_job, "AT_ONCE", 1)
     others = [task, make_task(WEAK, OTHERS, ANSWER, key="weak")]
     done = audit_tasks(Dying(5), [one.pk for one in others])  # type: ignore[arg-type]
     assert (done["audited"], len(done["failed"])) == (1, 1)

@@ -20,8 +20,8 @@ from synthesis.pipeline import PIPELINE
 from synthesis.runtime import Sandbox
 from synthesis.scripted import ScriptedModel, themes
 from synthesis.stages import StageSettings
+from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem
-from webapp.batches.running import close_lane, run_lane
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.jobs.registry import KINDS, Kind
@@ -96,7 +96,7 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
     before = KINDS["run_batch"]
     KINDS["run_batch"] = Kind("run_batch", "llm", lambda context: run_lane(sandbox, context, PIPELINE), close_lane)
     try:
-        with mock.patch("webapp.batches.playing.ScriptedModel", return_value=model):
+        with mock.patch("webapp.batches.engine.cast.ScriptedModel", return_value=model):
             yield model
     finally:
         KINDS["run_batch"] = before

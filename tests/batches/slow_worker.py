@@ -6,10 +6,10 @@ import functools
 from datetime import timedelta
 
 from synthesis.scripted import ScriptedModel
-from webapp.batches import playing
+from webapp.batches.engine import cast
 from webapp.jobs import services
 
 LATENCY_S = 0.03
 
-playing.ScriptedModel = functools.partial(ScriptedModel, latency_s=LATENCY_S)  # type: ignore[misc]
+cast.ScriptedModel = functools.partial(ScriptedModel, latency_s=LATENCY_S)  # type: ignore[misc]
 services.REQUEUE_AFTER = timedelta(seconds=6)

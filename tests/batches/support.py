@@ -10,8 +10,8 @@ from synthesis.stages import StageSettings
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
 from webapp.batches import jobs as _registered
+from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct
-from webapp.batches.running import close_lane, run_lane
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, BatchSettings
 from webapp.endpoints.models import Endpoint

@@ -16,7 +16,7 @@ from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state
 from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
-from synthesis.verifiers.audited import AuditedTask, untried
+from synthesis.verifiers.audit_report import AuditedTask, untried
 from tests.fixtures.llm import DROP, Request, Scripted, html, say
 from tests.rollout.support import CHECKS, SOURCE, program
 

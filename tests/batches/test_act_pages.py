@@ -16,8 +16,9 @@ from tests.batches.table import TABLE, answer, theme
 from tests.batches.test_show_pages import client, item, mixed, page, user
 from tests.fixtures.llm import llm_server
 from webapp.accounts.models import AuditEntry
-from webapp.batches import services, watching
+from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem
+from webapp.batches.pages import progress
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACTS = ("start", "pause", "resume", "cancel", "retry", "take-up", "raise")
@@ -162,16 +163,16 @@ def test_the_live_part_asks_again_while_something_can_change() -> None:
 def test_time_left_is_said_only_where_every_stage_is_known() -> None:
     settings = settings_at("http://127.0.0.1:9/v1").stages.model_copy(update={"scenarios": 2, "tasks": 3})
     names = [stage.name for stage in TABLE.stages]
-    lines = [watching.StageLine(name, kept=2, seconds=4.0) for name in (*names, "save")]
+    lines = [progress.StageLine(name, kept=2, seconds=4.0) for name in (*names, "save")]
     open_task = {("task", "audit"): {"waiting": 1, "running": 1}}
     # audit and save of the task, then rollout, filter and save of its trajectory: 2 s each
-    assert watching.time_left(lines, open_task, TABLE, settings) == (2 * 5 * 2.0, "")
+    assert progress.time_left(lines, open_task, TABLE, settings) == (2 * 5 * 2.0, "")
     open_theme = {("theme", "assess"): {"waiting": 1}}
     tasks = 3 * (3 + 3)
-    assert watching.time_left(lines, open_theme, TABLE, settings) == ((2 + 2 * (2 + tasks)) * 2.0, "")
+    assert progress.time_left(lines, open_theme, TABLE, settings) == ((2 + 2 * (2 + tasks)) * 2.0, "")
     unseen = [line for line in lines if line.name != "filter"]
-    assert watching.time_left(unseen, open_theme, TABLE, settings) == (None, "filter")
-    assert watching.time_left(lines, {}, TABLE, settings) == (0.0, "")
+    assert progress.time_left(unseen, open_theme, TABLE, settings) == (None, "filter")
+    assert progress.time_left(lines, {}, TABLE, settings) == (0.0, "")
 
 
 def test_a_draft_is_started_by_its_page_and_says_that_nothing_is_spent() -> None:

@@ -18,8 +18,8 @@ from tests.batches.test_under_load import at_rest, begin, reached, require_whole
 from tests.fixtures.llm import llm_server
 from tests.fixtures.processes import wait_for
 from tests.rollouts_web.support import person
+from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch
-from webapp.batches.running import close_lane, run_lane
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS, Kind
 from webapp.jobs.services import reap

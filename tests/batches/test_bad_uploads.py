@@ -15,8 +15,8 @@ from tests.batches.real import HostileModel, item, real_batch, real_pipeline, th
 from tests.batches.support import work_off
 from tests.fixtures.api import BASE, Program, problem, program
 from tests.rollouts_web.support import person
+from webapp.batches.engine.theme_source import of_rows
 from webapp.batches.models import Batch
-from webapp.batches.themes import of_rows
 from webapp.environments.models import Tool
 from webapp.jobs.jobs import run
 from webapp.jobs.models import Job

@@ -14,13 +14,14 @@ from tests.batches.support import settings_at, work_off
 from tests.batches.table import TABLE, answer
 from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
-from webapp.batches import barriers, services
-from webapp.batches.claims import Ended, add_run
+from webapp.batches import services
+from webapp.batches.engine import barriers
+from webapp.batches.engine.claims import Ended, add_run
+from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem, StageState
-from webapp.batches.running import close_lane, run_lane
 from webapp.jobs.registry import KINDS, Kind
-from webapp.taxonomy.folding import undo
 from webapp.taxonomy.models import Decision, Theme
+from webapp.taxonomy.near_duplicates.services import undo
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TEXTS = ("Book a room for Ada.", "Book a room for Bo.", "Lend Ada a drill.")

@@ -9,7 +9,7 @@ from synthesis.stages import StageSettings
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
-from webapp.batches.estimating import Estimate, Line, estimate
+from webapp.batches.launch.estimate import Estimate, Line, estimate
 from webapp.batches.models import Batch, BatchLane, Body, LLMCall
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import SCRIPTED, BatchSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from webapp.batches.gathering import Gathering
+from webapp.batches.engine.write_batcher import Gathering
 
 
 def carried_out(wishes: list[int], carry_out: Any) -> list[Any]:

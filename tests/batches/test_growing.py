@@ -11,8 +11,8 @@ from tests.fixtures.api import program
 from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
+from webapp.batches.engine.theme_source import of_environments
 from webapp.batches.models import BatchItem, BatchProduct
-from webapp.batches.themes import of_environments
 from webapp.environments.models import Assessment, Environment, Version
 from webapp.scenarios.models import Scenario, Task
 from webapp.trajectories.models import Trajectory

@@ -20,8 +20,8 @@ from webapp.batches.models import Batch, BatchState, LaunchLimit
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import BatchSettings
 from webapp.environments.models import Environment
-from webapp.taxonomy.keeping import save_typed
 from webapp.taxonomy.models import Node
+from webapp.taxonomy.theme_services import save_typed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

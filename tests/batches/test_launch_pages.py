@@ -21,8 +21,8 @@ from webapp.batches.models import Batch, BatchState, LLMCall
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.models import RoleModel
 from webapp.jobs.models import Job
-from webapp.taxonomy.keeping import save_typed
 from webapp.taxonomy.models import Node
+from webapp.taxonomy.theme_services import save_typed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,9 +11,9 @@ from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipel
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
+from webapp.batches.engine.theme_source import of_environments
 from webapp.batches.models import BatchItem, BatchProduct, LLMCall
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.batches.themes import of_environments
 from webapp.environments.models import Assessment, Environment
 from webapp.scenarios.models import Scenario, Task
 

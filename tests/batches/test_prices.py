@@ -18,7 +18,7 @@ from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.estimating import estimate
+from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import BatchLane, BatchStageCount, LLMCall, StageRun
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.jobs import run

@@ -10,7 +10,7 @@ from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.bodies import load
+from webapp.batches.engine.bodies import load
 from webapp.batches.models import BatchStageCount
 from webapp.environments.models import Assessment, Environment
 

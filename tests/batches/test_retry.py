@@ -19,8 +19,8 @@ from tests.batches.table import answer
 from tests.fixtures.api import Program, problem, program
 from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.rollouts_web.support import person
-from webapp.batches import bodies
-from webapp.batches.calls import CallWriter, ItemStore
+from webapp.batches.engine import bodies
+from webapp.batches.engine.call_store import CallWriter, ItemStore
 from webapp.batches.models import Batch, BatchItem, LLMCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

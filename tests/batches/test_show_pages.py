@@ -19,9 +19,9 @@ from tests.fixtures.remembered import remembered
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.claims import SAVE
+from webapp.batches.engine.claims import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchStageCount, LLMCall
-from webapp.batches.words import STAGE_WORDS
+from webapp.batches.setting_labels import STAGE_WORDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVIL = "<script>window.hit=1</script>\u202e"

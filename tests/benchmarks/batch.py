@@ -147,7 +147,7 @@ async def floor(url: str, bodies: list[bytes], at_once: int) -> float:
 def sent_by(batch: Any) -> list[bytes]:
     """The bodies of a batch's requests."""
     from synthesis.llm.calls import StageCall
-    from webapp.batches.bodies import load
+    from webapp.batches.engine.bodies import load
     from webapp.batches.models import LLMCall
 
     digests = LLMCall.objects.filter(batch=batch).order_by("id").values_list("request", flat=True)
@@ -159,8 +159,8 @@ def measure(url: str, process: psutil.Process, items: int, at_once: int, latency
     from synthesis.runtime import default_sandbox
     from tests.batches import support, table
     from tests.rollouts_web.support import endpoint_at
+    from webapp.batches.engine.lane import run_lane
     from webapp.batches.models import LLMCall
-    from webapp.batches.running import run_lane
     from webapp.batches.services import create_batch, of_theme
     from webapp.jobs.registry import KINDS, Kind
 

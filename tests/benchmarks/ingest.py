@@ -1,6 +1,6 @@
 """What the web app takes of a trainer's record, and whether two kills of it leave a gap or a duplicate.
 
-A database, broker and home of its own; the site under uvicorn; the worker's own sender (`training.worker.sending`) with
+A database, broker and home of its own; the site under uvicorn; the worker's own sender (`training.worker.uploads`) with
 a record as trainers write one. First a whole record is there at once, which says how many points a second arrive; then
 a second one grows while the site is killed twice and started again. Part of `tests.benchmarks.training`; on its own:
 
@@ -74,8 +74,8 @@ class Sending:
     """The worker's sender at work on a job's record, in a thread, until `close`."""
 
     def __init__(self, url: str, token: str, assignment: Any, folder: Path) -> None:
-        from training.client import Client
-        from training.worker.sending import Sender, send_records
+        from training.worker.client import Client
+        from training.worker.uploads import Sender, send_records
 
         self.over, self.error = threading.Event(), list[Exception]()
         self.client = Client(url, token)
@@ -103,8 +103,8 @@ class Sending:
 def claimed(url: str, token: str, folder: Path) -> Any:
     """A queued job, claimed over HTTP; (its row, what the claim said)."""
     from tests.runs.worker_support import queued
-    from training.client import Client
     from training.worker.assignment import Assignment
+    from training.worker.client import Client
 
     job = queued()
     client = Client(url, token)

@@ -12,10 +12,10 @@ from tests.browser.test_environments import LOOKS, chromium, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from webapp.jobs.models import Job, JobState
-from webapp.taxonomy import folding
-from webapp.taxonomy.grouping import regroup
-from webapp.taxonomy.keeping import Judgement, note_judged
 from webapp.taxonomy.models import ThemeSource
+from webapp.taxonomy.near_duplicates import services
+from webapp.taxonomy.near_duplicates.group_job import regroup
+from webapp.taxonomy.theme_services import Judgement, note_judged
 
 __all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -28,8 +28,8 @@ def grouped(transactional_db: None) -> None:
     person = pages_seed.person("annotator")
     plant()
     regroup(0.85)
-    made = folding.choose(theme(4).pk, person)
-    folding.undo(made.pk, person)
+    made = services.choose(theme(4).pk, person)
+    services.undo(made.pk, person)
     note_judged("asked.jsonl", Judgement("a", "Write me a poem.", "not_stateful", "No records.", {"stateful": False}))
     note_judged("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
 

@@ -221,8 +221,8 @@ def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, bro
 
 def _started(task: int) -> None:
     from webapp.scenarios.models import Task
+    from webapp.trajectories.rollouts.services import start_rollout
     from webapp.trajectories.rollouts.spec import Spec
-    from webapp.trajectories.rollouts.starting import start_rollout
 
     start_rollout(None, Task.objects.get(pk=task), Spec(policy="reference", attempts=2))
 

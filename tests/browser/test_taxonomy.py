@@ -13,7 +13,7 @@ from tests.fixtures import pages_seed
 from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
 from webapp.taxonomy import queries
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.services import place
 

@@ -18,7 +18,7 @@ from tests.fixtures import llm, pages_seed
 from webapp.accounts.models import AuditEntry
 from webapp.endpoints import queries, services
 from webapp.endpoints.models import Endpoint, RoleModel
-from webapp.endpoints.trying import try_endpoint
+from webapp.endpoints.trial import try_endpoint
 
 pytestmark = pytest.mark.django_db
 KEY = "sk-very-secret-4711"

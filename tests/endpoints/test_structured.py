@@ -14,7 +14,7 @@ from tests.fixtures import llm, pages_seed
 from webapp.accounts.models import AuditEntry
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.trying import try_endpoint
+from webapp.endpoints.trial import try_endpoint
 
 pytestmark = pytest.mark.django_db
 GREEN = llm.say(json.dumps({"colour": "green"}))

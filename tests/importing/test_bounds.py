@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment import bounded
-from synthesis.assessment.bounded import bounded_checks
+from synthesis.assessment import bounded_checks as bounded
+from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import Verdict
 from synthesis.errors import EpisodeLost
 from synthesis.runtime import Sandbox, default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
-from webapp.scenarios.importing import MAX_HUNG, import_entries
+from webapp.scenarios.importer import MAX_HUNG, import_entries
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 

@@ -27,7 +27,7 @@ def probe(source: str, tools: list[Any] | None = None, state: dict[str, Any] | N
 
 
 def start(**changes: Any) -> list[Finding]:
-    from webapp.scenarios.importing import look_at_start
+    from webapp.scenarios.importer import look_at_start
 
     record = parse_scenario(Entry("x", samples.scenario(**changes)))
     program = view_of(parse_environment(Entry("desk", samples.environment()))).program

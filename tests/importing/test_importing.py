@@ -22,7 +22,7 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.registry import KINDS
 from webapp.jobs.services import Cancelled, claim
-from webapp.scenarios.importing import import_entries
+from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevision
 from webapp.scenarios.services import exported_scenarios
 from webapp.scenarios.starting import start_envscaler_import

@@ -14,13 +14,13 @@ from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.themes.layout import layout
 from tests.fixtures import pages_seed
 from tests.fixtures.replay_seed import digest
+from webapp.batches.engine.products import Saving
 from webapp.batches.models import Batch, BatchItem, BatchProduct
-from webapp.batches.saving import Saving
-from webapp.environments.measuring import measures
 from webapp.environments.models import Assessment, Environment, Version
+from webapp.environments.program_measures import measures
 from webapp.environments.services import save_environment
+from webapp.pages.distributions import bins, spread
 from webapp.pages.ecosystem import Scope, ecosystem, numbers
-from webapp.pages.spreads import bins, spread
 from webapp.pages.theme_map import theme_map
 from webapp.scenarios.models import Scenario, Task
 from webapp.scenarios.states import store_state

@@ -9,9 +9,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed
-from webapp.environments import diffing
-from webapp.environments.describe import differences, parameters_of
+from webapp.environments import version_diff
 from webapp.environments.models import Environment
+from webapp.environments.tool_descriptions import differences, parameters_of
 
 pytestmark = pytest.mark.django_db
 
@@ -170,8 +170,8 @@ def test_versions_and_their_difference(page: Client) -> None:
 
 
 def test_a_huge_difference_is_bounded() -> None:
-    found = diffing.part("Program", "\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 18_000, 2))))
-    assert len(found.rows) <= diffing.ROWS_UP_TO
+    found = version_diff.part("Program", "\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 18_000, 2))))
+    assert len(found.rows) <= version_diff.ROWS_UP_TO
     assert found.note
 
 

@@ -16,13 +16,13 @@ from tests.real_server.conftest import KEY, Server
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.bodies import load
-from webapp.batches.finishing import report, work_off
+from webapp.batches.command_run import report, work_off
+from webapp.batches.engine.bodies import load
 from webapp.batches.models import Batch, BatchItem, BatchProduct, LLMCall
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.trying import Trial, try_endpoint
+from webapp.endpoints.trial import Trial, try_endpoint
 from webapp.environments.models import Environment
 from webapp.trajectories.models import Trajectory
 

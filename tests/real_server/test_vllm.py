@@ -195,7 +195,7 @@ def test_an_attempt_and_a_conversation_come_to_an_end_that_is_the_agents(server:
 @pytest.mark.django_db
 def test_the_page_s_trial_says_what_a_real_server_does(server: Server) -> None:
     from webapp.endpoints import services
-    from webapp.endpoints.trying import look_for_models, try_endpoint
+    from webapp.endpoints.trial import look_for_models, try_endpoint
 
     row = services.save_endpoint(None, services.Wish("real", server.url, KEY, structured="json_schema"))
     services.save_models(None, row.pk, look_for_models(row))

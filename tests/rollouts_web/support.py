@@ -13,7 +13,7 @@ from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import Wish, save_endpoint
 from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importing import import_task
+from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import save_reference
 

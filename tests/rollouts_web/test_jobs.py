@@ -18,14 +18,14 @@ from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
-from webapp.trajectories.importing import import_runs
-from webapp.trajectories.listing import export_line
+from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import AttemptState, Rollout, Score, Trajectory
-from webapp.trajectories.rollouts.recording import Recorder
-from webapp.trajectories.rollouts.running import run_rollout
+from webapp.trajectories.rollouts.attempt_writer import Recorder
+from webapp.trajectories.rollouts.rollout_job import run_rollout
+from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.rollouts.starting import start_rollout
 from webapp.trajectories.states import broken_steps, state_at
+from webapp.trajectories.trajectory_list import export_line
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -231,7 +231,7 @@ def test_a_job_whose_preparation_fails_says_why_and_can_be_retried() -> None:
 
 def test_an_unforeseen_fault_leaves_no_attempt_running(monkeypatch: pytest.MonkeyPatch) -> None:
     rollout = started(policy="reference", attempts=1)
-    monkeypatch.setattr("webapp.trajectories.rollouts.recording._count", lambda *given: 1 / 0)
+    monkeypatch.setattr("webapp.trajectories.rollouts.attempt_writer._count", lambda *given: 1 / 0)
     job = run(rollout)
     assert job.state == JobState.FAILED
     assert "ZeroDivisionError" in job.error

@@ -12,8 +12,8 @@ from tests.rollouts_web.support import endpoint_at, make_task, person, solver
 from tests.rollouts_web.test_worker import state
 from webapp.jobs.models import JobState
 from webapp.trajectories.models import AttemptState, Rollout, Score, Step, Trajectory
+from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.rollouts.starting import start_rollout
 from webapp.trajectories.states import broken_steps
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]

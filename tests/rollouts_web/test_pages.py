@@ -14,8 +14,8 @@ from tests.rollouts_web.test_jobs import run
 from webapp.events.models import Event
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import AttemptState, Rollout, Trajectory
+from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.rollouts.starting import start_rollout
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PART = {"HX-Request": "true", "HX-Target": "rollouts"}

@@ -10,8 +10,8 @@ from tests.rollouts_web.support import endpoint_at, make_task, person, solver
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import AttemptState, Score, Trajectory
+from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.rollouts.starting import start_rollout
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

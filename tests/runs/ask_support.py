@@ -11,8 +11,9 @@ from typing import Any
 from synthesis.contracts import Program, Tool
 from synthesis.rollout import RolloutTask
 from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze
-from webapp.runs.dataset_files import keep_folder
-from webapp.runs.models import Dataset, DatasetState, new_id
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.storage import keep_folder
+from webapp.public_ids import new_id
 from webapp.runs.spec import NewJob
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": {"at": 1}}}

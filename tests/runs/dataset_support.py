@@ -8,16 +8,16 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.rollout.support import SOURCE
 from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
+from webapp.datasets.models import Dataset
 from webapp.environments.models import Version
 from webapp.environments.services import program_of, save_environment
 from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
-from webapp.runs.models import Dataset
-from webapp.scenarios.importing import import_task
+from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
-from webapp.trajectories.counting import settle, standing
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.totals import settle, standing
 
 CHECKS = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
 

@@ -11,8 +11,7 @@ from django.utils import timezone
 from tests.runs import worker_support as support
 from tests.runs.worker_support import API, a_worker, at_once, claimed, queued, take
 from webapp.rest.problems import Problem
-from webapp.runs import claims, ending, receiving, registering
-from webapp.runs.ending import Ending
+from webapp.runs import transitions
 from webapp.runs.models import (
     AttemptEnd,
     Checkpoint,
@@ -21,8 +20,10 @@ from webapp.runs.models import (
     TrainingEvent,
     TrainingJob,
     TrainingState,
-    Worker,
 )
+from webapp.runs.transitions import Ending
+from webapp.workers import checkpoint_uploads, claims, registration
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 beside_others = pytest.mark.django_db(transaction=True)
@@ -42,10 +43,10 @@ def end(job: TrainingJob, exit: str, message: str = "", **more: Any) -> Training
 def upload(job: TrainingJob, step: int, files: dict[str, bytes] | None = None, final: bool = False) -> Checkpoint:
     """A whole checkpoint, as a worker sends it."""
     files = files or (support.FINAL if final else support.checkpoint_files(step))
-    row = receiving.begin_checkpoint(job.public_id, job.attempt, step, final, support.announced(files))
+    row = checkpoint_uploads.begin_checkpoint(job.public_id, job.attempt, step, final, support.announced(files))
     for path, content in files.items():
-        receiving.take_piece(job.public_id, job.attempt, row.public_id, path, 0, content)
-    return receiving.complete_checkpoint(job.public_id, job.attempt, row.public_id)
+        checkpoint_uploads.take_piece(job.public_id, job.attempt, row.public_id, path, 0, content)
+    return checkpoint_uploads.complete_checkpoint(job.public_id, job.attempt, row.public_id)
 
 
 def test_the_oldest_job_is_claimed_with_all_that_a_trainer_needs() -> None:
@@ -146,7 +147,7 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     over(job)
     assert claims.reap() == 1
     job.refresh_from_db()
-    assert (job.state, job.lost, job.worker) == (TrainingState.QUEUED, 1, None)
+    assert (job.state, job.lost, job.worker) == (TrainingState.QUEUED, 1, "")
     assert job.attempts.get(number=1).state == AttemptEnd.LOST
     job, told, _ = claimed(job)
     assert (told.attempt, told.resume and told.resume.step) == (2, 2)
@@ -155,7 +156,7 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     zombie: list[Any] = [
         lambda: take(job, support.course(5, 6), number=1),
         lambda: claims.end(job.public_id, 1, Ending("memory", "Out of memory.")),
-        lambda: receiving.begin_checkpoint(job.public_id, 1, 5, False, support.announced(files)),
+        lambda: checkpoint_uploads.begin_checkpoint(job.public_id, 1, 5, False, support.announced(files)),
     ]
     for act in zombie:
         with pytest.raises(Problem) as refused:
@@ -179,7 +180,7 @@ def test_a_worker_that_comes_back_holds_its_job_again_if_nobody_took_it() -> Non
         assert claims.reap() == 1
         back(job, worker)
         job.refresh_from_db()
-        assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker)
+        assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker.public_id)
         assert job.attempts.get().state == AttemptEnd.RUNNING
         assert not claims.heartbeat(worker, {}, job.public_id, 1).stale
         assert claims.reap() == 0
@@ -203,7 +204,7 @@ def test_a_late_end_and_the_reaper_do_not_both_move_the_job() -> None:
 
 def test_a_job_that_is_lost_again_and_again_fails_unless_it_gets_on() -> None:
     job = queued()
-    for number in range(1, ending.TRIES + 1):
+    for number in range(1, transitions.TRIES + 1):
         job, _, _ = claimed(job)
         over(job)
         claims.reap()
@@ -215,7 +216,7 @@ def test_a_job_that_is_lost_again_and_again_fails_unless_it_gets_on() -> None:
     claims.reap()
     job.refresh_from_db()
     assert (job.state, job.lost) == (TrainingState.QUEUED, 1)
-    for _ in range(ending.TRIES):
+    for _ in range(transitions.TRIES):
         job, _, _ = claimed(job)
         over(job)
         claims.reap()
@@ -268,7 +269,7 @@ def test_what_becomes_of_a_job(exit: str, wish: str, state: str) -> None:
     TrainingJob.objects.filter(pk=job.pk).update(wish=wish)
     end(job, exit, "")
     assert job.state == state
-    assert (job.wish, job.worker, job.lease_until) == ("", None, None)
+    assert (job.wish, job.worker, job.lease_until) == ("", "", None)
     assert bool(job.finished_at) == (state in (TrainingState.FAILED, TrainingState.CANCELLED))
     if state == TrainingState.FAILED:
         assert (job.error_code, bool(job.error)) == (exit, True)
@@ -287,7 +288,7 @@ def test_words_of_a_failure_name_the_field() -> None:
 
 def test_infrastructure_is_tried_again_and_then_waits_for_a_person() -> None:
     job = queued()
-    for _ in range(ending.TRIES):
+    for _ in range(transitions.TRIES):
         job, _, _ = claimed(job)
         end(job, "infrastructure", "The disk is full.")
         assert job.state == TrainingState.QUEUED
@@ -299,7 +300,7 @@ def test_infrastructure_is_tried_again_and_then_waits_for_a_person() -> None:
 
 def test_a_trainer_that_crashes_again_and_again_fails_the_job() -> None:
     job = queued()
-    for _ in range(ending.TRIES):
+    for _ in range(transitions.TRIES):
         job, _, _ = claimed(job)
         assert end(job, "crashed", "Ended by signal 9.").state == TrainingState.QUEUED
     job, _, _ = claimed(job)
@@ -320,7 +321,7 @@ def test_a_worker_that_comes_back_before_another_took_its_job_goes_on() -> None:
     assert not claims.heartbeat(worker, {}, told.job, told.attempt).stale
     assert take(job, support.course(4, 5, steps_from=4)) == 6
     job.refresh_from_db()
-    assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker)
+    assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker.public_id)
     assert claims.claim(other, API) is None
     over(job)
     claims.reap()
@@ -343,7 +344,7 @@ def test_a_worker_that_comes_back_and_one_that_claims_do_not_both_hold_the_job()
         )
         job.refresh_from_db()
         assert beat.stale == (got is not None)
-        assert (job.attempt, job.worker) == ((2, other) if got else (1, worker))
+        assert (job.attempt, job.worker) == ((2, other.public_id) if got else (1, worker.public_id))
         TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.CANCELLED)
 
 
@@ -387,4 +388,4 @@ def test_a_worker_that_begins_again_takes_its_row_over() -> None:
     assert a_worker("box", other, host="h", pid=11, was=first.public_id).pk != first.pk
     assert a_worker("box", other, host="h", pid=4).created_by == other
     with pytest.raises(Problem):
-        registering.worker_of(first.public_id, other)
+        registration.worker_of(first.public_id, other)

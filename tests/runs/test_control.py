@@ -11,9 +11,10 @@ from synthesis.errors import InputError
 from tests.fixtures import pages_seed
 from tests.runs.ask_support import asks, frozen, tasks
 from webapp.accounts.models import AuditEntry
+from webapp.datasets.models import DatasetState
 from webapp.runs import control
-from webapp.runs.launching import create_job
-from webapp.runs.models import DatasetState, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.services import create_job
 
 pytestmark = pytest.mark.django_db
 ACTS = {"cancel": control.cancel, "pause": control.pause, "resume": control.resume}

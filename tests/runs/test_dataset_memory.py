@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.dataset_support import carry_out
 from tests.runs.test_datasets import _by_hand, talk, uploaded_file  # noqa: F401  a fixture
-from webapp.runs import datasets
+from webapp.datasets import services
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +21,7 @@ def test_memory_does_not_grow_with_the_rows() -> None:
         lines = [talk(number)[:-1] + b', "category": "' + b"c" * 150 + b'"}' for number in range(rows)]
         file = uploaded_file(lines, report={"rows": rows})
         del lines
-        row = datasets.uploaded(None, file)
+        row = services.uploaded(None, file)
         tracemalloc.start()
         assert carry_out(row).train_rows == rows
         peak = tracemalloc.get_traced_memory()[1]

@@ -20,10 +20,10 @@ from tests.runs.dataset_support import add_task, attempts, carry_out, make_envir
 from tests.runs.test_datasets import job_on, talk, uploaded_file
 from tests.training_data.test_export import solving, store
 from training.dataset import Split
-from webapp.runs import datasets, showing_rows
-from webapp.runs.choosing import choice_of
-from webapp.runs.dataset_files import read_rows
-from webapp.runs.models import Dataset, DatasetState, StoredFile
+from webapp.datasets import row_page, services
+from webapp.datasets.models import Dataset, DatasetState, StoredFile
+from webapp.datasets.selection import choice_of
+from webapp.datasets.storage import read_rows
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
@@ -60,16 +60,16 @@ def fields(answer: Any) -> dict[str, Any]:
 
 def frozen(**told: Any) -> Dataset:
     split = told.pop("split", Split(test_share=0))
-    return carry_out(datasets.create_dataset(None, choice_of(told), split))
+    return carry_out(services.create_dataset(None, choice_of(told), split))
 
 
 def page_of(row: Dataset) -> str:
-    return reverse("runs:dataset", args=[row.public_id])
+    return reverse("datasets:dataset", args=[row.public_id])
 
 
 def test_three_clicks_from_the_list_to_a_dataset(client: Client) -> None:
     make_tasks(8, 6)
-    first = client.get(reverse("runs:datasets"))
+    first = client.get(reverse("datasets:list"))
     assert "No datasets yet" in text(first)
     assert NEW in first.content.decode()
     form = client.get(NEW)
@@ -85,7 +85,7 @@ def test_three_clicks_from_the_list_to_a_dataset(client: Client) -> None:
     page = client.get(page_of(row))
     assert "held out; split by environment" in text(page)
     assert f"?dataset={row.public_id}" in page.content.decode()
-    assert row.name in text(client.get(reverse("runs:datasets")))
+    assert row.name in text(client.get(reverse("datasets:list")))
 
 
 def test_what_the_form_says_beforehand_is_what_is_frozen(client: Client) -> None:
@@ -123,7 +123,7 @@ def test_a_side_that_would_be_empty_is_said_with_ways_out(client: Client) -> Non
 def test_the_panel_follows_the_filter(client: Client) -> None:
     tasks = make_tasks(3, 2)
     attempts(tasks[0], "solved", "failed")
-    look = reverse("runs:dataset_look")
+    look = reverse("datasets:preview")
     said = {"kind": "tasks", "unit": "task", "test_share": "0.2", "seed": "0"}
     assert "6 tasks match" in text(client.get(look, said))
     assert "1 tasks match" in text(client.get(look, said | {"pass_low": "0.2", "pass_high": "0.8"}))
@@ -180,7 +180,7 @@ def test_a_form_sent_twice_makes_one_dataset(client: Client) -> None:
 def test_environments_are_found_by_name_and_ticked_ones_stay(client: Client) -> None:
     tasks = make_tasks(4, 1)
     ticked = tasks[3].environment_id
-    page = client.get(reverse("runs:dataset_environments"), {"find": "shelf-1", "environments": str(ticked)})
+    page = client.get(reverse("datasets:environments"), {"find": "shelf-1", "environments": str(ticked)})
     assert "Shelf shelf-1" in text(page)
     assert "Shelf shelf-2" not in text(page)
     assert re.search(rf'value="{ticked}" checked', page.content.decode())
@@ -189,7 +189,7 @@ def test_environments_are_found_by_name_and_ticked_ones_stay(client: Client) -> 
 def test_rows_are_paged_without_reading_those_before(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 5)
     row = frozen()
-    monkeypatch.setattr(showing_rows, "PAGE", 2)
+    monkeypatch.setattr(row_page, "PAGE", 2)
     seen, address, pages = [], page_of(row), 0
     while address:
         page = client.get(address)
@@ -208,7 +208,7 @@ def test_rows_lead_to_their_task_and_those_of_a_file_nowhere(client: Client) -> 
     assert reverse("scenarios:task", args=[task.pk]) in page.content.decode()
     line = json.loads(talk(1)) | {"id": f"revision:{task.current_id}"}
     file = uploaded_file([json.dumps(line).encode()])
-    page = client.get(page_of(carry_out(datasets.uploaded(None, file))))
+    page = client.get(page_of(carry_out(services.uploaded(None, file))))
     assert reverse("scenarios:task", args=[task.pk]) not in page.content.decode()
     assert "Hello 1" in text(page)
 
@@ -237,7 +237,7 @@ def test_hostile_text_is_shown_and_does_nothing(client: Client) -> None:
     task.current.save()  # type: ignore[union-attr]
     row = frozen()
     Dataset.objects.filter(pk=row.pk).update(name=HOSTILE, left_out={HOSTILE: 2})
-    for address in (NEW, page_of(row), reverse("runs:datasets"), reverse("runs:dataset_rows", args=[row.public_id])):
+    for address in (NEW, page_of(row), reverse("datasets:list"), reverse("datasets:rows", args=[row.public_id])):
         page = client.get(address).content.decode()
         assert "<script>alert" not in page
         assert "\u202e" not in page
@@ -245,11 +245,11 @@ def test_hostile_text_is_shown_and_does_nothing(client: Client) -> None:
 
 def test_while_it_is_frozen_the_page_says_so_and_then_reloads(client: Client) -> None:
     make_tasks(1, 1)
-    row = datasets.create_dataset(None, choice_of({}), Split(test_share=0))
+    row = services.create_dataset(None, choice_of({}), Split(test_share=0))
     assert "Being frozen" in text(client.get(page_of(row)))
-    live = reverse("runs:dataset_live", args=[row.public_id])
+    live = reverse("datasets:live", args=[row.public_id])
     assert "HX-Refresh" not in client.get(live).headers
-    assert client.get(reverse("runs:dataset_rows", args=[row.public_id])).status_code == 404
+    assert client.get(reverse("datasets:rows", args=[row.public_id])).status_code == 404
     carry_out(row)
     assert client.get(live).headers["HX-Refresh"] == "true"
 
@@ -272,41 +272,41 @@ def test_archive_from_the_page_and_back(client: Client) -> None:
     make_tasks(1, 1)
     row = frozen()
     job = job_on(row)
-    archive = reverse("runs:dataset_archive", args=[row.public_id])
+    archive = reverse("datasets:archive", args=[row.public_id])
     assert job.public_id in text(client.post(archive, follow=True))
     job.delete()
     assert "It is archived" in text(client.post(archive, follow=True))
-    assert row.public_id not in client.get(reverse("runs:datasets")).content.decode()
-    assert row.public_id in client.get(reverse("runs:datasets"), {"archived": "1"}).content.decode()
-    client.post(reverse("runs:dataset_restore", args=[row.public_id]))
-    assert row.public_id in client.get(reverse("runs:datasets")).content.decode()
+    assert row.public_id not in client.get(reverse("datasets:list")).content.decode()
+    assert row.public_id in client.get(reverse("datasets:list"), {"archived": "1"}).content.decode()
+    client.post(reverse("datasets:restore", args=[row.public_id]))
+    assert row.public_id in client.get(reverse("datasets:list")).content.decode()
 
 
 def test_download_is_the_frozen_file(client: Client) -> None:
     make_tasks(1, 2)
     row = frozen()
-    answer = client.get(reverse("runs:dataset_file", args=[row.public_id, "train"]))
+    answer = client.get(reverse("datasets:side", args=[row.public_id, "train"]))
 
     async def read() -> bytes:
         return b"".join([part async for part in answer])  # type: ignore[union-attr]
 
     assert answer.headers["Content-Disposition"] == f'attachment; filename="{row.public_id}-train.jsonl"'
     assert [json.loads(line)["task"] for line in async_to_sync(read)().splitlines()] == ["test:t0", "test:t1"]
-    assert client.get(reverse("runs:dataset_file", args=[row.public_id, "manifest"])).status_code == 404
+    assert client.get(reverse("datasets:side", args=[row.public_id, "manifest"])).status_code == 404
 
 
 def upload(client: Client, content: bytes) -> Any:
     file = SimpleUploadedFile("mine.jsonl", content)
-    return client.post(reverse("runs:file_upload"), {"file": file, "kind": ""}, follow=True)
+    return client.post(reverse("datasets:file_upload"), {"file": file, "kind": ""}, follow=True)
 
 
 def test_an_uploaded_file_is_checked_split_and_frozen(client: Client) -> None:
     page = upload(client, b"".join(talk(number) + b"\n" for number in range(9)))
     file = StoredFile.objects.get()
-    assert page.redirect_chain[-1][0] == reverse("runs:file", args=[file.public_id])
+    assert page.redirect_chain[-1][0] == reverse("datasets:file", args=[file.public_id])
     assert "Make a dataset of it" in text(page)
     said = {"unit": "environment", "test_share": "0.5", "seed": "1", "name": "Talks"}
-    make = reverse("runs:file_make", args=[file.public_id])
+    make = reverse("datasets:file_make", args=[file.public_id])
     refused = text(client.post(make, said))
     assert "With this split there is nothing held out. Take another: by environment with seed" in refused
     assert not Dataset.objects.exists()
@@ -316,7 +316,7 @@ def test_an_uploaded_file_is_checked_split_and_frozen(client: Client) -> None:
     row = carry_out(Dataset.objects.get())
     assert row.state == DatasetState.READY, row.error
     assert (row.name, row.train_rows + row.test_rows) == ("Talks", 9)
-    refused = client.post(reverse("runs:file_delete", args=[file.public_id]), follow=True)
+    refused = client.post(reverse("datasets:file_delete", args=[file.public_id]), follow=True)
     assert "cannot be deleted" in text(refused)
 
 
@@ -327,7 +327,7 @@ def test_problems_of_an_upload_are_said_by_line(client: Client) -> None:
     assert "2 messages must be a list" in text(page)
     assert re.search(r"3 is no JSON", text(page))
     assert not StoredFile.objects.exists()
-    nothing = client.post(reverse("runs:file_upload"), {"kind": ""})
+    nothing = client.post(reverse("datasets:file_upload"), {"kind": ""})
     assert "Choose a file" in text(nothing)
 
 
@@ -341,13 +341,13 @@ def test_a_viewer_looks_and_does_not_act() -> None:
     assert 'id="archive"' not in page.content.decode()
     assert "Train on this" not in text(page)
     assert viewer.get(NEW).status_code == 403
-    assert 'id="upload"' not in viewer.get(reverse("runs:files")).content.decode()
+    assert 'id="upload"' not in viewer.get(reverse("datasets:files")).content.decode()
 
 
 def test_more_than_is_looked_at_is_said(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 5)
-    monkeypatch.setattr("webapp.runs.looking.COUNTED", 3)
-    monkeypatch.setattr("webapp.runs.looking.READ", 2)
+    monkeypatch.setattr("webapp.datasets.preview.COUNTED", 3)
+    monkeypatch.setattr("webapp.datasets.preview.READ", 2)
     page = text(client.get(NEW, {"unit": "task"}))
     assert "More than 3 tasks match; of the first 4 come 4 rows" in page
     assert Trajectory.objects.count() == 0

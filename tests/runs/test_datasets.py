@@ -23,12 +23,13 @@ from tests.training_data.test_export import solving, store
 from training import dataset as frozen
 from training.dataset import Split, TaskRow, TrajectoryRow
 from webapp.accounts.models import AuditEntry
+from webapp.datasets import freeze_job, queries, row_source, services
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.selection import choice_of
+from webapp.datasets.storage import files_of, folder_of, open_file, read_rows, sentence_of
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, JobState
-from webapp.runs import datasets, freezing, gathering
-from webapp.runs.choosing import choice_of
-from webapp.runs.dataset_files import files_of, folder_of, open_file, read_rows, sentence_of
-from webapp.runs.models import Dataset, DatasetState, FileState, StoredFile, TrainingJob, TrainingState
+from webapp.runs.models import TrainingJob, TrainingState
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.rollouts.plans import task_of
 
@@ -44,7 +45,7 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(split: Split = WHOLE, name: str = "", **told: Any) -> Dataset:
-    return carry_out(datasets.create_dataset(None, choice_of(told), split, name))
+    return carry_out(services.create_dataset(None, choice_of(told), split, name))
 
 
 def failed(row: Dataset) -> str:
@@ -110,10 +111,10 @@ def test_the_same_selection_gives_the_same_hash_and_says_so() -> None:
     make_tasks(2, 2)
     first, second = made(BY_TASK, name="First"), made(BY_TASK, name="Second")
     assert first.sha256 == second.sha256
-    assert list(datasets.twins_of(second)) == [first]
+    assert list(queries.twins_of(second)) == [first]
     other = made(BY_TASK.model_copy(update={"seed": 5}))
     assert other.sha256 != first.sha256
-    assert not datasets.twins_of(other)
+    assert not queries.twins_of(other)
 
 
 def test_a_frozen_dataset_keeps_its_content_when_the_task_changes() -> None:
@@ -162,7 +163,7 @@ def test_a_side_that_would_be_empty_fails_with_what_to_do() -> None:
 
 def test_a_row_longer_than_a_line_may_be_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 2)
-    monkeypatch.setattr(gathering, "LINE_BYTES", 200)
+    monkeypatch.setattr(row_source, "LINE_BYTES", 200)
     assert "Longer than" in failed(made())
 
 
@@ -195,10 +196,10 @@ def test_a_trajectory_without_a_stored_conversation_is_left_out() -> None:
 
 def test_names_keep_apart_what_they_cannot_spell() -> None:
     long, other = "a" * 300, "a" * 299 + "b"
-    assert gathering.named("short:name") == "short:name"
-    assert len(gathering.named(long)) <= 200
-    assert gathering.named(long) != gathering.named(other)
-    assert "\n" not in gathering.named("two\nlines")
+    assert row_source.named("short:name") == "short:name"
+    assert len(row_source.named(long)) <= 200
+    assert row_source.named(long) != row_source.named(other)
+    assert "\n" not in row_source.named("two\nlines")
 
 
 def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out() -> None:
@@ -208,19 +209,19 @@ def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out()
     for number in range(3):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as few:
-        assert not list(gathering.rows_of(choice_of({}), gathering.LeftOut()))
+        assert not list(row_source.rows_of(choice_of({}), row_source.LeftOut()))
     for number in range(3, 12):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as many:
-        assert not list(gathering.rows_of(choice_of({}), gathering.LeftOut()))
+        assert not list(row_source.rows_of(choice_of({}), row_source.LeftOut()))
     assert len(many) == len(few)
 
 
 def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 6)
-    monkeypatch.setattr(gathering, "TASKS", 2)
+    monkeypatch.setattr(row_source, "TASKS", 2)
     looked: list[int] = []
-    rows = gathering.rows_of(choice_of({}), gathering.LeftOut(), looked.append)
+    rows = row_source.rows_of(choice_of({}), row_source.LeftOut(), looked.append)
     next(rows)
     assert looked == []
     assert len(list(rows)) == 5
@@ -229,11 +230,11 @@ def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cancelled_job_leaves_a_failed_dataset_and_no_files() -> None:
     make_tasks(1, 3)
-    row = datasets.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, choice_of({}), WHOLE)
     context = context_of(row)
     jobs.cancel(context.job_id)
     with pytest.raises(jobs.Cancelled):
-        freezing.freeze_dataset(context)
+        freeze_job.freeze_dataset(context)
     row.refresh_from_db()
     assert row.state == DatasetState.FAILED
     assert not row.stored
@@ -241,7 +242,7 @@ def test_a_cancelled_job_leaves_a_failed_dataset_and_no_files() -> None:
 
 
 def test_a_job_that_was_cancelled_before_it_began_fails_its_dataset() -> None:
-    row = datasets.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, choice_of({}), WHOLE)
     assert row.job_id is not None
     jobs.cancel(row.job_id)
     row.refresh_from_db()
@@ -259,16 +260,16 @@ def test_a_failed_freeze_can_be_tried_again() -> None:
 
 def test_a_lost_worker_s_attempt_is_made_again_and_its_stale_end_writes_nothing() -> None:
     make_tasks(1, 2)
-    row = datasets.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, choice_of({}), WHOLE)
     stale = context_of(row)
     Job.objects.filter(pk=row.job_id).update(state=JobState.QUEUED)
     again = carry_out(row)
     assert again.state == DatasetState.READY
     before = Dataset.objects.filter(pk=row.pk).values().get()
-    assert freezing.freeze_dataset(stale)["sha256"] == again.sha256
+    assert freeze_job.freeze_dataset(stale)["sha256"] == again.sha256
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.FREEZING)
     with pytest.raises(jobs.StaleAttempt):
-        freezing.freeze_dataset(stale)
+        freeze_job.freeze_dataset(stale)
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.READY)
     assert Dataset.objects.filter(pk=row.pk).values().get() == before
     assert list(read_rows(again, "train"))
@@ -289,44 +290,44 @@ def talk(number: int) -> bytes:
 
 def test_a_file_that_a_job_names_becomes_a_dataset_once_all_to_learn_from() -> None:
     file = uploaded_file([talk(number) for number in range(4)])
-    row = datasets.dataset_of(file.public_id, None)
+    row = services.dataset_of(file.public_id, None)
     assert (row.source, row.kind, row.state) == ("file", "trajectories", DatasetState.FREEZING)
-    assert datasets.dataset_of(file.public_id, None) == row
+    assert services.dataset_of(file.public_id, None) == row
     ready = carry_out(row)
     assert (ready.train_rows, ready.test_rows) == (4, 0)
     assert sentence_of(ready) == "4 trajectories, nothing held out"
     assert ready.manifest["selection"]["file"] == file.public_id
-    assert datasets.dataset_of(file.public_id, None) == ready
+    assert services.dataset_of(file.public_id, None) == ready
 
 
 def test_a_file_can_be_split_where_its_rows_name_the_unit() -> None:
     file = uploaded_file([talk(number) for number in range(9)])
-    row = carry_out(datasets.uploaded(None, file, Split(unit="environment", test_share=0.5, seed=0)))
+    row = carry_out(services.uploaded(None, file, Split(unit="environment", test_share=0.5, seed=0)))
     assert row.state == DatasetState.READY, row.error
     assert row.test_rows
-    lost = carry_out(datasets.uploaded(None, file, Split(unit="task", test_share=0.5)))
+    lost = carry_out(services.uploaded(None, file, Split(unit="task", test_share=0.5)))
     assert "has no `task`" in failed(lost)
 
 
 def test_a_file_that_changed_after_its_check_fails_with_the_line() -> None:
     file = uploaded_file([talk(1), b'{"messages": []}'])
-    assert "talks.jsonl line 2" in failed(carry_out(datasets.uploaded(None, file)))
+    assert "talks.jsonl line 2" in failed(carry_out(services.uploaded(None, file)))
 
 
 def test_a_file_with_problems_is_refused_and_one_that_is_being_checked_is_not() -> None:
     problems = {"problems": [{"line": 3, "place": "", "message": "is no JSON"}], "problem_count": 1}
     broken = uploaded_file([talk(1)], state=FileState.ERROR, report=problems)
     with pytest.raises(InputError, match="line 3: is no JSON"):
-        datasets.dataset_of(broken.public_id, None)
+        services.dataset_of(broken.public_id, None)
     assert not Dataset.objects.exists()
     unchecked = uploaded_file([talk(1)], state=FileState.UPLOADED)
-    assert carry_out(datasets.dataset_of(unchecked.public_id, None)).state == DatasetState.READY
+    assert carry_out(services.dataset_of(unchecked.public_id, None)).state == DatasetState.READY
 
 
 @pytest.mark.parametrize("ident", ["ds-unknown", "file-unknown", "anything"])
 def test_unknown_ids_are_refused(ident: str) -> None:
     with pytest.raises(InputError, match="There is no"):
-        datasets.dataset_of(ident, None)
+        services.dataset_of(ident, None)
 
 
 def job_on(row: Dataset, state: str = TrainingState.QUEUED, **told: Any) -> TrainingJob:
@@ -340,21 +341,21 @@ def test_a_dataset_is_archived_unless_an_open_job_uses_it() -> None:
     user = person("researcher")
     job = job_on(other, evaluation=row)
     with pytest.raises(InputError, match=job.public_id):
-        datasets.archive(user, row)
+        services.archive(user, row)
     TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.SUCCEEDED)
-    assert datasets.archive(user, row).archived
+    assert services.archive(user, row).archived
     assert AuditEntry.objects.filter(action="dataset.archive", object_id=str(row.pk)).count() == 1
     with pytest.raises(InputError, match="is archived"):
-        datasets.dataset_of(row.public_id, user)
+        services.dataset_of(row.public_id, user)
     assert list(read_rows(row, "train"))
-    assert not datasets.restore(user, row).archived
-    assert datasets.dataset_of(row.public_id, user) == row
+    assert not services.restore(user, row).archived
+    assert services.dataset_of(row.public_id, user) == row
 
 
 def test_a_dataset_that_is_being_frozen_is_not_archived() -> None:
-    row = datasets.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, choice_of({}), WHOLE)
     with pytest.raises(InputError, match="being frozen"):
-        datasets.archive(None, row)
+        services.archive(None, row)
 
 
 def test_a_damaged_file_is_found_when_it_is_read() -> None:
@@ -379,7 +380,7 @@ def test_creating_is_one_act() -> None:
 
     def make() -> None:
         with transaction.atomic():
-            datasets.create_dataset(person(), choice_of({}), WHOLE)
+            services.create_dataset(person(), choice_of({}), WHOLE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

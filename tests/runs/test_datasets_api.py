@@ -14,8 +14,8 @@ from tests.runs.dataset_support import add_task, carry_out, make_environment, ma
 from tests.runs.test_datasets import job_on, talk, uploaded_file
 from training.dataset import TaskRow
 from webapp.accounts.models import AuditEntry
+from webapp.datasets.models import Dataset
 from webapp.jobs.models import Job
-from webapp.runs.models import Dataset
 
 pytestmark = pytest.mark.django_db
 

@@ -10,19 +10,20 @@ from django.test import Client
 
 from synthesis.runtime import default_sandbox
 from training.dataset import TaskRow, TrajectoryRow, side_of
-from training.examples import teaching
+from training.examples import datasets
+from training.examples.datasets import lessons_of, task_row
 from training.examples.tasks import draw_tasks
-from training.examples.teaching import lessons_of, task_row
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.storage import read_rows
 from webapp.environments.models import Environment
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import claim
-from webapp.runs import demo_rows
-from webapp.runs.dataset_files import read_rows
-from webapp.runs.demo import train_demo
-from webapp.runs.models import Dataset, DatasetState, TrainingJob, TrainingState
+from webapp.runs.local import demo_rows
+from webapp.runs.local.demo import train_demo
+from webapp.runs.models import TrainingJob, TrainingState
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
@@ -95,7 +96,7 @@ def test_its_lessons_are_what_the_teachers_of_training_do_and_never_touch_what_i
     assert {row.task for row in learnt} == {row.task for row in read_rows(rl.dataset, "train")}
     keys = {row.task.partition(":")[2] for row in learnt}
     tasks = [task for task in draw_tasks(0, EACH) if task.rollout.key in keys]
-    expected = {row.task: _spoken(row) for row in teaching.teach(default_sandbox(), tasks, 0)}
+    expected = {row.task: _spoken(row) for row in datasets.teach(default_sandbox(), tasks, 0)}
     assert {row.task.partition(":")[2]: _spoken(row) for row in learnt} == expected
     careless = {one.task.rollout.key for one in lessons_of(tasks, 0) if one.teacher == "careless"}
     stored = Trajectory.objects.filter(policy="scripted careless teacher")

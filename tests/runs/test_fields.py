@@ -8,22 +8,22 @@ import pytest
 
 from training import presets
 from training.config import Reinforcement, Supervised, read_config
-from webapp.runs import fields
+from webapp.runs import setting_fields
 
 METHODS = ("supervised", "reinforcement")
 
 
-def values_of(config: fields.Config) -> dict[str, Any]:
+def values_of(config: setting_fields.Config) -> dict[str, Any]:
     """The form's fields of a configuration, read again as they would be typed."""
-    texts = fields.texts_of(config)
-    filled = [one for one in fields.settings_of(config.type) if texts[one.name] or one.kind == "weights"]
-    return {one.name: fields.read(one, texts[one.name]) for one in filled}
+    texts = setting_fields.texts_of(config)
+    filled = [one for one in setting_fields.settings_of(config.type) if texts[one.name] or one.kind == "weights"]
+    return {one.name: setting_fields.read(one, texts[one.name]) for one in filled}
 
 
 @pytest.mark.parametrize("name", presets.names())
 def test_a_preset_survives_the_form(name: str) -> None:
     config = presets.load(name).config
-    assert read_config(fields.nested(values_of(config), config.type)) == config
+    assert read_config(setting_fields.nested(values_of(config), config.type)) == config
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,23 @@ def test_a_preset_survives_the_form(name: str) -> None:
 )
 def test_every_horizon_survives_the_form(horizon: dict[str, Any]) -> None:
     config = read_config({"type": "reinforcement", "horizon": horizon, "tuning": {"kind": "lora", "rank": 4}})
-    assert read_config(fields.nested(values_of(config), config.type)) == config
+    assert read_config(setting_fields.nested(values_of(config), config.type)) == config
 
 
 def test_weights_keep_names_that_hold_commas_and_colons() -> None:
     table = {"shop: north, west": 2.0, "a": 0.5}
     config = read_config({"type": "supervised", "mixture": {"environments": table}})
-    again = read_config(fields.nested(values_of(config), config.type))
+    again = read_config(setting_fields.nested(values_of(config), config.type))
     assert again.mixture.environments == table
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_field_stands_under_one_heading_with_a_name_of_its_own(method: str) -> None:
-    shown = [one.name for _, group in fields.grouped(method) for one in group]
-    assert sorted(shown) == sorted(one.name for one in fields.settings_of(method))
+    shown = [one.name for _, group in setting_fields.grouped(method) for one in group]
+    assert sorted(shown) == sorted(one.name for one in setting_fields.settings_of(method))
     assert len(set(shown)) == len(shown)
-    config: fields.Config = Supervised() if method == "supervised" else Reinforcement()
-    known = {one.path for one in fields.settings_of(method)}
+    config: setting_fields.Config = Supervised() if method == "supervised" else Reinforcement()
+    known = {one.path for one in setting_fields.settings_of(method)}
     assert {path for path, _ in presets.leaves(config)} - {"type"} <= known
 
 
@@ -70,9 +70,9 @@ def test_every_field_stands_under_one_heading_with_a_name_of_its_own(method: str
     ],
 )
 def test_what_cannot_be_read_says_why(name: str, text: str, said: str) -> None:
-    setting = next(one for one in fields.settings_of("reinforcement") if one.name == name)
+    setting = next(one for one in setting_fields.settings_of("reinforcement") if one.name == name)
     with pytest.raises(ValueError, match=said):
-        fields.read(setting, text)
+        setting_fields.read(setting, text)
 
 
 def test_changes_are_what_differs_and_a_new_kind_brings_its_whole_part() -> None:
@@ -84,7 +84,7 @@ def test_changes_are_what_differs_and_a_new_kind_brings_its_whole_part() -> None
         | {"horizon": {"kind": "list", "turns": [4, 8], "every": 10}}
         | {"mixture": {"settings": {"task": 1.0}, "environments": {}}}
     )
-    changes = fields.changes_between(before, after.model_dump(mode="json"))
+    changes = setting_fields.changes_between(before, after.model_dump(mode="json"))
     assert changes == {
         "optimiser": {"learning_rate": 3e-6},
         "horizon": {"kind": "list", "turns": [4, 8], "every": 10},
@@ -94,7 +94,7 @@ def test_changes_are_what_differs_and_a_new_kind_brings_its_whole_part() -> None
 
 
 def test_an_error_finds_its_field() -> None:
-    assert fields.name_of(("sampling", "tasks"), "reinforcement") == "sampling__tasks"
-    assert fields.name_of(("horizon", "list", "turns", 2), "reinforcement") == "horizon__list__turns"
-    assert fields.name_of(("epochs",), "supervised") == "epochs"
-    assert fields.name_of(("sampling",), "reinforcement") == ""
+    assert setting_fields.name_of(("sampling", "tasks"), "reinforcement") == "sampling__tasks"
+    assert setting_fields.name_of(("horizon", "list", "turns", 2), "reinforcement") == "horizon__list__turns"
+    assert setting_fields.name_of(("epochs",), "supervised") == "epochs"
+    assert setting_fields.name_of(("sampling",), "reinforcement") == ""

@@ -16,11 +16,11 @@ from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, problem, token_of
 from tests.runs.ask_support import LESSON, jsonl, lessons, tasks
 from webapp.accounts.models import AuditEntry
+from webapp.datasets import file_uploads
+from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.jobs import services as job_services
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
-from webapp.runs import uploads
-from webapp.runs.models import Dataset, FileState, StoredFile
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def send(headers: dict[str, str], content: bytes, name: str = "a.jsonl", **field
 
 
 def kept() -> list[str]:
-    return default_storage.listdir(uploads.FOLDER)[1] if default_storage.exists(uploads.FOLDER) else []
+    return default_storage.listdir(file_uploads.FOLDER)[1] if default_storage.exists(file_uploads.FOLDER) else []
 
 
 DEEP = b'{"messages": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
@@ -114,7 +114,7 @@ def test_names_of_uploaders_lead_nowhere(name: str, headers: dict[str, str]) -> 
     answer = send(headers, GOOD, name)
     assert answer.status_code == 200, answer.content
     row = StoredFile.objects.get()
-    assert row.stored == f"{uploads.FOLDER}/{row.public_id}.jsonl"
+    assert row.stored == f"{file_uploads.FOLDER}/{row.public_id}.jsonl"
     assert "/" not in row.filename
     assert len(row.filename) <= 200
     content = Client().get(f"{BASE}/files/{row.public_id}/content", headers=headers)
@@ -139,11 +139,11 @@ def test_a_claim_of_two_gigabytes_is_answered_before_they_come(live_site: str) -
 
 
 def big(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], content: bytes) -> StoredFile:
-    monkeypatch.setattr(uploads, "AT_ONCE_BYTES", 10)
+    monkeypatch.setattr(file_uploads, "AT_ONCE_BYTES", 10)
     answer = send(headers, content)
     assert answer.json()["status"] == "uploaded"
     row = StoredFile.objects.get()
-    job = job_services.claim(Job.objects.get(kind=uploads.KIND).pk, "a test")
+    job = job_services.claim(Job.objects.get(kind=file_uploads.KIND).pk, "a test")
     assert job is not None
     perform(job)
     row.refresh_from_db()
@@ -160,7 +160,7 @@ def test_a_large_file_with_faults_says_so(monkeypatch: pytest.MonkeyPatch, heade
     row = big(monkeypatch, headers, GOOD + b"{}\n")
     assert row.state == FileState.ERROR
     assert "line 3" in Client().get(f"{BASE}/files/{row.public_id}", headers=headers).json()["status_details"]
-    assert "line 3" in Job.objects.get(kind=uploads.KIND, state=JobState.FAILED).error
+    assert "line 3" in Job.objects.get(kind=file_uploads.KIND, state=JobState.FAILED).error
 
 
 def test_a_file_that_a_dataset_was_made_of_stays(headers: dict[str, str]) -> None:

@@ -13,7 +13,8 @@ from tests.runs.worker_support import RECORDS, at_once, claimed, course, event, 
 from training.metrics import Position as Place
 from training.metrics import Writer, read
 from webapp.rest.problems import Problem
-from webapp.runs import claims, ending, ingest
+from webapp.runs import transitions
+from webapp.runs.curves.series import series as curves
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -25,7 +26,7 @@ from webapp.runs.models import (
     TrainingJob,
     TrainingState,
 )
-from webapp.runs.series import series as curves
+from webapp.workers import claims, ingest
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.django_db
 def again(job: TrainingJob, from_step: int) -> TrainingJob:
     """The next attempt, that goes on from a checkpoint of this step."""
     attempt = TrainingAttempt.objects.get(job=job, number=job.attempt)
-    ending.lose(job, attempt, "The worker was lost.")
+    transitions.lose(job, attempt, "The worker was lost.")
     if from_step:
         Checkpoint.objects.create(job=job, attempt=job.attempt, step=from_step, state=CheckpointState.READY)
     return claimed(job)[0]
@@ -119,7 +120,7 @@ def test_an_attempt_that_is_lost_while_it_sends_leaves_whole_batches() -> None:
     def lose() -> None:
         with transaction.atomic():
             held, attempt = claims.held(job.public_id, 1, lock=True)
-            ending.lose(held, attempt, "Lost.")
+            transitions.lose(held, attempt, "Lost.")
 
     sent, _ = at_once(send, lose)
     assert sent == 201 or sent.code == "stale_attempt"

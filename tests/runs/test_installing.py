@@ -14,9 +14,9 @@ from tests.runs.wheels import installed, make_venv, write_wheel
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import Cancelled, cancel, claim
-from webapp.runs import installing
 from webapp.runs import jobs as _registered  # noqa: F401 - the kind of job that is queued here
-from webapp.runs.pip import InstallError, Progress, run_pip, words
+from webapp.runs.local import installation
+from webapp.runs.local.pip import InstallError, Progress, run_pip, words
 from webapp.stack import install as setup
 
 SLOW = """
@@ -133,13 +133,13 @@ def test_lines_of_downloads_become_files_and_bytes() -> None:
 
 
 def test_the_pin_of_torch_is_one_that_training_takes() -> None:
-    wanted = {one.name: one.specifier for one in installing.requirements()}
+    wanted = {one.name: one.specifier for one in installation.requirements()}
     name, _, version = setup.TORCH.partition("==")
     assert wanted[name].contains(version)
 
 
 def test_constraints_hold_what_the_site_runs_on_and_leave_training_free() -> None:
-    held = dict(line.split("==") for line in installing.constraints().splitlines())
+    held = dict(line.split("==") for line in installation.constraints().splitlines())
     assert {"django", "httpx", "openai", "celery", "numpy"} <= set(held)
     assert {"psycopg-binary", "psycopg-pool", "pydantic-core", "kombu"} <= set(held), "with what those need"
     assert not {"torch", "trl", "transformers", "pyarrow", "envarium", "pip", "setuptools"} & set(held)
@@ -153,50 +153,50 @@ def test_a_torch_index_that_does_not_answer_is_left_out() -> None:
 @pytest.fixture
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """As on a fresh installation, whatever this machine has."""
-    monkeypatch.setattr(installing, "missing", lambda: ["torch>=2.13"])
+    monkeypatch.setattr(installation, "missing", lambda: ["torch>=2.13"])
     return lambda: monkeypatch.undo()
 
 
 @pytest.mark.django_db
 def test_it_is_queued_once_and_not_again_after_a_person_stopped_it(nothing_here: Any) -> None:
-    first = installing.start_once()
+    first = installation.start_once()
     assert first is not None
-    assert installing.start_once() is None
-    assert installing.state().kind == "waiting"
+    assert installation.start_once() is None
+    assert installation.state().kind == "waiting"
     cancel(first.pk)
-    assert installing.state().kind == "cancelled"
-    assert installing.start_once() is None
-    again = installing.start(None)
+    assert installation.state().kind == "cancelled"
+    assert installation.start_once() is None
+    again = installation.start(None)
     Job.objects.filter(pk=again.pk).update(state=JobState.FAILED, error="The disk is full.")
-    assert installing.state().kind == "failed"
-    assert installing.start_once() is not None
-    assert Job.objects.filter(kind=installing.KIND).count() == 3
+    assert installation.state().kind == "failed"
+    assert installation.start_once() is not None
+    assert Job.objects.filter(kind=installation.KIND).count() == 3
 
 
 @pytest.mark.django_db
 def test_where_all_is_here_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installing, "missing", lambda: [])
-    assert installing.state().kind == "ready"
-    assert installing.start_once() is None
+    monkeypatch.setattr(installation, "missing", lambda: [])
+    assert installation.state().kind == "ready"
+    assert installation.start_once() is None
 
 
 @pytest.mark.django_db
 def test_it_is_off_where_the_installation_says_so(nothing_here: Any, settings: Any) -> None:
     settings.TRAINING = False
-    assert installing.state().kind == "elsewhere"
-    assert installing.start_once() is None
+    assert installation.state().kind == "elsewhere"
+    assert installation.start_once() is None
     nothing_here()
-    assert installing.state().kind == "elsewhere", "whatever is installed, no worker starts beside the site"
+    assert installation.state().kind == "elsewhere", "whatever is installed, no worker starts beside the site"
 
 
 @pytest.mark.django_db
 def test_a_short_disk_is_said_before_anything_is_fetched(nothing_here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installing, "NEEDED_MIB", {False: 10**9, True: 10**9})
-    job = installing.start(None)
+    monkeypatch.setattr(installation, "NEEDED_MIB", {False: 10**9, True: 10**9})
+    job = installation.start(None)
     held = claim(job.pk, "test")
     assert held is not None
     with pytest.raises(InstallError, match="Make room"):
-        installing.install(JobContext(held.pk, held.attempt, held.payload, None))
+        installation.install(JobContext(held.pk, held.attempt, held.payload, None))
 
 
 def test_halves_of_an_installation_that_was_killed_are_forgotten(
@@ -208,6 +208,6 @@ def test_halves_of_an_installation_that_was_killed_are_forgotten(
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         if whole:
             (folder / "INSTALLER").write_text("pip\n")
-    monkeypatch.setattr(installing, "_places", lambda: [str(tmp_path)])
-    assert installing.drop_halves() == 1
+    monkeypatch.setattr(installation, "_places", lambda: [str(tmp_path)])
+    assert installation.drop_halves() == 1
     assert [path.name for path in tmp_path.iterdir()] == ["whole-1.0.dist-info"]

@@ -18,7 +18,7 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.rollouts_web.support import make_task
 from training import presets
 from webapp.accounts.models import Role
-from webapp.runs import curves
+from webapp.runs.curves import charts
 from webapp.runs.models import (
     Checkpoint,
     CheckpointFile,
@@ -86,7 +86,7 @@ def test_a_gap_is_a_gap_and_no_zero(client: Client) -> None:
 def test_many_steps_come_in_buckets_and_a_zoom_gives_each_step(client: Client) -> None:
     job = runs_seed.training_job(steps=1_000, environments=0)
     whole = points(client, job, "?chart=loss")["charts"]["loss"][0]
-    assert len(whole["x"]) <= curves.RESOLUTION
+    assert len(whole["x"]) <= charts.RESOLUTION
     assert all(low <= mean <= high for low, mean, high in zip(whole["low"], whole["y"], whole["high"], strict=True))
     values = [point.value for point in MetricPoint.objects.filter(key__job=job, key__name="loss")]
     assert min(whole["low"]) == pytest.approx(min(v for v in values if v is not None), rel=1e-5)
@@ -179,7 +179,7 @@ def test_without_a_choice_the_lowest_environments_are_drawn(client: Client) -> N
         )
         MetricPoint.objects.create(key=key, attempt=1, step=5, value=number / 60)
     told = points(client, job)["charts"]["by-environment"]
-    assert [line["label"] for line in told] == [f"e{number:02}" for number in range(curves.SHOWN_PARTS)]
+    assert [line["label"] for line in told] == [f"e{number:02}" for number in range(charts.SHOWN_PARTS)]
     assert "6 of 60 drawn" in page(client, job)
 
 

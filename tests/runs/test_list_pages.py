@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed, runs_seed
-from webapp.runs.listing import lines, rows
+from webapp.runs.job_list import lines, rows
 from webapp.runs.models import TrainingJob, TrainingState
 
 pytestmark = pytest.mark.django_db
@@ -107,7 +107,13 @@ def test_a_long_list_is_paged_at_a_steady_price() -> None:
         client.get(LIST)
     copies = [
         TrainingJob(
-            name=f"job {n}", method="reinforcement", model="m", dataset=first.dataset, worker=first.worker, after=first
+            name=f"job {n}",
+            method="reinforcement",
+            model="m",
+            dataset=first.dataset,
+            worker=first.worker,
+            worker_name=first.worker_name,
+            after=first,
         )
         for n in range(120)
     ]

@@ -14,7 +14,8 @@ from django.urls import reverse
 
 from tests.fixtures import pages_seed, runs_seed
 from training import presets
-from webapp.runs.models import Dataset, TrainingJob
+from webapp.datasets.models import Dataset
+from webapp.runs.models import TrainingJob
 from webapp.runs.spec import DEMO_MODEL
 
 pytestmark = pytest.mark.django_db(transaction=True)

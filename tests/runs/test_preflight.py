@@ -14,23 +14,14 @@ from tests.fixtures import pages_seed
 from tests.runs.ask_support import asks, frozen, lesson, lessons, task, tasks
 from training.config import Supervised
 from training.sampler import Prompt, epoch_rows
+from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
-from webapp.runs.asking import Refused
-from webapp.runs.launching import create_job
-from webapp.runs.models import (
-    Checkpoint,
-    CheckpointState,
-    Dataset,
-    FileState,
-    StoredFile,
-    TrainingAttempt,
-    TrainingEvent,
-    TrainingJob,
-    TrainingState,
-    Worker,
-)
+from webapp.runs.job_lookup import Refused
+from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.preflight import Preflight, preflight
+from webapp.runs.services import create_job
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 SMALL = {"sampling": {"environments": 2, "tasks": 4, "rollouts": 2}}
@@ -294,7 +285,7 @@ def test_the_queue_and_the_workers_are_counted() -> None:
     busy, _ = worker(), worker(name="v")
     create_job(asks(row), user)
     running = create_job(asks(row), user)
-    TrainingJob.objects.filter(pk=running.pk).update(state=TrainingState.RUNNING, worker=busy)
+    TrainingJob.objects.filter(pk=running.pk).update(state=TrainingState.RUNNING, worker=busy.public_id)
     assert preflight(asks(row)).queue.model_dump() == {
         "ahead": 1, "running": 1, "workers": 2, "idle": 1, "able": ("v", "w")
     }  # fmt: skip

@@ -14,7 +14,7 @@ from django.utils import timezone
 from tests.runs import worker_support as support
 from tests.runs.test_receiving import begin, rollouts, upload
 from tests.runs.worker_support import blob, checkpoint_files, claimed, line
-from webapp.runs import claims, ending, pruning
+from webapp.runs import transitions
 from webapp.runs.models import (
     Checkpoint,
     CheckpointFile,
@@ -24,6 +24,7 @@ from webapp.runs.models import (
     TrainingJob,
     TrainingState,
 )
+from webapp.workers import claims, retention
 
 pytestmark = pytest.mark.django_db
 
@@ -38,14 +39,14 @@ def test_checkpoints_beyond_those_kept_are_let_go() -> None:
         upload(job, 4, final=True)
         stored = rows[2].files.get(path="model.safetensors").stored
         assert default_storage.exists(stored)
-        assert pruning.prune_checkpoints(job) == 1
+        assert retention.prune_checkpoints(job) == 1
     states = dict(Checkpoint.objects.filter(final=False).values_list("step", "state"))
     assert states == {1: "ready", 2: "deleted", 3: "ready", 4: "ready"}, "another job waits for the first"
     assert not default_storage.exists(stored)
     assert Checkpoint.objects.get(final=True).state == CheckpointState.READY
     waits.state = TrainingState.CANCELLED
     waits.save()
-    assert pruning.prune_checkpoints(job) == 1
+    assert retention.prune_checkpoints(job) == 1
 
 
 def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
@@ -54,17 +55,17 @@ def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     upload(job, 2)
     upload(job, 4, final=True)
     half = begin(job, checkpoint_files(3), step=3)
-    assert pruning.prune() == 0
+    assert retention.prune() == 0
     long_ago = timezone.now() - timedelta(days=400)
     RolloutFile.objects.update(created_at=long_ago)
     Checkpoint.objects.update(created_at=long_ago)
     stored = RolloutFile.objects.get().stored
-    assert pruning.prune() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
+    assert retention.prune() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
     assert not default_storage.exists(stored)
     assert (RolloutFile.objects.get().stored, RunRollout.objects.count()) == ("", 1)
-    claims.end(job.public_id, 1, ending.Ending("done"))
+    claims.end(job.public_id, 1, transitions.Ending("done"))
     TrainingJob.objects.update(finished_at=long_ago)
-    assert pruning.prune() == 2
+    assert retention.prune() == 2
     assert not Checkpoint.objects.filter(pk=half.pk).exists()
     assert dict(Checkpoint.objects.values_list("step", "state")) == {2: "deleted", 4: "ready"}
 
@@ -75,14 +76,14 @@ def test_a_checkpoint_that_its_worker_is_fetching_stays() -> None:
         upload(job, step)
     with transaction.atomic():
         held, attempt = claims.held(job.public_id, 1, lock=True)
-        ending.lose(held, attempt, "Lost.")
+        transitions.lose(held, attempt, "Lost.")
     Checkpoint.objects.filter(step__gt=1).update(state=CheckpointState.UPLOADING)
     job, told, _ = claimed(job)
     assert told.resume is not None
     assert told.resume.step == 1
     Checkpoint.objects.update(state=CheckpointState.READY)
-    assert pruning.prune_checkpoints(job) == 0
+    assert retention.prune_checkpoints(job) == 0
     support.take(job, support.course(1, 1))
-    assert pruning.prune_checkpoints(job) == 3, "those behind it were superseded"
+    assert retention.prune_checkpoints(job) == 3, "those behind it were superseded"
     assert dict(Checkpoint.objects.values_list("step", "state"))[1] == "ready"
     assert CheckpointFile.objects.filter(checkpoint__step=2, stored="").count() == 3

@@ -10,16 +10,9 @@ from django.utils import timezone
 from tests.runs import worker_support as support
 from tests.runs.test_claims import end, over, upload
 from tests.runs.worker_support import claimed, queued, take
-from webapp.runs import claims, receiving
-from webapp.runs.models import (
-    Checkpoint,
-    CheckpointState,
-    Dataset,
-    DatasetState,
-    TrainingEvent,
-    TrainingJob,
-    TrainingState,
-)
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.runs.models import Checkpoint, CheckpointState, TrainingEvent, TrainingJob, TrainingState
+from webapp.workers import checkpoint_uploads, claims
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +82,9 @@ def test_the_next_attempt_goes_on_from_the_last_whole_checkpoint() -> None:
     take(job, support.course(1, 9))
     upload(job, 4)
     upload(job, 8)
-    half = receiving.begin_checkpoint(job.public_id, 1, 9, False, support.announced(support.checkpoint_files(9)))
+    half = checkpoint_uploads.begin_checkpoint(
+        job.public_id, 1, 9, False, support.announced(support.checkpoint_files(9))
+    )
     over(job)
     claims.reap()
     _, told, _ = claimed(job)

@@ -16,7 +16,7 @@ from tests.fixtures import replay_seed
 from tests.runs import worker_support as support
 from tests.runs.worker_support import FINAL, announced, at_once, blob, checkpoint_files, claimed, frozen, line, weights
 from webapp.rest.problems import Problem
-from webapp.runs import blobs, receiving, rollout_files
+from webapp.runs import rollout_file
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -24,21 +24,22 @@ from webapp.runs.models import (
     RunRollout,
     TrainingJob,
 )
-from webapp.runs.receiving import Announced
+from webapp.workers import checkpoint_uploads, rollout_uploads
+from webapp.workers.checkpoint_uploads import Announced
 
 pytestmark = pytest.mark.django_db
 
 
 def begin(job: TrainingJob, files: dict[str, bytes], step: int = 2, final: bool = False) -> Checkpoint:
-    return receiving.begin_checkpoint(job.public_id, job.attempt, step, final, announced(files))
+    return checkpoint_uploads.begin_checkpoint(job.public_id, job.attempt, step, final, announced(files))
 
 
 def piece(job: TrainingJob, row: Checkpoint, path: str, offset: int, content: bytes) -> int:
-    return receiving.take_piece(job.public_id, job.attempt, row.public_id, path, offset, content)
+    return checkpoint_uploads.take_piece(job.public_id, job.attempt, row.public_id, path, offset, content)
 
 
 def complete(job: TrainingJob, row: Checkpoint) -> Checkpoint:
-    return receiving.complete_checkpoint(job.public_id, job.attempt, row.public_id)
+    return checkpoint_uploads.complete_checkpoint(job.public_id, job.attempt, row.public_id)
 
 
 def upload(job: TrainingJob, step: int, files: dict[str, bytes] | None = None, final: bool = False) -> Checkpoint:
@@ -51,7 +52,7 @@ def upload(job: TrainingJob, step: int, files: dict[str, bytes] | None = None, f
 
 def rollouts(job: TrainingJob, content: bytes, step: int = 1, sha256: str = "") -> int:
     digest = sha256 or hashlib.sha256(content).hexdigest()
-    return rollout_files.take_rollouts(job.public_id, job.attempt, step, io.BytesIO(content), digest)
+    return rollout_uploads.take_rollouts(job.public_id, job.attempt, step, io.BytesIO(content), digest)
 
 
 def stored_names(folder: str) -> set[str]:
@@ -84,7 +85,7 @@ def test_a_checkpoint_arrives_in_pieces_and_goes_on_after_a_break() -> None:
     for file in row.files.all():
         with default_storage.open(file.stored) as kept:
             assert kept.read() == files[file.path]
-    assert not list(receiving.incoming().glob(f"checkpoint-file-{row.files.first().pk}"))  # type: ignore[union-attr]
+    assert not list(checkpoint_uploads.incoming().glob(f"checkpoint-file-{row.files.first().pk}"))  # type: ignore[union-attr]
     assert complete(job, row).pk == row.pk, "said again, it is answered alike"
     assert begin(job, files).state == CheckpointState.READY
     assert piece(job, row, "model.safetensors", 0, b"x") == len(content)
@@ -153,7 +154,7 @@ def test_sizes_are_kept(settings: Any) -> None:
     job, _, _ = claimed()
     large = Announced("model.safetensors", (1 << 30) + 1, "0" * 64)
     with pytest.raises(Problem) as refused:
-        receiving.begin_checkpoint(job.public_id, 1, 2, False, [large])
+        checkpoint_uploads.begin_checkpoint(job.public_id, 1, 2, False, [large])
     assert "1 GiB" in str(refused.value)
     files = checkpoint_files(2)
     row = begin(job, files)
@@ -211,7 +212,7 @@ def test_a_disk_that_was_cleared_begins_a_file_anew() -> None:
     files = checkpoint_files(2)
     row = begin(job, files)
     piece(job, row, "model.safetensors", 0, files["model.safetensors"][:50])
-    (receiving.incoming() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}").unlink()
+    (checkpoint_uploads.incoming() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}").unlink()
     with pytest.raises(Problem) as refused:
         piece(job, row, "model.safetensors", 50, files["model.safetensors"][50:])
     assert refused.value.extra == {"received": 0}
@@ -238,7 +239,7 @@ def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
     assert rows[0].task_id == run.task_id
     assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("solved", 0.5, 1, 9)
     assert (rows[1].outcome, rows[1].reward, rows[1].masked) == ("infra_error", None, "infra_error")
-    assert blobs.line(file, 1).ordinal == 1
+    assert rollout_file.line(file, 1).ordinal == 1
     with pytest.raises(Problem) as refused:
         rollouts(job, blob(lines[:1]), step=3)
     assert refused.value.status == 409
@@ -286,12 +287,12 @@ def test_hostile_attempts_are_refused_whole(content: bytes, status: int) -> None
 
 
 def test_a_bomb_of_many_good_lines_is_read_no_further_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs, "FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(rollout_file, "FILE_BYTES", 1 << 20)
     job, _, _ = claimed()
     with pytest.raises(Problem) as refused:
         rollouts(job, gzip.compress((json.dumps(line()).encode() + b"\n") * 10_000))
     assert "larger" in str(refused.value)
-    monkeypatch.setattr(rollout_files, "MOST_LINES", 5)
+    monkeypatch.setattr(rollout_uploads, "MOST_LINES", 5)
     with pytest.raises(Problem) as refused:
         rollouts(job, blob([line(number) for number in range(6)]))
     assert "5 attempts" in str(refused.value)

@@ -18,9 +18,9 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.rollouts_web.support import make_task
 from webapp.environments.models import Version
 from webapp.jobs.models import Job
-from webapp.runs import verifying
+from webapp.runs import verification
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
-from webapp.runs.rollouts import open_rollout
+from webapp.runs.rollout_replay import open_rollout
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
@@ -218,7 +218,7 @@ def test_a_viewer_may_not_have_the_sandbox_work(task: Task, job: TrainingJob) ->
 
 
 def looked(job: TrainingJob) -> dict[str, Any]:
-    return verifying.verify(default_sandbox(), job.pk, lambda done, total, note: None)
+    return verification.verify(default_sandbox(), job.pk, lambda done, total, note: None)
 
 
 def test_a_sample_is_executed_again_and_a_mismatch_is_an_alarm(
@@ -241,9 +241,9 @@ def test_a_sample_is_executed_again_and_a_mismatch_is_an_alarm(
 def test_the_sample_is_bounded_and_always_the_same(task: Task, job: TrainingJob, settings: Any) -> None:
     settings.ROLLOUT_SAMPLE = 2
     file = arrived(task, job, *[told(task, job)] * 9)
-    chosen = [one.index for one in verifying.sampled(file)]
+    chosen = [one.index for one in verification.sampled(file)]
     assert len(chosen) == 2
-    assert chosen == [one.index for one in verifying.sampled(file)]
+    assert chosen == [one.index for one in verification.sampled(file)]
     assert looked(job)["executed"] == 2
 
 
@@ -256,16 +256,16 @@ def test_a_program_that_is_gone_is_a_warning_and_no_forgery(task: Task, job: Tra
 
 
 def test_files_that_arrive_are_looked_at_by_one_background_job(task: Task, job: TrainingJob, settings: Any) -> None:
-    assert verifying.verify_sample(job) is None
+    assert verification.verify_sample(job) is None
     arrived(task, job, told(task, job))
-    begun = verifying.verify_sample(job)
+    begun = verification.verify_sample(job)
     assert begun is not None
-    assert verifying.verify_sample(job) is None
+    assert verification.verify_sample(job) is None
     Job.objects.filter(pk=begun.pk).update(state="succeeded")
-    assert verifying.verify_sample(job) is None, "another one follows some minutes later at the soonest"
-    assert verifying.verify_sample(job, ended=True) is not None
+    assert verification.verify_sample(job) is None, "another one follows some minutes later at the soonest"
+    assert verification.verify_sample(job, ended=True) is not None
     settings.ROLLOUT_SAMPLE = 0
-    assert verifying.verify_sample(job, ended=True) is None
+    assert verification.verify_sample(job, ended=True) is None
 
 
 def test_lines_are_those_that_the_trainer_writes(task: Task, job: TrainingJob) -> None:
@@ -273,8 +273,8 @@ def test_lines_are_those_that_the_trainer_writes(task: Task, job: TrainingJob) -
     from tests.training import small
     from training.attempts import Tried
     from training.policy import Trace
-    from training.recording import _line
     from training.rewards import Scored
+    from training.step_record import _line
 
     row = small.rows(1)[0]
     revision = revision_of(task)

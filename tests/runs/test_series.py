@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.runs.ask_support import frozen, lessons
+from webapp.runs.curves.series import Bucket, series
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 from webapp.runs.queries import keys_of
-from webapp.runs.series import Bucket, series
 
 pytestmark = pytest.mark.django_db
 

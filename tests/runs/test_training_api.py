@@ -19,9 +19,9 @@ from tests.runs.test_claims import upload
 from tests.runs.worker_support import announced, checkpoint_files, claimed
 from training import presets
 from webapp.accounts.models import AuditEntry
-from webapp.runs import receiving
-from webapp.runs.launching import create_job
 from webapp.runs.models import MetricKey, MetricPoint, RolloutFile, RunRollout, TrainingAttempt, TrainingJob
+from webapp.runs.services import create_job
+from webapp.workers import checkpoint_uploads
 
 pytestmark = pytest.mark.django_db
 ADVANTAGES = [0.5, None, -1.0, 0.5, 2.0, None]
@@ -105,7 +105,10 @@ def program_page(job: TrainingJob) -> str:
 
 def test_files_of_a_checkpoint_are_downloaded_but_no_state_of_the_optimiser() -> None:
     job, _, _ = claimed()
-    saved, half = upload(job, 2), receiving.begin_checkpoint(job.public_id, 1, 3, False, announced(checkpoint_files(3)))
+    saved, half = (
+        upload(job, 2),
+        checkpoint_uploads.begin_checkpoint(job.public_id, 1, 3, False, announced(checkpoint_files(3))),
+    )
     files = checkpoint_files(2)
     who = program(pages_seed.person("researcher"), "read", "train")
     place = f"/fine_tuning/jobs/{job.public_id}/checkpoints/{saved.public_id}/files"

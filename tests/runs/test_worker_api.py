@@ -27,15 +27,9 @@ from tests.runs.worker_support import (
     weights,
 )
 from webapp.accounts.models import Role
-from webapp.runs import receiving
-from webapp.runs.models import (
-    Checkpoint,
-    MetricPoint,
-    RunRollout,
-    TrainingJob,
-    TrainingState,
-    Worker,
-)
+from webapp.runs.models import Checkpoint, MetricPoint, RunRollout, TrainingJob, TrainingState
+from webapp.workers import checkpoint_uploads
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -232,14 +226,14 @@ def test_hostile_introductions(worker: WorkerProgram, body: dict[str, Any]) -> N
 def test_pieces_are_bounded(worker: WorkerProgram) -> None:
     queued()
     told = claim(worker)
-    content = weights(bytes(receiving.PIECE_BYTES + 64))
+    content = weights(bytes(checkpoint_uploads.PIECE_BYTES + 64))
     listed = [{"path": "model.safetensors", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}]
     begun = worker.post(at(told, "checkpoints"), {"step": 1, "files": listed}).json()
     place = at(told, f"checkpoints/{begun['id']}/files?path=model.safetensors&offset=")
     problem(worker.raw("PATCH", f"{place}0", content), 413)
-    first = worker.raw("PATCH", f"{place}0", content[: receiving.PIECE_BYTES])
-    assert first.json()["received"] == receiving.PIECE_BYTES
-    worker.raw("PATCH", f"{place}{receiving.PIECE_BYTES}", content[receiving.PIECE_BYTES :])
+    first = worker.raw("PATCH", f"{place}0", content[: checkpoint_uploads.PIECE_BYTES])
+    assert first.json()["received"] == checkpoint_uploads.PIECE_BYTES
+    worker.raw("PATCH", f"{place}{checkpoint_uploads.PIECE_BYTES}", content[checkpoint_uploads.PIECE_BYTES :])
     assert worker.post(at(told, f"checkpoints/{begun['id']}/complete")).json()["state"] == "ready"
 
 

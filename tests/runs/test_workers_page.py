@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.fixtures import pages_seed, runs_seed
-from webapp.runs import registering, workers
-from webapp.runs.models import Worker
+from webapp.workers import registration, worker_lines
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 PAGE = "/training/workers/"
@@ -45,10 +45,10 @@ def test_each_worker_stands_with_its_state_and_its_job() -> None:
     runs_seed.worker("lost-one", seen_at=away(minutes=10))
     runs_seed.worker("old-one", seen_at=away(days=3))
     runs_seed.worker("parted", stopped_at=timezone.now())
-    assert job.worker is not None
-    states = {line.worker.name: line.state for line in workers.here()}
-    assert states == {job.worker.name: "working", "idle-one": "idle", "lost-one": "lost"}
-    assert {row.name for row in registering.gone()} == {"old-one", "parted"}
+    assert job.worker
+    states = {line.worker.name: line.state for line in worker_lines.here()}
+    assert states == {job.worker_name: "working", "idle-one": "idle", "lost-one": "lost"}
+    assert {row.name for row in registration.gone()} == {"old-one", "parted"}
     page = signed().get(PAGE).content.decode()
     assert "step 12 of 50" in page
     assert f'href="/training/{job.public_id}/"' in page
@@ -56,20 +56,20 @@ def test_each_worker_stands_with_its_state_and_its_job() -> None:
 
 
 def test_what_was_lost_and_replaced_is_folded_away_and_forgotten_if_it_did_nothing() -> None:
-    held = runs_seed.training_job(steps=2, environments=()).worker
+    held = Worker.objects.get(public_id=runs_seed.training_job(steps=2, environments=()).worker)
     assert held is not None
     owner = pages_seed.person("operator")
     runs_seed.worker("box", seen_at=away(minutes=10), created_by=owner)
-    assert [line.state for line in workers.here() if line.worker.name == "box"] == ["lost"]
+    assert [line.state for line in worker_lines.here() if line.worker.name == "box"] == ["lost"]
     runs_seed.worker("box", created_by=owner)
-    assert [line.state for line in workers.here() if line.worker.name == "box"] == ["idle"]
-    assert registering.gone().get().name == "box"
+    assert [line.state for line in worker_lines.here() if line.worker.name == "box"] == ["idle"]
+    assert registration.gone().get().name == "box"
     runs_seed.worker("box", host="box-2", seen_at=away(minutes=10), created_by=owner)  # another place
-    assert "lost" in [line.state for line in workers.here()]
+    assert "lost" in [line.state for line in worker_lines.here()]
     Worker.objects.filter(pk=held.pk).update(seen_at=away(days=2))
     runs_seed.worker("idle for long", seen_at=away(days=2), stopped_at=away(days=2))
-    assert registering.forget() == 1
-    assert set(registering.gone()) >= {held}
+    assert registration.forget() == 1
+    assert set(registration.gone()) >= {held}
 
 
 def test_devices_show_what_is_used_of_them() -> None:
@@ -124,6 +124,6 @@ def test_many_workers_are_shown_at_a_steady_price() -> None:
 
 
 def workers_page_size() -> int:
-    from webapp.runs.views_workers import PAGE as size
+    from webapp.workers.worker_views import PAGE as size
 
     return size

@@ -17,14 +17,15 @@ from synthesis.runtime import default_sandbox
 from tests.fixtures.api import token_of
 from tests.fixtures.processes import ROOT, Running, child_environment, launch, wait_for
 from training.dataset import Row, Split, freeze
+from training.examples.datasets import task_row, teach
 from training.examples.tasks import draw_tasks
-from training.examples.teaching import task_row, teach
 from webapp.accounts.models import User
-from webapp.runs import claims
-from webapp.runs.dataset_files import keep_folder
-from webapp.runs.launching import create_job
-from webapp.runs.models import Dataset, DatasetState, MetricPoint, TrainingJob, TrainingState
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.storage import keep_folder
+from webapp.runs.models import MetricPoint, TrainingJob, TrainingState
+from webapp.runs.services import create_job
 from webapp.runs.spec import AFTER, DEMO_MODEL, NewJob
+from webapp.workers import claims
 
 EACH = 6
 """Tasks of each of the four environments."""

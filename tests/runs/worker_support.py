@@ -22,11 +22,13 @@ from training.config import Reinforcement
 from training.dataset import Split, TrajectoryRow, freeze
 from training.metrics import Record
 from webapp.accounts.models import Role, User
-from webapp.runs import claims, ingest, registering
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs import jobs as _registered  # noqa: F401 - the kinds of background jobs that reports begin
-from webapp.runs.assigning import Assignment
-from webapp.runs.models import Dataset, DatasetState, TrainingJob, TrainingState, Worker
-from webapp.runs.receiving import Announced
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.workers import claims, ingest, registration
+from webapp.workers.assignment import Assignment
+from webapp.workers.checkpoint_uploads import Announced
+from webapp.workers.models import Worker
 
 RECORDS: TypeAdapter[list[Record]] = TypeAdapter(list[Record])
 API = "http://testserver/api/v1"
@@ -77,7 +79,7 @@ def queued(**fields: Any) -> TrainingJob:
 
 
 def a_worker(name: str = "w1", user: User | None = None, **fields: Any) -> Worker:
-    return registering.register(registering.Introduction(name=name, **fields), user or operator())
+    return registration.register(registration.Introduction(name=name, **fields), user or operator())
 
 
 def claimed(job: TrainingJob | None = None, **fields: Any) -> tuple[TrainingJob, Assignment, Worker]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from synthesis.errors import StateError
 from synthesis.runtime import apply_patch, decode_state, encode_state, make_patch, state_hash
-from synthesis.runtime.child.patching import Tracker
+from synthesis.runtime.child.patches import Tracker
 
 UTC = datetime.UTC
 VALUES: list[Any] = [

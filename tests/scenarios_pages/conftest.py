@@ -23,11 +23,11 @@ def task(db: None) -> Task:
 @pytest.fixture(autouse=True)
 def _fresh_cache() -> Iterator[None]:
     """Primary keys start again in each test's database: no episode of another test may be met."""
-    from webapp.scenarios import playground
-    from webapp.scenarios.live import CACHE
+    from webapp.scenarios.playground import services
+    from webapp.scenarios.playground.live_episodes import CACHE
 
     CACHE.clear()
-    playground.program.cache_clear()
+    services.program.cache_clear()
     yield
     CACHE.clear()
 

@@ -7,7 +7,7 @@ from typing import Any
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
 from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importing import import_task
+from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"

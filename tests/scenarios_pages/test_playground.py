@@ -9,9 +9,9 @@ from django.urls import reverse
 from synthesis.errors import SandboxUnavailable
 from tests.scenarios_pages.test_tasks import text_of
 from webapp.accounts.models import Role, User
-from webapp.scenarios import live, playground
-from webapp.scenarios.live import CACHE
 from webapp.scenarios.models import Playground, PlaygroundCall, Task
+from webapp.scenarios.playground import live_episodes, services
+from webapp.scenarios.playground.live_episodes import CACHE
 
 
 @pytest.fixture
@@ -130,13 +130,13 @@ def test_two_tabs_never_write_over_each_other(client: Client, play: Playground):
 
 def test_a_change_during_the_call_is_not_overwritten(client: Client, play: Playground, monkeypatch):
     """The other tab commits between the check at the start and the write at the end."""
-    store = playground._store
+    store = services._store
 
     def late(row: Playground, *rest):
         Playground.objects.filter(pk=row.pk).update(serial=row.serial + 1)
         return store(row, *rest)
 
-    monkeypatch.setattr(playground, "_store", late)
+    monkeypatch.setattr(services, "_store", late)
     assert add(client, play, 1).status_code == 409
     assert not PlaygroundCall.objects.exists()
 
@@ -211,7 +211,7 @@ def test_without_a_sandbox_the_page_says_what_to_do(client: Client, task: Task, 
     def refuse() -> None:
         raise SandboxUnavailable("no seccomp")
 
-    monkeypatch.setattr(playground, "default_sandbox", refuse)
+    monkeypatch.setattr(services, "default_sandbox", refuse)
     answer = client.post(reverse("scenarios:try_new"), {"version": task.scenario.version_id}, follow=True)
     text = text_of(answer)
     assert "The sandbox cannot start" in text
@@ -233,7 +233,7 @@ def test_odd_starts_are_not_found(client: Client, task: Task, body):
 
 
 def test_the_cache_is_bounded_and_closes_what_is_idle(client: Client, task: Task, monkeypatch):
-    monkeypatch.setattr(live, "MOST", 2)
+    monkeypatch.setattr(live_episodes, "MOST", 2)
     for _ in range(3):
         client.post(reverse("scenarios:try_new"), {"version": task.scenario.version_id})
     first, *_, last = Playground.objects.order_by("id")

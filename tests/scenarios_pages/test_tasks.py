@@ -14,7 +14,7 @@ from synthesis.runtime import default_sandbox
 from tests.scenarios_pages.support import task_record
 from webapp.environments.models import Environment
 from webapp.environments.services import program_of
-from webapp.scenarios.importing import import_task
+from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Check, Task, TaskRevision
 
 HTMX = {"HX-Request": "true"}

@@ -12,7 +12,7 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.prompts import fenced, prompt
 from synthesis.rollout.user import STOP, split_stop
 from synthesis.scripted.programs import checker, judge, solver, tester, user
-from synthesis.scripted.programs.reading import unrendered
+from synthesis.scripted.programs.prompt_reader import unrendered
 from synthesis.scripted.programs.recipes import RECIPES
 from synthesis.verifiers.rubric import RubricCase, read_verdicts, spelled
 

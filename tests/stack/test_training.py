@@ -20,8 +20,9 @@ from tests.fixtures.processes import ROOT, Running, celery_worker, child_environ
 from webapp.accounts.models import ApiToken, User
 from webapp.accounts.tokens import find_token, granted, revoke_token
 from webapp.celery import QUEUES, REQUIRED_QUEUES, app
-from webapp.runs import beside, installing
-from webapp.runs.models import Dataset, DatasetState, TrainingJob, TrainingState
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.runs.local import installation, worker_process
+from webapp.runs.models import TrainingJob, TrainingState
 from webapp.stack import config, services
 from webapp.stack.errors import StackError
 from webapp.stack.home import Home
@@ -49,37 +50,37 @@ def home(tmp_path: Path, settings: Any) -> Path:
 
 @pytest.mark.django_db
 def test_the_worker_has_an_account_that_nobody_logs_in_with_and_a_token_for_work_alone(home: Path) -> None:
-    assert beside.ensure_token()
-    user = User.objects.get(username=beside.USERNAME)
+    assert worker_process.ensure_token()
+    user = User.objects.get(username=worker_process.USERNAME)
     assert not user.has_usable_password()
     token = find_token((home / "worker-token").read_text().strip())
     assert isinstance(token, ApiToken)
     assert granted(token) == {"worker"}
     assert (home / "worker-token").stat().st_mode & 0o777 == 0o600
-    assert not beside.ensure_token()
+    assert not worker_process.ensure_token()
     assert ApiToken.objects.count() == 1
 
 
 @pytest.mark.django_db
 def test_a_token_that_is_worth_nothing_soon_is_replaced(home: Path) -> None:
-    beside.ensure_token()
+    worker_process.ensure_token()
     first = ApiToken.objects.get()
     ApiToken.objects.update(expires_at=timezone.now() + timedelta(days=1))
-    assert beside.ensure_token()
+    assert worker_process.ensure_token()
     second = ApiToken.objects.exclude(pk=first.pk).get()
     revoke_token(second, second.user)
-    assert beside.ensure_token()
+    assert worker_process.ensure_token()
     (home / "worker-token").write_text("rubbish")
-    assert beside.ensure_token()
+    assert worker_process.ensure_token()
     assert isinstance(find_token((home / "worker-token").read_text().strip()), ApiToken)
 
 
 @pytest.mark.django_db
 def test_an_account_that_was_shut_stays_shut(home: Path) -> None:
-    beside.ensure_token()
-    User.objects.filter(username=beside.USERNAME).update(is_active=False)
+    worker_process.ensure_token()
+    User.objects.filter(username=worker_process.USERNAME).update(is_active=False)
     (home / "worker-token").unlink()
-    assert not beside.ensure_token()
+    assert not worker_process.ensure_token()
     assert not (home / "worker-token").exists()
 
 
@@ -88,7 +89,7 @@ def test_training_that_is_off_gets_no_token_and_installs_nothing(home: Path, set
     settings.TRAINING = False
     call_command("prepare_training")
     assert not (home / "worker-token").exists()
-    assert not User.objects.filter(username=beside.USERNAME).exists()
+    assert not User.objects.filter(username=worker_process.USERNAME).exists()
 
 
 @pytest.mark.django_db
@@ -147,7 +148,7 @@ def test_services_for_later_come_up_by_themselves_and_are_stopped_first(
 def obedient(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A process in the worker's place that says how it ended."""
     mark = home / "mark"
-    monkeypatch.setattr(beside, "command", lambda: [sys.executable, "-c", OBEDIENT, str(mark)])
+    monkeypatch.setattr(worker_process, "command", lambda: [sys.executable, "-c", OBEDIENT, str(mark)])
     return mark
 
 
@@ -164,7 +165,7 @@ def test_what_interrupts_the_wait_asks_the_worker_to_end(obedient: Path, home: P
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     try:
         with pytest.raises(TimeoutError):
-            beside.work()
+            worker_process.work()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -173,9 +174,9 @@ def test_what_interrupts_the_wait_asks_the_worker_to_end(obedient: Path, home: P
 
 
 def test_the_worker_is_told_its_token_by_a_file_and_knows_no_secret_of_the_site(home: Path) -> None:
-    given = beside.command()
+    given = worker_process.command()
     assert given[given.index("--token-file") + 1] == str(home / "worker-token")
-    assert not {"DATABASE_URL", "BROKER_URL", "ENVARIUM_SECRET_KEY"} & set(beside.environment())
+    assert not {"DATABASE_URL", "BROKER_URL", "ENVARIUM_SECRET_KEY"} & set(worker_process.environment())
 
 
 @pytest.fixture
@@ -190,8 +191,8 @@ def waiting_job(transactional_db: None) -> TrainingJob:
 def busy(waiting_job: TrainingJob, tmp_path: Path) -> Iterator[tuple[Running, psutil.Process]]:
     """A real Celery worker whose training worker waits for a site that is away, and that training worker."""
     pytest.importorskip("torch")
-    if installing.missing():
-        pytest.skip(f"training is not installed: {installing.missing()}")
+    if installation.missing():
+        pytest.skip(f"training is not installed: {installation.missing()}")
     (tmp_path / "worker-token").write_text("envr_0000_0000\n")
     more = {"ENVARIUM_HOME": str(tmp_path), "ENVARIUM_URL": "http://127.0.0.1:9"}
     with celery_worker(tmp_path, "gpu", "gpu", **more) as running:
@@ -202,7 +203,7 @@ def busy(waiting_job: TrainingJob, tmp_path: Path) -> Iterator[tuple[Running, ps
 def _below(pid: int) -> psutil.Process | None:
     for child in psutil.Process(pid).children(recursive=True):
         try:
-            if beside.MODULE in child.cmdline():
+            if worker_process.MODULE in child.cmdline():
                 return child
         except psutil.Error:
             continue

@@ -10,8 +10,8 @@ from synthesis.contracts import Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
-from synthesis.tasks.auditing import audit
-from synthesis.verifiers.audited import TaskAudit
+from synthesis.tasks.audit_repair import audit
+from synthesis.verifiers.audit_report import TaskAudit
 
 from .support import (
     DONE,

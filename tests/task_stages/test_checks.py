@@ -11,7 +11,7 @@ from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.tasks.checks import write_checks
-from synthesis.tasks.damage import damaged
+from synthesis.tasks.damaged_states import damaged
 
 from .support import (
     HERS,

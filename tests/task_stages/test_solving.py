@@ -11,7 +11,7 @@ from synthesis.contracts import ReferenceCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError, LLMError, SpendCapReached
 from synthesis.runtime import Sandbox
-from synthesis.tasks.solving import UNSOLVED, solve
+from synthesis.tasks.reference_search import UNSOLVED, solve
 
 from .support import (
     DONE,

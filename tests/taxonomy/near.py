@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.taxonomy.samples import entries, server
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Theme
 
 WORDS = (

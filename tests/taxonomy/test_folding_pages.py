@@ -14,11 +14,11 @@ from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from tests.taxonomy.samples import entries, server
 from webapp.jobs.models import Job
-from webapp.taxonomy import folding
-from webapp.taxonomy.grouping import regroup
-from webapp.taxonomy.importing import import_servers
-from webapp.taxonomy.keeping import Judgement, note_judged
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
+from webapp.taxonomy.near_duplicates import services
+from webapp.taxonomy.near_duplicates.group_job import regroup
+from webapp.taxonomy.theme_services import Judgement, note_judged
 
 EVIL = pages_seed.EVIL
 DUPLICATES = "/taxonomy/themes/duplicates/"
@@ -226,7 +226,7 @@ def test_hostile_text_stays_text(page: Client, annotator: Any) -> None:
     import_servers(entries(*rows))
     regroup(0.9)
     row = Theme.objects.get(folded_into__isnull=False)
-    folding.choose(row.pk, annotator)
+    services.choose(row.pk, annotator)
     Theme.objects.update(origin_text=EVIL, provenance={EVIL: EVIL}, origin="tasks")
     note_judged(EVIL[:150], Judgement("a", EVIL, "odd", EVIL[:400], {EVIL: EVIL}))
     pk = ThemeSource.objects.order_by("-pk").values_list("pk", flat=True)[0]

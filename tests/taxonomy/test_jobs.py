@@ -18,10 +18,10 @@ from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import Cancelled
 from webapp.pages.recount import recount
-from webapp.taxonomy import importing
-from webapp.taxonomy.folding import undo
-from webapp.taxonomy.grouping import regroup
+from webapp.taxonomy import importer
 from webapp.taxonomy.models import Grouping, Theme
+from webapp.taxonomy.near_duplicates.group_job import regroup
+from webapp.taxonomy.near_duplicates.services import undo
 from webapp.taxonomy.starting import start_grouping, start_mcp_import
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,7 +64,7 @@ def test_a_worker_groups_themes_and_says_why_it_could_not() -> None:
 
 @pytest.mark.data
 def test_the_real_servers_are_grouped(real_data: Path) -> None:
-    importing.import_servers(mcp.read_servers(real_data / "mcp_servers" / "servers.jsonl.gz"))
+    importer.import_servers(mcp.read_servers(real_data / "mcp_servers" / "servers.jsonl.gz"))
     found = regroup(0.85)
     print(f"{found.themes} themes in {found.seconds:.1f} s: {found.groups} groups, {found.folded} folded")
     assert found.themes == 2120
@@ -77,7 +77,7 @@ def test_the_real_servers_are_grouped(real_data: Path) -> None:
 
 
 def test_a_stopped_import_keeps_whole_chunks_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "CHUNK", 10)
+    monkeypatch.setattr(importer, "CHUNK", 10)
     file = entries(*(server(n, custom_label=f"Topic {n}") for n in range(35)))
 
     def stop(done: int, total: int, note: str) -> None:
@@ -85,9 +85,9 @@ def test_a_stopped_import_keeps_whole_chunks_and_goes_on_from_there(monkeypatch:
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
-        importing.import_servers(file, progress=stop)
+        importer.import_servers(file, progress=stop)
     assert Theme.objects.count() == 10
     assert recount() == []
-    again: dict[str, Any] = importing.import_servers(file)
+    again: dict[str, Any] = importer.import_servers(file)
     assert again["themes"] == {"created": 25, "unchanged": 10, "updated": 0}
     assert recount() == []

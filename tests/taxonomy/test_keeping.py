@@ -12,10 +12,10 @@ from synthesis.formats.records import ToolSpec
 from tests.taxonomy.samples import entries, server
 from webapp.accounts.models import AuditEntry
 from webapp.pages.recount import recount
-from webapp.taxonomy.folding_queries import retention
-from webapp.taxonomy.importing import import_servers
-from webapp.taxonomy.keeping import Judgement, draft_of, note_judged, save_draft, save_typed
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import JudgedText, Node, Theme, ThemeSource
+from webapp.taxonomy.near_duplicates.queries import retention
+from webapp.taxonomy.theme_services import Judgement, draft_of, note_judged, save_draft, save_typed
 
 pytestmark = pytest.mark.django_db
 WORDS = "Staff lend books to members, take them back and keep a waiting list for each title."

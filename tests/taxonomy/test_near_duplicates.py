@@ -11,10 +11,10 @@ from tests.taxonomy.near import WORDS, folds, plant, theme
 from tests.taxonomy.samples import entries, server
 from webapp.accounts.models import AuditEntry
 from webapp.pages.recount import recount
-from webapp.taxonomy import folding
-from webapp.taxonomy.grouping import regroup
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Decision, Grouping, Theme
+from webapp.taxonomy.near_duplicates import services
+from webapp.taxonomy.near_duplicates.group_job import regroup
 
 GROUPED = {"1": "2", "3": "2", "4": "5"}
 pytestmark = pytest.mark.django_db
@@ -46,12 +46,12 @@ def test_another_threshold_folds_others(grouped: Grouping) -> None:
 
 
 def test_a_whole_grouping_is_undone_and_done_again(grouped: Grouping, annotator: Any) -> None:
-    undone = folding.undo(grouped.decision_id, annotator)
+    undone = services.undo(grouped.decision_id, annotator)
     assert folds() == {}
     assert undone.themes == 3
     with pytest.raises(InputError, match="already"):
-        folding.undo(grouped.decision_id, annotator)
-    folding.undo(undone.pk, annotator)
+        services.undo(grouped.decision_id, annotator)
+    services.undo(undone.pk, annotator)
     assert folds() == GROUPED
     assert theme(1).similarity == 1
     assert AuditEntry.objects.filter(action="themes.undo").count() == 2
@@ -59,25 +59,25 @@ def test_a_whole_grouping_is_undone_and_done_again(grouped: Grouping, annotator:
 
 def test_a_second_grouping_is_undone_to_what_the_first_one_made(grouped: Grouping, annotator: Any) -> None:
     second = regroup(1.0)
-    folding.undo(second.decision_id, annotator)
+    services.undo(second.decision_id, annotator)
     assert folds() == GROUPED
 
 
 def test_what_a_person_keeps_apart_stays_so(grouped: Grouping, annotator: Any) -> None:
-    apart = folding.keep_apart(theme(3).pk, annotator)
+    apart = services.keep_apart(theme(3).pk, annotator)
     assert folds() == {"1": "2", "4": "5"}
     regroup(0.6)
     assert "3" not in folds()
-    folding.undo(apart.pk, annotator)
+    services.undo(apart.pk, annotator)
     assert theme(3).verdict == ""
     regroup(0.85)
     assert folds() == GROUPED
     with pytest.raises(InputError, match="not folded"):
-        folding.keep_apart(theme(6).pk, annotator)
+        services.keep_apart(theme(6).pk, annotator)
 
 
 def test_another_one_is_kept_instead_and_stays_so(grouped: Grouping, annotator: Any) -> None:
-    choice = folding.choose(theme(3).pk, annotator)
+    choice = services.choose(theme(3).pk, annotator)
     assert folds() == {"1": "3", "2": "3", "4": "5"}
     assert theme(1).similarity is None, "not compared to what is kept now"
     assert theme(2).similarity is not None
@@ -88,16 +88,16 @@ def test_another_one_is_kept_instead_and_stays_so(grouped: Grouping, annotator: 
 
 
 def test_a_choice_is_undone_to_what_was_before(grouped: Grouping, annotator: Any) -> None:
-    before = folding.current(Theme.objects.values_list("pk", flat=True))
-    choice = folding.choose(theme(3).pk, annotator)
-    folding.undo(choice.pk, annotator)
-    assert folding.current(Theme.objects.values_list("pk", flat=True)) == before
+    before = services.current(Theme.objects.values_list("pk", flat=True))
+    choice = services.choose(theme(3).pk, annotator)
+    services.undo(choice.pk, annotator)
+    assert services.current(Theme.objects.values_list("pk", flat=True)) == before
     assert folds() == GROUPED
 
 
 def test_undoing_a_grouping_leaves_what_was_decided_on_since(grouped: Grouping, annotator: Any) -> None:
-    folding.choose(theme(3).pk, annotator)
-    undone = folding.undo(grouped.decision_id, annotator)
+    services.choose(theme(3).pk, annotator)
+    undone = services.undo(grouped.decision_id, annotator)
     assert "2 decided on since" in undone.words
     assert folds() == {"1": "3", "2": "3"}
 
@@ -106,40 +106,40 @@ def test_what_cannot_be_undone_any_more_is_refused_and_changes_nothing(grouped: 
     second = regroup(1.0)
     third = regroup(0.85)
     with pytest.raises(InputError, match="later decisions"):
-        folding.undo(second.decision_id, annotator)
+        services.undo(second.decision_id, annotator)
     assert folds() == GROUPED
-    folding.undo(third.decision_id, annotator)
-    folding.undo(second.decision_id, annotator)
+    services.undo(third.decision_id, annotator)
+    services.undo(second.decision_id, annotator)
     assert folds() == GROUPED
 
 
 def test_no_decision_makes_a_chain(grouped: Grouping) -> None:
     for wanted in ({theme(6).pk: theme(4).pk}, {theme(5).pk: theme(6).pk}, {theme(6).pk: theme(6).pk}):
         with pytest.raises(InputError, match="later decisions"):
-            folding.decide(
-                Decision.Kind.BATCH, "a chain", {pk: folding.Fold(into, 0.9) for pk, into in wanted.items()}, None
+            services.decide(
+                Decision.Kind.BATCH, "a chain", {pk: services.Fold(into, 0.9) for pk, into in wanted.items()}, None
             )
     assert folds() == GROUPED
 
 
 def test_a_batch_folds_what_it_found_alike_into_what_is_kept(grouped: Grouping) -> None:
     import_servers(entries(server(7, name="Hotel desk", overview=WORDS[0].format(" again")), server(8, name="Other")))
-    made = folding.fold([(theme(7).pk, theme(1).pk, 0.97), (theme(5).pk, theme(6).pk, 0.9)], "Folded by batch 1")
+    made = services.fold([(theme(7).pk, theme(1).pk, 0.97), (theme(5).pk, theme(6).pk, 0.9)], "Folded by batch 1")
     assert folds() == {"1": "2", "3": "2", "7": "2", "5": "6", "4": "6"}
     assert made.kind == "batch"
-    folding.undo(made.pk, None)
+    services.undo(made.pk, None)
     assert folds() == GROUPED
-    nothing = folding.fold([(theme(2).pk, theme(1).pk, 0.9)], "into itself")
+    nothing = services.fold([(theme(2).pk, theme(1).pk, 0.9)], "into itself")
     assert nothing.themes == 0
 
 
 def test_a_batch_tells_by_key_and_twice_is_once(db: None) -> None:
     plant()
-    made = folding.fold_alike("mcp", [["1", "2", "gone"], ["4"], ["6", "5"]], "Alike in batch 3")
+    made = services.fold_alike("mcp", [["1", "2", "gone"], ["4"], ["6", "5"]], "Alike in batch 3")
     assert folds() == {"2": "1", "5": "6"}
-    assert folding.fold_alike("mcp", [["1", "2"], ["6", "5"]], "Alike in batch 3") is None
+    assert services.fold_alike("mcp", [["1", "2"], ["6", "5"]], "Alike in batch 3") is None
     assert made is not None
-    folding.undo(made.pk, None)
+    services.undo(made.pk, None)
     assert folds() == {}
 
 

@@ -18,7 +18,7 @@ from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import Job, JobState
 from webapp.pages.models import Visit
 from webapp.scenarios.models import Task
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.services import place
 from webapp.taxonomy.treemap import drawn_label

@@ -14,16 +14,16 @@ from django.db import connection
 
 from tests.fixtures import replay_seed
 from tests.taxonomy.samples import entries, environment, server, write
-from webapp.environments import counting
+from webapp.environments import totals
 from webapp.environments.models import Environment
 from webapp.pages.recount import recount
 from webapp.scenarios.models import Task
 from webapp.taxonomy import services
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.labels import path_of_category, path_of_theme
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
-from webapp.trajectories.counting import settle, standing
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.totals import settle, standing
 
 
 def counts(path: str) -> NodeCounts:
@@ -78,7 +78,7 @@ def test_environments_hang_by_category_and_move_with_everything_they_count() -> 
     import_servers(entries(server(1)))
     row = environment("one")
     assert numbers("weather", "environments", "themes", "tools") == [1, 1, 2]
-    counting.count(row.pk, tasks=3, green=1, trajectories=4, scored=4, solved=1)
+    totals.count(row.pk, tasks=3, green=1, trajectories=4, scored=4, solved=1)
     assert counts("weather").pass_rate == 0.25
     assert environment("one", "Gaming", "changed").pk == row.pk
     assert numbers("weather", "environments", "tasks", "green", "scored") == [0, 0, 0, 0]
@@ -153,7 +153,7 @@ def test_counts_are_exact_when_many_write_at_once() -> None:
 
     def work(offset: int) -> None:
         for n in range(15):
-            counting.count(rows[(n + offset) % 4].pk, tasks=1, trajectories=2, scored=2, solved=1)
+            totals.count(rows[(n + offset) % 4].pk, tasks=1, trajectories=2, scored=2, solved=1)
 
     def both_ways(turn: int) -> None:
         nodes = [row.node_id for row in rows][:: 1 if turn else -1]
@@ -190,9 +190,9 @@ def test_tasks_and_trajectories_of_the_importers_reach_the_tree(tmp_path: Path) 
     """The starter set comes through the importers' services: the tree then says what the rows say."""
     from synthesis.runtime import default_sandbox
     from synthesis.starter import SOURCE, load
-    from webapp.environments.importing import import_environment
+    from webapp.environments.importer import import_environment
     from webapp.environments.services import program_of
-    from webapp.scenarios.importing import import_task
+    from webapp.scenarios.importer import import_task
     from webapp.trajectories.services import save_run
 
     environments, tasks, runs = load()

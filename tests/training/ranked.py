@@ -26,9 +26,9 @@ from training.config import (
     Reinforcement,
     Sampling,
 )
-from training.keeping import Watch, load_model
 from training.metrics import Writer
 from training.rewards import Scored
+from training.trainer_support import Watch, load_model
 
 CFG = Reinforcement(
     steps=3,

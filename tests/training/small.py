@@ -15,8 +15,8 @@ from training.attempts import Table
 from training.config import Attempts
 from training.dataset import TaskRow
 from training.demo.model import model_of, tokenizer_of
+from training.examples.datasets import task_row, teach
 from training.examples.tasks import DemoTask, draw_tasks
-from training.examples.teaching import task_row, teach
 from training.policy import Made
 from training.templates import render, spelled
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from synthesis.errors import InfrastructureError, InputError
-from training import client as patient
-from training.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
+from training.worker import client as patient
+from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
 
 TOKEN = "envr_abc_secret"
 

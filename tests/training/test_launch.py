@@ -21,7 +21,7 @@ from tests.training import small  # noqa: E402
 from training.config import read_config  # noqa: E402
 from training.dataset import Split, freeze  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
-from training.examples import teaching  # noqa: E402
+from training.examples import datasets  # noqa: E402
 from training.examples.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
 from training.job import MODEL, RECORD, RESULT, STOP, Exit  # noqa: E402
 from training.launch import main  # noqa: E402
@@ -39,11 +39,11 @@ RL = {
 def demo(tmp_path_factory) -> Path:
     """A small demo whose SFT job was carried out."""
     folder = tmp_path_factory.mktemp("demo")
-    each, teaching.EACH = teaching.EACH, 8
+    each, datasets.EACH = datasets.EACH, 8
     try:
         prepare_demo(folder, 0, 1, {"sft": {"epochs": 0.5, "evaluation": EVALUATION}, "rl": RL})
     finally:
-        teaching.EACH = each
+        datasets.EACH = each
     assert main([str(folder / "sft")]) == Exit.DONE
     return folder
 
@@ -113,7 +113,7 @@ def test_missing_job_and_wrong_call_are_refused(tmp_path, capsys) -> None:
 
 def test_program_that_no_longer_loads_is_named(demo: Path) -> None:
     tasks = draw_tasks(3, 2)
-    rows = [teaching.task_row(task) for task in tasks]
+    rows = [datasets.task_row(task) for task in tasks]
     broken = rows[0].rollout.program.model_copy(update={"source": "import socket\nclass Clinic:\n    pass\n"})
     rows[0] = rows[0].model_copy(update={"rollout": rows[0].rollout.model_copy(update={"program": broken})})
     freeze(demo / "broken", rows, name="b", kind="tasks", split=Split(test_share=0))
@@ -157,7 +157,7 @@ def test_what_breaks_within_a_step_has_a_status_of_its_own(
 
 
 def test_adapters_are_merged_into_a_model_of_its_own(demo: Path) -> None:
-    from training.keeping import load_model
+    from training.trainer_support import load_model
 
     folder = job(demo, "lora", config={"tuning": {"kind": "lora", "rank": 4}, "steps": 1})
     assert main([str(folder)]) == Exit.DONE
@@ -221,8 +221,8 @@ def test_demos_environments_are_ordinary_ones() -> None:
     assert {task.environment for task in tasks} == set(ENVIRONMENTS)
     for task in tasks:
         assert tuple(marks(default_sandbox(), task.rollout.checks, task.rollout.initial)) == task.rollout.marks
-    clean = teaching.played(default_sandbox(), [(task.rollout, task.reference) for task in tasks])
-    careless = teaching.played(default_sandbox(), [(task.rollout, task.careless) for task in tasks])
+    clean = datasets.played(default_sandbox(), [(task.rollout, task.reference) for task in tasks])
+    careless = datasets.played(default_sandbox(), [(task.rollout, task.careless) for task in tasks])
     assert all(attempt.outcome == "solved" for attempt in clean)
     for name in ENVIRONMENTS:
         earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]

@@ -12,10 +12,10 @@ pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from tests.training import small  # noqa: E402
-from training import local  # noqa: E402
 from training.attempts import Crowd, run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
-from training.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
+from training.engines import local  # noqa: E402
+from training.engines.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
 from training.policy import Diverged, Made  # noqa: E402
 from training.templates import agent_mask, offered, spelled  # noqa: E402
 

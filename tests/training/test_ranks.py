@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 from tests.training import small  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
-from training.recording import read_rollouts  # noqa: E402
+from training.step_record import read_rollouts  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 

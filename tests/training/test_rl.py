@@ -26,11 +26,11 @@ from training.config import (  # noqa: E402
     Sampling,
 )
 from training.evaluate import chosen, evaluate  # noqa: E402
-from training.keeping import Watch, latest_checkpoint, load_model  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
-from training.recording import read_rollouts  # noqa: E402
 from training.rewards import Scored  # noqa: E402
 from training.step import TooManyLost  # noqa: E402
+from training.step_record import read_rollouts  # noqa: E402
+from training.trainer_support import Watch, latest_checkpoint, load_model  # noqa: E402
 
 CFG = Reinforcement(
     steps=4,
@@ -172,7 +172,7 @@ def test_adapters_dynamic_sampling_and_two_updates_run_together(tmp_path) -> Non
 
 def test_lost_sandbox_pauses_the_job(tmp_path, monkeypatch) -> None:
     from synthesis.errors import EpisodeLost
-    from synthesis.rollout.hands import Hands
+    from synthesis.rollout.environment_calls import Hands
 
     def lost(self) -> None:
         raise EpisodeLost("died")

@@ -18,8 +18,8 @@ from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.attempts import Crowd, Speaker, run, tries  # noqa: E402
 from training.config import Decoding, Masking  # noqa: E402
+from training.engines.served import ServedMaker  # noqa: E402
 from training.rewards import scored  # noqa: E402
-from training.served import ServedMaker  # noqa: E402
 
 DECODING = Decoding(turn_tokens=48, trajectory_tokens=8192)
 

@@ -20,9 +20,9 @@ from tests.training.test_templates import SAMPLES, dressed  # noqa: E402
 from training import sft  # noqa: E402
 from training.config import Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
-from training.keeping import Watch, latest_checkpoint, load_model  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
 from training.templates import _TOOLS, prepare  # noqa: E402
+from training.trainer_support import Watch, latest_checkpoint, load_model  # noqa: E402
 
 CFG = Supervised(
     epochs=2, batch=8, max_length=2048, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),

@@ -17,9 +17,9 @@ from tests.training import small  # noqa: E402
 from training.attempts import Tried  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
-from training.recording import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
 from training.step import Ranks, Step, Stopped, TooManyLost, make_step  # noqa: E402
+from training.step_record import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 
 ROWS = small.rows()
 CFG = Reinforcement(sampling=Sampling(environments=4, tasks=8, rollouts=2))

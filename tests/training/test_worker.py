@@ -17,10 +17,9 @@ import pytest
 
 from synthesis.errors import InfrastructureError, InputError
 from training import lifeline
-from training.client import Client, StaleAttempt
 from training.job import EXIT, RECORD, Exit
 from training.metrics import Position, Writer
-from training.worker import child, laying, loop, machine, sending
+from training.worker import attempt_folder, child, loop, machine, uploads
 from training.worker.assignment import (
     Assignment,
     RemoteFile,
@@ -30,7 +29,8 @@ from training.worker.assignment import (
     read_position,
     read_told,
 )
-from training.worker.sending import Sender, send_checkpoint, send_files, send_records
+from training.worker.client import Client, StaleAttempt
+from training.worker.uploads import Sender, send_checkpoint, send_files, send_records
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = {"path": "train.jsonl", "bytes": 3, "sha256": "0" * 64, "url": "/x"}
@@ -74,29 +74,29 @@ def test_files_come_once_and_are_taken_out_of_the_cache_then(tmp_path: Path) -> 
 
     file, cache = remote(b"[1]"), tmp_path / "cache"
     for number in range(2):
-        laying._bring(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
+        attempt_folder._bring(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
     assert asked == ["/a.json"]
     # A damaged file of the cache is fetched again; one that a trainer may write over is no link into it.
     (cache / file.sha256).unlink()
     (cache / file.sha256).write_bytes(b"[2]")
-    laying._bring(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
+    attempt_folder._bring(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
     assert (tmp_path / "3/a.json").read_bytes() == b"[1]"
     assert len(asked) == 2
     assert not list(cache.iterdir())
 
 
 def test_disk_that_is_too_small_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(laying.shutil, "disk_usage", lambda path: SimpleNamespace(free=300 * 2**20))
+    monkeypatch.setattr(attempt_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=300 * 2**20))
     huge = RemoteFile(path="a", bytes=2**30, sha256="0" * 64, url="/a")
     with pytest.raises(InfrastructureError, match=r"disk is too full .* needs 1280 MiB, 300 MiB are free"):
-        laying._require_room([huge], tmp_path, tmp_path / "cache")
+        attempt_folder._require_room([huge], tmp_path, tmp_path / "cache")
 
 
 def test_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "middle", "old")):
         (tmp_path / name).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (time.time() - age * 100,) * 2)
-    laying.prune(tmp_path, 200)
+    attempt_folder.prune(tmp_path, 200)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "middle"}
 
 
@@ -106,12 +106,12 @@ def test_named_models_lie_below_their_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/config.json").write_text("{}")
     assert machine.models(tmp_path / "models") == ["owner/tiny"]
-    assert laying._named("owner/tiny", tmp_path / "models", ()) == str(tmp_path / "models/owner/tiny")
+    assert attempt_folder._named("owner/tiny", tmp_path / "models", ()) == str(tmp_path / "models/owner/tiny")
     for name in ("../secret", "/etc", "a/b/c", "..", "owner/..", "a b"):
         with pytest.raises(InputError, match="names no model"):
-            laying._named(name, tmp_path / "models", ())
+            attempt_folder._named(name, tmp_path / "models", ())
     with pytest.raises(InputError, match=r"not in .*models, and it may fetch only other/one \(--hub\)"):
-        laying._named("owner/none", tmp_path / "models", ("other/one",))
+        attempt_folder._named("owner/none", tmp_path / "models", ("other/one",))
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -124,7 +124,7 @@ def test_a_hub_that_is_away_says_nothing_about_the_model(monkeypatch: pytest.Mon
     monkeypatch.setattr(hub, "snapshot_download", away)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", offline)
     with pytest.raises(InputError if offline else InfrastructureError, match="cannot be fetched from Hugging Face"):
-        laying._named("owner/none", None, ())
+        attempt_folder._named("owner/none", None, ())
 
 
 def test_what_a_worker_says_it_can_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,11 +268,11 @@ def sender(folder: Path, answer) -> Sender:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.client.WAITS_S", (0.01, 0.02))
+    monkeypatch.setattr("training.worker.client.WAITS_S", (0.01, 0.02))
 
 
 def test_records_are_sent_once_and_again_where_the_server_forgot(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sending, "BATCH_BYTES", 400)
+    monkeypatch.setattr(uploads, "BATCH_BYTES", 400)
     server = Server()
     with Writer(tmp_path / RECORD) as writer:
         for step in range(1, 21):
@@ -308,7 +308,7 @@ def checkpoint(folder: Path) -> Path:
 
 
 def test_checkpoint_goes_up_in_pieces_without_pickles(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sending, "PIECE_BYTES", 300)
+    monkeypatch.setattr(uploads, "PIECE_BYTES", 300)
     server, folder = Server(), checkpoint(tmp_path / "checkpoints/checkpoint-3")
     server.lose = 4
     send_checkpoint(sender(tmp_path, server), 3, folder)

@@ -30,13 +30,13 @@ from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Task
+from webapp.trajectories.export import services
+from webapp.trajectories.export.archive import zipped
+from webapp.trajectories.export.lines import Export
+from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.rollouts.finished_attempt import record_whole
 from webapp.trajectories.rollouts.plans import task_of
-from webapp.trajectories.rollouts.whole import record_whole
-from webapp.trajectories.training import starting
-from webapp.trajectories.training.archive import zipped
-from webapp.trajectories.training.export import Export
-from webapp.trajectories.training.spec import ExportSpec
 
 pytestmark = pytest.mark.django_db
 
@@ -284,14 +284,14 @@ def test_a_job_makes_the_same_archive_and_it_can_be_fetched(client: Client) -> N
 
 def test_a_second_attempt_leaves_one_file_and_old_ones_are_cleared_away(monkeypatch: pytest.MonkeyPatch) -> None:
     store(make_task(), solving())
-    monkeypatch.setattr(starting, "KEPT", 2)
-    made = [starting.start_export(None, ExportSpec()) for _ in range(3)]
+    monkeypatch.setattr(services, "KEPT", 2)
+    made = [services.start_export(None, ExportSpec()) for _ in range(3)]
     names = []
     for job in made:
         for attempt in (1, 2):
             context = JobContext(job.pk, attempt, job.payload, None)
             context.progress = lambda *said: None  # type: ignore[method-assign]
-            names.append(starting.write_export(job.pk, attempt, ExportSpec(), context.progress)["file"])
+            names.append(services.write_export(job.pk, attempt, ExportSpec(), context.progress)["file"])
     there = [default_storage.exists(name) for name in names]
     assert there == [False, False, False, True, False, True]
 

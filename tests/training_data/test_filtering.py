@@ -11,7 +11,15 @@ from synthesis.contracts import Attempt, CallError, CallResult, Message, Reward,
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
 from synthesis.stages import StageSettings
-from synthesis.tasks.filtering import Run, Sifting, Tally, dropped_by, filter_attempt, first_filters, last_filters
+from synthesis.tasks.trajectory_filters import (
+    Run,
+    Sifting,
+    Tally,
+    dropped_by,
+    filter_attempt,
+    first_filters,
+    last_filters,
+)
 from tests.training_data.kits import TASK, Scripted, kit, say
 
 POSSIBLE = {"reason": "Box B-1 is there.", "possible": True}

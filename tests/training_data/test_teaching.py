@@ -11,7 +11,7 @@ from synthesis.formats.records import ToolRecord
 from synthesis.rollout import STOP
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.teaching import teach
+from synthesis.tasks.teacher import teach
 from tests.training_data.kits import RECORD, SCENARIO, TASK, Scripted, call, kit, say
 
 SOLVES: list[Message | Exception] = [

@@ -8,8 +8,8 @@ from typing import Any
 from synthesis.formats.files import parse_entries
 from synthesis.runtime import default_sandbox
 from tests.importing import samples
-from webapp.scenarios.importing import import_entries
-from webapp.trajectories.importing import import_runs
+from webapp.scenarios.importer import import_entries
+from webapp.trajectories.importer import import_runs
 
 
 def entries(records: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import CallError, CallResult
-from webapp.trajectories.aligning import Aligner
+from webapp.trajectories.id_alignment import Aligner
 
 INITIAL = {"orders": {"O-1": {"id": "O-1", "note": "call Ada at 5551234", "weight": 70_000}}}
 

@@ -22,8 +22,8 @@ from webapp.environments.models import Environment
 from webapp.jobs.jobs import perform
 from webapp.jobs.services import claim
 from webapp.scenarios.models import Task
-from webapp.trajectories.comparing import same_observation, same_reward
-from webapp.trajectories.importing import import_runs
+from webapp.trajectories.comparison import same_observation, same_reward
+from webapp.trajectories.importer import import_runs
 from webapp.trajectories.matrix import compute_matrix, spread
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.starting import start_trajectory_import

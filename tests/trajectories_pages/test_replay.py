@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from tests.fixtures import replay_seed as seed
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
-from webapp.trajectories import timeline
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.replay import timeline
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import audit as auditing
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audited import TaskAudit
+from synthesis.verifiers.audit_report import TaskAudit
 
 from .shop import ANSWER, ORDER, OTHERS, TEA, check, reference, subject
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from synthesis.contracts import ReferenceCall
+from synthesis.verifiers.check_table import reads_answer
 from synthesis.verifiers.mutants import describe, mutants
-from synthesis.verifiers.table import reads_answer
 
 from .shop import ANSWER, INITIAL, OTHERS, check, program, reference
 

@@ -15,7 +15,7 @@ from synthesis.errors import InputError, LLMError
 from synthesis.llm import ChatModel, Endpoint
 from synthesis.llm.client import connect
 from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.verifiers.audited import TaskAudit
+from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.rubric import RubricCase, judge_rubric, read_verdicts, rubric_hash, spelled
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from tests.fixtures.llm import Request, Scripted, ScriptedServer, hang, html, llm_server, say

@@ -22,11 +22,12 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.api import api, scope_of
 from webapp.batches.models import Batch, Body, LLMCall
+from webapp.datasets.file_uploads import store_file
+from webapp.datasets.models import StoredFile
+from webapp.datasets.services import uploaded
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
-from webapp.runs.datasets import uploaded
-from webapp.runs.models import RolloutFile, StoredFile
-from webapp.runs.uploads import store_file
+from webapp.runs.models import RolloutFile
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
 from webapp.trajectories.models import Rollout, Trajectory
@@ -161,8 +162,8 @@ def arguments(db: None) -> dict[str, dict[str, Any]]:
         },
         "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
         "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
-        "runs:dataset": {"dataset": made["dataset"].public_id, "side": "train"},
-        "runs:file": {"file": made["file"].public_id},
+        "datasets:dataset": {"dataset": made["dataset"].public_id, "side": "train"},
+        "datasets:file": {"file": made["file"].public_id},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
         "scenarios:of_environment": {"pk": run.environment_id},
         "scenarios:state": {"pk": run.task.scenario_id},
@@ -200,7 +201,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "path": "config.json",
         },
         "training": {
-            "worker": made["training"].worker.public_id,
+            "worker": made["training"].worker,
             "job": made["training"].public_id,
             "number": 1,
             "step": 1,

@@ -4,10 +4,10 @@ Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's fo
 `check_upload` looks at a file from outside line by line.
 """
 
-from training.dataset.checking import LineProblem, UploadLimits, UploadReport, check_upload, parse_line
 from training.dataset.files import Manifest, Side, freeze, read_manifest, read_rows
 from training.dataset.rows import DatasetKind, Origin, Row, TaskRow, TrajectoryRow, trajectory_rows
 from training.dataset.split import SideName, Split, SplitUnit, side_of, unit_of
+from training.dataset.upload_check import LineProblem, UploadLimits, UploadReport, check_upload, parse_line
 
 __all__ = [
     "DatasetKind",

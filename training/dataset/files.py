@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError, InputError
-from training.dataset.checking import UploadLimits, parse_line
 from training.dataset.rows import DatasetKind, Row
 from training.dataset.split import SideName, Split, side_of, unit_of
+from training.dataset.upload_check import UploadLimits, parse_line
 
 MANIFEST = "manifest.json"
 LINE_BYTES = UploadLimits().line_bytes

@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.runtime import default_sandbox
 from training.config import Reinforcement, Supervised
 from training.demo.model import model_of, tokenizer_of
-from training.examples.teaching import freeze_demo
+from training.examples.datasets import freeze_demo
 from training.job import JOB, JobFile
 from training.presets import change, load
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training import lifeline
-from training.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path, disk_of
 from training.job import MODEL, RECORD, RESULT, Exit
 from training.worker import child, machine
 from training.worker.assignment import ASSIGNMENT, LOCK, Assignment, write_whole
-from training.worker.laying import lay_out
-from training.worker.sending import Sender, send_checkpoint, send_files, send_records
+from training.worker.attempt_folder import lay_out
+from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path, disk_of
+from training.worker.uploads import Sender, send_checkpoint, send_files, send_records
 
 LOOK_S = 0.2
 STOP_S = 1_800.0

@@ -22,13 +22,13 @@ from typing import Any
 from pydantic import Field
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
-from training.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
 from training.job import ANY_MODEL, may_fetch
 from training.worker import machine
 from training.worker.assignment import Assignment, Told, keep_id, read_assignment, read_id, read_told
 from training.worker.attempt import Control, Place, carry_out, finish
+from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
-from training.worker.laying import prune
+from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
 
 CLAIM_WAIT_S = 5.0
 """A claim waits so long at the server; a worker that is to end waits for its answer, lest a job be lost with it."""

@@ -1,13 +1,13 @@
 from django.urls import URLPattern, path
 
-from webapp.accounts import admin_views, token_views, views
+from webapp.accounts import admin_views, login_views, token_views
 
 app_name = "accounts"
 urlpatterns: list[URLPattern] = [
-    path("", views.profile, name="profile"),
-    path("login/", views.login, name="login"),
-    path("logout/", views.logout, name="logout"),
-    path("theme/", views.theme, name="theme"),
+    path("", login_views.profile, name="profile"),
+    path("login/", login_views.login, name="login"),
+    path("logout/", login_views.logout, name="logout"),
+    path("theme/", login_views.theme, name="theme"),
     path("tokens/", token_views.tokens, name="tokens"),
     path("tokens/all/", token_views.all_tokens, name="all_tokens"),
     path("tokens/<int:pk>/revoke/", token_views.revoke, name="revoke_token"),

@@ -12,10 +12,11 @@ from ninja import Query, Router, Status
 
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
-from webapp.batches import filtering, queries, services
 from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is created here
-from webapp.batches.estimating import estimate
+from webapp.batches import queries, services
+from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import Batch, BatchItem, LLMCall
+from webapp.batches.pages import filters
 from webapp.batches.schemas import (
     BatchIn,
     BatchLine,
@@ -125,16 +126,16 @@ def get_batch(request: HttpRequest, pk: Id) -> Any:
 def list_batch_items(request: HttpRequest, pk: Id, query: Query[ItemQuery]) -> Any:
     """What a batch makes: environments, scenarios, tasks and trajectories, in the order they came up."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    asked = {name: value for name in filtering.FIELDS if (value := getattr(query, name)) is not None}
-    return cursor_page(filtering.items(pk, filtering.ItemFilter(**asked)), query, "id")
+    asked = {name: value for name in filters.FIELDS if (value := getattr(query, name)) is not None}
+    return cursor_page(filters.items(pk, filters.ItemFilter(**asked)), query, "id")
 
 
 @router.get("/batches/{pk}/calls", auth=needs("read"), response=PageOf[CallLine])
 def list_batch_calls(request: HttpRequest, pk: Id, query: Query[CallQuery]) -> Any:
     """The LLM calls that this batch was the first to make, newest first."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    chosen = filtering.CallFilter(query.state or "", query.role, query.stage)
-    return cursor_page(filtering.calls(pk, chosen), query)
+    chosen = filters.CallFilter(query.state or "", query.role, query.stage)
+    return cursor_page(filters.calls(pk, chosen), query)
 
 
 @router.get("/batches/{pk}/failures", auth=needs("read"), response=list[FailureOut])

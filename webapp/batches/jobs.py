@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from synthesis.pipeline import PIPELINE
 from synthesis.runtime import default_sandbox
-from webapp.batches.launching import KIND
-from webapp.batches.running import close_lane, run_lane
+from webapp.batches.engine.lane import close_lane, run_lane
+from webapp.batches.engine.lane_jobs import KIND
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 

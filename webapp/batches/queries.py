@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Count, Min, QuerySet
 
 from synthesis.stages import LEVELS
-from webapp.batches.bodies import load
+from webapp.batches.engine.bodies import load
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, StageRun
 
 GROUPS = 200

@@ -12,10 +12,10 @@ from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_vali
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
 from synthesis.themes.typed import typed
-from webapp.batches import choosing
+from webapp.batches.engine.theme_source import of_environments, of_rows
+from webapp.batches.launch import choice
 from webapp.batches.services import of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, BatchSettings
-from webapp.batches.themes import of_environments, of_rows
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
 
@@ -46,8 +46,8 @@ class ThemeFilter(BodyIn):
     node: Annotated[Id | None, Field(description="On this label of the taxonomy or below it.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_THEMES)] = 20
 
-    def wanted(self) -> choosing.Filter:
-        return choosing.Filter(text=self.q, source=self.source, node=self.node, most=self.limit)
+    def wanted(self) -> choice.Filter:
+        return choice.Filter(text=self.q, source=self.source, node=self.node, most=self.limit)
 
 
 class EnvironmentFilter(ThemeFilter):
@@ -55,7 +55,7 @@ class EnvironmentFilter(ThemeFilter):
 
     category: ShortText = ""
 
-    def wanted(self) -> choosing.Filter:
+    def wanted(self) -> choice.Filter:
         return replace(super().wanted(), category=self.category)
 
 
@@ -84,13 +84,13 @@ class BatchIn(BodyIn):
         themes = [of_theme(typed(one.name, one.description, one.category)) for one in self.typed]
         texts = [of_text(text, self.source) for text in self.tasks]
         by_id = [*of_rows(self.theme_ids), *of_environments(self.environment_ids)]
-        return [*choosing.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
+        return [*choice.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
 
     def _filtered(self) -> list[ItemSpec]:
-        found = choosing.Chosen()
-        if self.themes is not None and not choosing.add_themes(found, self.themes.wanted()):
+        found = choice.Chosen()
+        if self.themes is not None and not choice.add_themes(found, self.themes.wanted()):
             raise InputError("No kept theme fits `themes`. Change the filter, or leave it out.")
-        if self.environments is not None and not choosing.add_environments(found, self.environments.wanted()):
+        if self.environments is not None and not choice.add_environments(found, self.environments.wanted()):
             raise InputError("No environment fits `environments`. Change the filter, or leave it out.")
         return list(found.specs.values())
 

@@ -15,10 +15,11 @@ from synthesis.stages import ItemSpec, Pipeline
 from synthesis.themes.keys import theme_key, version_key
 from webapp.accounts.models import Role
 from webapp.accounts.services import audit
-from webapp.batches.barriers import go_on
-from webapp.batches.claims import new_item
-from webapp.batches.duplicates import keep_theme_apart
-from webapp.batches.launching import is_unfinished, launch, lock, stand_still
+from webapp.batches.engine.barriers import go_on
+from webapp.batches.engine.cast import is_scripted, require_models, unpriced_models, with_defaults
+from webapp.batches.engine.claims import new_item
+from webapp.batches.engine.lane_jobs import is_unfinished, launch, lock, stand_still
+from webapp.batches.engine.near_duplicates import keep_theme_apart
 from webapp.batches.models import (
     Batch,
     BatchItem,
@@ -30,7 +31,6 @@ from webapp.batches.models import (
     StageRun,
     StageState,
 )
-from webapp.batches.playing import is_scripted, require_models, unpriced_models, with_defaults
 from webapp.batches.spec import MOST_THEMES, SCRIPTED, BatchSettings
 from webapp.environments.models import Version
 from webapp.environments.services import record_of

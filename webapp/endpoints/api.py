@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from synthesis.errors import InputError
-from webapp.endpoints import queries, services, trying
+from webapp.endpoints import queries, services, trial
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.schemas import EndpointIn, EndpointLine, EndpointOut, TrialIn, TrialOut
 from webapp.rest.auth import needs, person
@@ -64,7 +64,7 @@ def delete_endpoint(request: HttpRequest, pk: Id) -> Any:
 @router.post("/endpoints/{pk}/try", auth=needs("admin"), response=TrialOut)
 def try_endpoint(request: HttpRequest, pk: Id, body: TrialIn) -> Any:
     """Send one short request with one tool to a model, and say what came of it."""
-    return trying.try_endpoint(get_object_or_404(Endpoint, pk=pk), body.model)
+    return trial.try_endpoint(get_object_or_404(Endpoint, pk=pk), body.model)
 
 
 def _saved(request: HttpRequest, body: EndpointIn, pk: int | None = None) -> Endpoint:

@@ -17,9 +17,9 @@ from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
+from webapp.endpoints.key_encryption import seal, unseal
 from webapp.endpoints.models import Endpoint, Role, RoleModel, Structured
 from webapp.endpoints.queries import find_choice
-from webapp.endpoints.seals import seal, unseal
 
 ENVIRONMENT_NAME = "default"
 MAX_MODELS = 500

@@ -1,16 +1,16 @@
 from django.urls import path
 
-from webapp.endpoints import views
+from webapp.endpoints import endpoint_views
 
 app_name = "endpoints"
 urlpatterns = [
-    path("", views.listing, name="list"),
-    path("new/", views.edit, name="new"),
-    path("roles/", views.roles, name="roles"),
-    path("<int:pk>/", views.edit, name="edit"),
-    path("<int:pk>/try/", views.trial, name="try"),
-    path("<int:pk>/structured/", views.structured, name="structured"),
-    path("<int:pk>/models/", views.look, name="look"),
-    path("<int:pk>/price/", views.price, name="price"),
-    path("<int:pk>/delete/", views.remove, name="delete"),
+    path("", endpoint_views.listing, name="list"),
+    path("new/", endpoint_views.edit, name="new"),
+    path("roles/", endpoint_views.roles, name="roles"),
+    path("<int:pk>/", endpoint_views.edit, name="edit"),
+    path("<int:pk>/try/", endpoint_views.trial, name="try"),
+    path("<int:pk>/structured/", endpoint_views.structured, name="structured"),
+    path("<int:pk>/models/", endpoint_views.look, name="look"),
+    path("<int:pk>/price/", endpoint_views.price, name="price"),
+    path("<int:pk>/delete/", endpoint_views.remove, name="delete"),
 ]

@@ -10,7 +10,7 @@ from ninja import Query, Router
 
 from webapp.accounts.services import audit
 from webapp.environments import queries
-from webapp.environments.export import attachment
+from webapp.environments.exporter import attachment
 from webapp.environments.models import Environment, Tool, Version
 from webapp.environments.schemas import (
     EnvironmentFilter,

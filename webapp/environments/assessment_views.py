@@ -20,7 +20,7 @@ from webapp.environments import starting
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
-from webapp.rest.copying import api_call
+from webapp.rest.api_examples import api_call
 
 CASES_A_PAGE = 30
 

@@ -7,7 +7,7 @@ from typing import Any
 from synthesis.assessment.cases import rerun
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
-from webapp.environments.assessing import drafts_of, keep_rerun, keep_reruns
+from webapp.environments.assessment_services import drafts_of, keep_rerun, keep_reruns
 from webapp.environments.models import Assessment
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext

@@ -15,9 +15,9 @@ from synthesis.contracts import Tool as ToolContract
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.formats.values import clean
 from webapp.content import Saved, content_hash
-from webapp.environments import counting
-from webapp.environments.measuring import measures
+from webapp.environments import totals
 from webapp.environments.models import Environment, Finding, Tool, Version
+from webapp.environments.program_measures import measures
 from webapp.taxonomy.labels import path_of_category
 from webapp.taxonomy.services import place
 
@@ -47,7 +47,7 @@ def save_environment(
     """
     Environment.objects.get_or_create(source=source, key=record.key, defaults={"name": record.name})
     environment = Environment.objects.select_for_update(of=("self",)).get(source=source, key=record.key)
-    before = counting.standing(environment)
+    before = totals.standing(environment)
     digest = record_hash(record)
     version = environment.versions.filter(content_hash=digest).first()
     if version is not None and version.pk == environment.current_id:
@@ -58,7 +58,7 @@ def save_environment(
         _add_tools(version, record)
         _add_findings(version, findings)
     _make_current(environment, version, record)
-    counting.settle(before, environment)
+    totals.settle(before, environment)
     return saved, environment, version
 
 

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.events import views
+from webapp.events import stream_views
 
 app_name = "events"
-urlpatterns: list[URLPattern] = [path("", views.changes, name="changes")]
+urlpatterns: list[URLPattern] = [path("", stream_views.changes, name="changes")]

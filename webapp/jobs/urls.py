@@ -1,12 +1,12 @@
 from django.urls import URLPattern, path
 
-from webapp.jobs import views
+from webapp.jobs import job_views
 
 app_name = "jobs"
 urlpatterns: list[URLPattern] = [
-    path("", views.listing, name="list"),
-    path("<int:pk>/", views.detail, name="detail"),
-    path("<int:pk>/live", views.live, name="live"),
-    path("<int:pk>/cancel", views.cancel, name="cancel"),
-    path("<int:pk>/retry", views.retry, name="retry"),
+    path("", job_views.listing, name="list"),
+    path("<int:pk>/", job_views.detail, name="detail"),
+    path("<int:pk>/live", job_views.live, name="live"),
+    path("<int:pk>/cancel", job_views.cancel, name="cancel"),
+    path("<int:pk>/retry", job_views.retry, name="retry"),
 ]

@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from webapp.batches.models import Batch, BatchProduct
 from webapp.environments.models import Assessment, Environment
-from webapp.pages.spreads import Bin, Spread, bins, spread
+from webapp.pages.distributions import Bin, Spread, bins, spread
 
 CONTENT = ("rule_count", "category_sizes", "query_count", "change_count")
 WORST = 50

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import Field
 
+from webapp.pages.distributions import Spread
 from webapp.pages.ecosystem import Ecosystem, Measured, Verdicts
-from webapp.pages.spreads import Spread
 from webapp.pages.theme_map import ThemeMap
 from webapp.rest.types import Id, ShortText
 

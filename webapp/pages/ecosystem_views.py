@@ -16,7 +16,7 @@ from webapp.htmx import wants_fragment
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery
 from webapp.pages.theme_map import MOST, theme_map
-from webapp.rest.copying import list_call
+from webapp.rest.api_examples import list_call
 
 
 def scope_of(request: HttpRequest) -> Scope:

@@ -13,12 +13,12 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from webapp.accounts.access import may
-from webapp.batches.launching import KIND as BATCH
-from webapp.batches.listing import standing_still
+from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
+from webapp.batches.pages.batch_list import standing_still
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
-from webapp.runs.listing import standing_still as training_still
+from webapp.runs.job_list import standing_still as training_still
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task
 from webapp.taxonomy.models import Theme

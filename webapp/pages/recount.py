@@ -8,14 +8,14 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Count, F, Model, Q, Sum
 
-from webapp.environments.counting import COLUMNS
 from webapp.environments.models import Environment, Tool
+from webapp.environments.totals import COLUMNS
 from webapp.scenarios.models import Task
 from webapp.taxonomy.labels import path_of_category, path_text
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
 from webapp.taxonomy.services import COUNTED, place
-from webapp.trajectories.counting import NO_REWARD
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.totals import NO_REWARD
 
 LOCKED: tuple[type[Model], ...] = (Trajectory, Task, Environment, Theme, Node, NodeCounts)
 """In the order in which writers reach them, so that a recount waits for them and never with them."""

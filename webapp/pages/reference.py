@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.api import whole_schema
-from webapp.rest import copying
+from webapp.rest import api_examples
 from webapp.rest.problems import CLOSER, CODES, SAID
 
 BOUNDS = {
@@ -110,7 +110,7 @@ def example(site: str, method: str, path: str, details: dict[str, Any], schemas:
     body = schemas[named[0].rpartition("/")[2]]["examples"][0] if named else None
     parts = content.get("multipart/form-data", {}).get("schema", {}).get("properties", {})
     url = site + re.sub(r"{\w+}", "1", path)
-    return copying.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts})
+    return api_examples.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts})
 
 
 def entry(method: str, path: str, details: dict[str, Any], curl: str) -> Entry:

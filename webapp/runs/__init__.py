@@ -1,1 +1,1 @@
-"""Datasets, training jobs and the workers that carry them out."""
+"""Training jobs: asked for over pages and the API, followed by curves, walked from a point to its rollouts."""

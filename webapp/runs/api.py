@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -18,10 +17,25 @@ from training import presets
 from training.job import ANY_MODEL
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
+from webapp.rest.openai_lists import PublicId, no_such_place, paged, seconds
 from webapp.rest.problems import FieldError, Problem
 from webapp.rest.types import ShortText, file_of
-from webapp.runs import control, launching, queries, serving, shapes
-from webapp.runs.answers import (
+from webapp.runs import checkpoint_files, control, openai_mapping, queries, services
+from webapp.runs.candidates import candidates
+from webapp.runs.curves.series import MOST_KEYS
+from webapp.runs.job_lookup import Refused
+from webapp.runs.models import Checkpoint, TrainingJob
+from webapp.runs.preflight import sentence_of
+from webapp.runs.request_schemas import (
+    DryRunQuery,
+    EventsQuery,
+    JobsQuery,
+    MetricsQuery,
+    ResumeJobIn,
+    RolloutsQuery,
+    TrainingJobIn,
+)
+from webapp.runs.response_schemas import (
     CheckpointFileList,
     CheckpointList,
     LogsOut,
@@ -34,20 +48,6 @@ from webapp.runs.answers import (
     TrainingJobList,
     TrainingJobOut,
 )
-from webapp.runs.asking import Refused, live_workers
-from webapp.runs.models import Checkpoint, TrainingJob
-from webapp.runs.preflight import sentence_of
-from webapp.runs.schemas import (
-    DryRunQuery,
-    EventsQuery,
-    JobsQuery,
-    MetricsQuery,
-    PublicId,
-    ResumeJobIn,
-    RolloutsQuery,
-    TrainingJobIn,
-)
-from webapp.runs.series import MOST_KEYS
 from webapp.runs.spec import DEMO_MODEL
 
 router = Router(tags=["training"])
@@ -82,23 +82,6 @@ def find_checkpoint(job: str, checkpoint: str) -> Checkpoint:
     return row
 
 
-def paged(rows: QuerySet[Any], after: str, limit: int) -> tuple[list[Any], bool]:
-    """A page behind the row `after`. Raises Problem (400)."""
-    try:
-        return queries.page(rows, after, limit)
-    except ObjectDoesNotExist as error:
-        raise no_such_place(after) from error
-
-
-def no_such_place(after: object) -> Problem:
-    fault = FieldError(
-        loc=["query", "after"], message=f"No row of this list has the id {str(after)[:60]}", code="unknown"
-    )
-    return Problem(
-        400, f"after: {fault.message}. Take the id of the last row you have.", code="bad_cursor", errors=[fault]
-    )
-
-
 def metadata_of(request: HttpRequest) -> dict[str, str]:
     """The filter `metadata[key]=value`. Raises Problem (422)."""
     found = {}
@@ -123,20 +106,20 @@ def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[
     With `dry_run` (in the body or the address) nothing is stored: problems and warnings by field, steps, memory, time
     and queue are answered.
     """
-    asked, user = shapes.new_job(body), person(request)
+    asked, user = openai_mapping.new_job(body), person(request)
     if body.dry_run or query.dry_run:
-        return shapes.preflight_out(launching.dry_run(asked, user))
+        return openai_mapping.preflight_out(services.dry_run(asked, user))
     try:
-        return shapes.job_out(launching.create_job(asked, user))
+        return openai_mapping.job_out(services.create_job(asked, user))
     except Refused as error:
-        raise shapes.refused(error, asked.method) from error
+        raise openai_mapping.refused(error, asked.method) from error
 
 
 @router.get("/fine_tuning/jobs", auth=needs("read"), response=TrainingJobList, openapi_extra=METADATA)
 def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
     """Training jobs, newest first."""
     rows, more = paged(queries.jobs(metadata=metadata_of(request)), query.after, query.limit)
-    return {"object": "list", "data": shapes.jobs_out(rows), "has_more": more}
+    return {"object": "list", "data": openai_mapping.jobs_out(rows), "has_more": more}
 
 
 @router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
@@ -157,7 +140,7 @@ def list_training_presets(request: HttpRequest) -> Any:
 @router.get("/fine_tuning/jobs/{job}", auth=needs("read"), response=TrainingJobOut)
 def get_training_job(request: HttpRequest, job: PublicId) -> Any:
     """One training job."""
-    return shapes.job_out(find(job))
+    return openai_mapping.job_out(find(job))
 
 
 def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
@@ -168,7 +151,7 @@ def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
         raise Problem(409, str(error)) from error
     except InputError as error:
         raise Problem(422, str(error)) from error
-    return shapes.job_out(find(job))
+    return openai_mapping.job_out(find(job))
 
 
 @router.post("/fine_tuning/jobs/{job}/cancel", auth=needs("train"), response=TrainingJobOut)
@@ -199,7 +182,7 @@ def resume_training_job(request: HttpRequest, job: PublicId, body: ResumeJobIn |
 def list_training_events(request: HttpRequest, job: PublicId, query: Query[EventsQuery]) -> Any:
     """What a person reads of a job, newest first."""
     rows, more = paged(queries.events_of(find(job)), query.after, query.limit)
-    return {"object": "list", "data": [shapes.event_out(row) for row in rows], "has_more": more}
+    return {"object": "list", "data": [openai_mapping.event_out(row) for row in rows], "has_more": more}
 
 
 @router.get("/fine_tuning/jobs/{job}/checkpoints", auth=needs("read"), response=CheckpointList)
@@ -207,10 +190,10 @@ def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[
     """Checkpoints of a job, newest first; those that a resumed job superseded are left out."""
     row = find(job)
     rows, more = paged(queries.checkpoints_of(row), query.after, query.limit)
-    numbers = queries.metrics_at(row, [one.step for one in rows], shapes.TOLD_AT_CHECKPOINT)
+    numbers = queries.metrics_at(row, [one.step for one in rows], openai_mapping.TOLD_AT_CHECKPOINT)
     return {
         "object": "list",
-        "data": [shapes.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
+        "data": [openai_mapping.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
         "first_id": rows[0].public_id if rows else None,
         "last_id": rows[-1].public_id if rows else None,
         "has_more": more,
@@ -230,7 +213,7 @@ def list_checkpoint_files(request: HttpRequest, job: PublicId, checkpoint: Publi
 
     told = [
         {"path": one.path, "bytes": one.bytes, "sha256": one.sha256, "url": url(one.path)}
-        for one in serving.files_of(row)
+        for one in checkpoint_files.files_of(row)
     ]
     return {"object": "list", "data": told, "has_more": False}
 
@@ -245,7 +228,7 @@ def download_checkpoint_file(
 ) -> HttpResponseBase:
     """A file of a checkpoint; `Range` goes on where a transfer was broken off. `X-Content-SHA256` is of the whole."""
     row = find_checkpoint(job, checkpoint)
-    return serving.checkpoint_file(row, path, request.headers.get("Range", ""), person(request))
+    return checkpoint_files.checkpoint_file(row, path, request.headers.get("Range", ""), person(request))
 
 
 @router.get("/fine_tuning/jobs/{job}/metrics", auth=needs("read"), response=MetricsOut)
@@ -267,7 +250,7 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
     return {
         "job": row.public_id,
         "sentence": sentence_of(row.dataset),
-        "keys": shapes.keys_out(keys),
+        "keys": openai_mapping.keys_out(keys),
         "series": [one.model_dump() for one in found.values()],
     }
 
@@ -292,11 +275,11 @@ def get_training_logs(request: HttpRequest, job: PublicId) -> Any:
 def list_models(request: HttpRequest) -> Any:
     """What the model of a job may be: the demo's, those that jobs ended with, those that workers list."""
     names = {DEMO_MODEL: (0, "envarium")}
-    for worker in live_workers().only("model_names", "created_at")[:100]:
-        listed = [str(name) for name in worker.model_names if name != ANY_MODEL]
-        names |= dict.fromkeys(listed, (shapes.seconds(worker.created_at) or 0, "worker"))
+    for candidate in candidates()[:100]:
+        listed = sorted(candidate.models - {ANY_MODEL})
+        names |= dict.fromkeys(listed, (seconds(candidate.since) or 0, "worker"))
     done = TrainingJob.objects.exclude(fine_tuned_model="").only("fine_tuned_model", "finished_at").order_by("-pk")
     for row in done[:1_000]:
-        names[row.fine_tuned_model] = (shapes.seconds(row.finished_at) or 0, "training")
+        names[row.fine_tuned_model] = (seconds(row.finished_at) or 0, "training")
     data = [{"id": name, "object": "model", "created": at, "owned_by": by} for name, (at, by) in names.items()]
     return {"object": "list", "data": data}

@@ -1,6 +1,17 @@
+from __future__ import annotations
+
 from django.apps import AppConfig
 
 
 class RunsConfig(AppConfig):
     name = "webapp.runs"
     label = "runs"
+
+    def ready(self) -> None:
+        from webapp.datasets.services import HOLDERS  # models are there only now
+        from webapp.runs.candidates import register
+        from webapp.runs.local.worker_process import startable_candidates
+        from webapp.runs.queries import open_job_on
+
+        register("beside the site", startable_candidates)
+        HOLDERS["training jobs"] = open_job_on

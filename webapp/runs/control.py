@@ -10,10 +10,10 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from training.config import read_config
 from webapp.accounts.services import audit
-from webapp.runs import ending
-from webapp.runs.launching import state_to_begin
+from webapp.runs import transitions
 from webapp.runs.models import TrainingJob, TrainingState
-from webapp.runs.waking import wake_workers
+from webapp.runs.services import state_to_begin
+from webapp.runs.wakeups import wake_workers
 
 WAITING = (TrainingState.VALIDATING, TrainingState.QUEUED)
 MOST_CALLS = 100_000_000
@@ -94,7 +94,7 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
 
 def _held(job: TrainingJob) -> TrainingJob:
     rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True)
-    return rows.select_related("dataset", "evaluation", "after", "worker", "created_by").get(pk=job.pk)
+    return rows.select_related("dataset", "evaluation", "after", "created_by").get(pk=job.pk)
 
 
 def _set_limits(row: TrainingJob, hours: float | None, calls_allowed: int | None) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _ended(row: TrainingJob) -> str:
 def _write(row: TrainingJob, user: Any, act: str, message: str, **data: Any) -> None:
     # Not the whole row: what a worker counts up is written without this lock.
     row.save(update_fields=["config", "changes", "calls_allowed"])
-    ending.save(row)
+    transitions.save(row)
     audit(user, f"training.{act}", row, public_id=row.public_id, **data)
-    ending.say(row, "info", message, **data)
+    transitions.say(row, "info", message, **data)
     wake_workers()

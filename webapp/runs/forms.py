@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from training import presets
-from webapp.runs import fields
-from webapp.runs.asking import DEFAULTS, Remark, load_preset, look_up, preset_for
+from webapp.runs import setting_fields
+from webapp.runs.job_lookup import DEFAULTS, Remark, load_preset, look_up, preset_for
 from webapp.runs.models import TrainingJob
+from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import NewJob
-from webapp.runs.words import BASICS_OF_JOB, METHODS
 
 BASICS: dict[str, str] = {**BASICS_OF_JOB, "name": "Name"}
 """Fields beside the configuration, with their words."""
@@ -33,7 +33,7 @@ class NewJobForm(forms.Form):
         said = {key: value[:MOST_TEXT].replace("\x00", "") for key, value in (data or given or {}).items()}
         self.method = said["method"] if said.get("method") in METHODS else "supervised"
         self.preset, self.unknown = _preset(said, self.method)
-        texts = fields.texts_of(self.preset.config)
+        texts = setting_fields.texts_of(self.preset.config)
         # A form that was handed out for another preset keeps what the person changed in it, and nothing else.
         self.moved = bool(said.get("shown")) and said["shown"] != self.shown
         typed = _changed(said) if self.moved else said
@@ -43,7 +43,7 @@ class NewJobForm(forms.Form):
         super().__init__(said if data is not None else None, initial=said, use_required_attribute=False)
         for name in (*BASICS, *HIDDEN, *texts):
             self.fields[name] = forms.CharField(label=BASICS.get(name), required=False, strip=False)
-        for one in fields.settings_of(self.method):
+        for one in setting_fields.settings_of(self.method):
             self.fields[one.name].label = one.label
         self.texts = texts
         self.asked: NewJob | None = None
@@ -69,7 +69,9 @@ class NewJobForm(forms.Form):
         calls = self._calls()
         if config is None:
             return said
-        changes = fields.changes_between(self.preset.config.model_dump(mode="json"), config.model_dump(mode="json"))
+        changes = setting_fields.changes_between(
+            self.preset.config.model_dump(mode="json"), config.model_dump(mode="json")
+        )
         self.chosen = presets.change(self.preset, changes)
         if self.errors:
             return said
@@ -83,21 +85,21 @@ class NewJobForm(forms.Form):
             self._refuse(error)
         return said
 
-    def _config(self) -> fields.Config | None:
+    def _config(self) -> setting_fields.Config | None:
         """The whole configuration as it was typed; None where something in it needs a change."""
         values: dict[str, Any] = {}
-        for one in fields.settings_of(self.method):
+        for one in setting_fields.settings_of(self.method):
             kind = values.get("__".join([*one.path.split(".")[:-1], "kind"]))
             if one.variant and kind != one.variant:
                 continue
             try:
-                values[one.name] = fields.read(one, self.value(one.name))
+                values[one.name] = setting_fields.read(one, self.value(one.name))
             except ValueError as error:
                 self.add_error(one.name, str(error))
         if self.errors:
             return None
         try:
-            config = type(self.preset.config).model_validate(fields.nested(values, self.method))
+            config = type(self.preset.config).model_validate(setting_fields.nested(values, self.method))
         except ValidationError as error:
             self._refuse(error)
             return None
@@ -128,15 +130,15 @@ class NewJobForm(forms.Form):
             self._put(place, f"{why[:1].upper()}{why[1:]}.")
 
     def _put(self, place: tuple[str, ...], why: str) -> None:
-        name = place[0] if place and place[0] in BASICS else fields.name_of(place, self.method)
+        name = place[0] if place and place[0] in BASICS else setting_fields.name_of(place, self.method)
         if not name and place:
             # Rules over several fields begin with the name of the one to change: `tasks: must be a multiple of …`.
             first, sign, rest = why.partition(": ")
-            inner = fields.name_of((*place, *first.lower().split(".")), self.method) if sign else ""
+            inner = setting_fields.name_of((*place, *first.lower().split(".")), self.method) if sign else ""
             name, why = (inner, f"{rest[:1].upper()}{rest[1:]}") if inner else (name, why)
         elif not name:
             first, sign, rest = why.partition(": ")
-            name = fields.name_of(tuple(first.lower().split(".")), self.method) if sign else ""
+            name = setting_fields.name_of(tuple(first.lower().split(".")), self.method) if sign else ""
         self.add_error(name or None, why)
 
     def put(self, remarks: tuple[Remark, ...]) -> None:
@@ -150,7 +152,7 @@ class NewJobForm(forms.Form):
         if param in PARAMS or param in self.fields:
             return PARAMS.get(param, param)
         place = param.removeprefix("changes.").split(".")
-        for name in (fields.name_of(place, self.method), f"{'__'.join(place)}__kind"):
+        for name in (setting_fields.name_of(place, self.method), f"{'__'.join(place)}__kind"):
             if name in self.fields:
                 return name
         # A whole part, or a field of a variant: its first field.
@@ -193,7 +195,7 @@ def _changed(said: Mapping[str, str]) -> dict[str, str]:
     """What a person changed in a form that showed another preset."""
     method, _, name = said["shown"].partition("/")
     try:
-        texts = fields.texts_of(load_preset(name, method).config)  # type: ignore[arg-type]
+        texts = setting_fields.texts_of(load_preset(name, method).config)  # type: ignore[arg-type]
     except (InputError, KeyError):
         return {}
     return {key: said[key] for key, text in texts.items() if said.get(key, text).strip() != text.strip()}
@@ -201,7 +203,7 @@ def _changed(said: Mapping[str, str]) -> dict[str, str]:
 
 def of_job(job: TrainingJob) -> dict[str, str]:
     """What a form shows that begins as this job did."""
-    config = fields.config_of(job)
+    config = setting_fields.config_of(job)
     said = {
         "method": job.method,
         "name": f"{job.name} (again)"[:200] if job.name else "",
@@ -216,4 +218,4 @@ def of_job(job: TrainingJob) -> dict[str, str]:
         "metadata": "\n".join(f"{key} = {value}" for key, value in job.metadata.items()),
         "origin": job.public_id,
     }
-    return said | (fields.texts_of(config) if config else {})
+    return said | (setting_fields.texts_of(config) if config else {})

@@ -1,4 +1,4 @@
-"""Background jobs of training, and the clock's part."""
+"""Background jobs of training: verification of rollouts, the demo, the installation, the worker beside the site."""
 
 from __future__ import annotations
 
@@ -9,60 +9,34 @@ from celery.signals import worker_shutting_down
 from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
+from webapp.datasets import freeze_job
+from webapp.datasets.jobs import dataset_page
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
-from webapp.jobs.scheduler import LOCAL
-from webapp.runs import beside, claims, demo_rows, freezing, installing, pruning, uploads, verifying
-
-LOCAL["runs.reap"] = claims.reap
-
-
-@shared_task(name="runs.prune")
-def prune() -> None:
-    """Let go of old checkpoints, of the files of old attempts, and of uploads that nobody goes on with."""
-    pruning.prune()
+from webapp.runs import verification
+from webapp.runs.local import demo_rows, installation, worker_process
 
 
 def _training_page(payload: dict[str, Any]) -> tuple[str, str]:
     return "Its training job", reverse("runs:job", args=[payload["id"]])
 
 
-@job(verifying.KIND, queue="sandbox", page=_training_page)
+@job(verification.KIND, queue="sandbox", page=_training_page)
 def verify_rollouts(context: JobContext) -> dict[str, Any]:
     """Execute a sample of what a worker reported again. What was looked at before a crash is not looked at twice."""
-    return verifying.verify(default_sandbox(), context.payload["job"], context.progress)
+    return verification.verify(default_sandbox(), context.payload["job"], context.progress)
 
 
-def _dataset_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return "Its dataset", reverse("runs:dataset", args=[payload["id"]])
-
-
-@job(freezing.KIND, queue="sandbox", closing=freezing.close_freezing, page=_dataset_page)
-def freeze_dataset(context: JobContext) -> dict[str, Any]:
-    """Freeze a selection or an uploaded file. A second run keeps its own files in the place of the first one's."""
-    return freezing.freeze_dataset(context)
-
-
-@job(demo_rows.KIND, queue="sandbox", closing=freezing.close_freezing, page=_dataset_page)
+@job(demo_rows.KIND, queue="sandbox", closing=freeze_job.close_freezing, page=dataset_page)
 def prepare_demo(context: JobContext) -> dict[str, Any]:
     """Bring in what the demo learns from. What a run before brought in is not brought in twice."""
     return demo_rows.prepare_demo(context, default_sandbox())
 
 
-def _files_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return "Uploaded files", reverse("runs:files")
-
-
-@job(uploads.KIND, queue="sandbox", closing=uploads.close_check, page=_files_page)
-def check_file(context: JobContext) -> dict[str, Any]:
-    """Check a large uploaded file line by line. Twice gives the same."""
-    return uploads.check_stored(context)
-
-
-@job(installing.KIND, queue="gpu")
+@job(installation.KIND, queue="gpu")
 def install_training(context: JobContext) -> dict[str, Any]:
     """Install torch and what stands on it beside the running site. A second run goes on where the first one stopped."""
-    return installing.install(context)
+    return installation.install(context)
 
 
 WORK_SECONDS = 30 * 24 * 3600
@@ -76,11 +50,11 @@ WORK_SECONDS = 30 * 24 * 3600
 )
 def work() -> None:
     """Run a training worker until no job waits, if one waits and what training needs is here."""
-    if beside.is_wanted():
-        beside.work()
+    if worker_process.is_wanted():
+        worker_process.work()
 
 
 @worker_shutting_down.connect(weak=False)
 def end_training(**_: Any) -> None:
     """A worker that stops waits for what it runs: the trainer is asked to end its step and keep a checkpoint."""
-    beside.end_below()
+    worker_process.end_below()

@@ -1,137 +1,16 @@
 from __future__ import annotations
 
-import secrets
-from functools import partial
-
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 
+from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint
 from webapp.fields import OrderedJSONField
-from webapp.jobs.models import Job
+from webapp.public_ids import public_id_field
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
-
-
-def new_id(prefix: str) -> str:
-    """A public id in OpenAI's manner: `ftjob-` and 24 letters and digits."""
-    return f"{prefix}-{secrets.token_hex(12)}"
-
-
-def _public(prefix: str) -> models.CharField[str, str]:
-    return models.CharField(max_length=48, unique=True, default=partial(new_id, prefix), editable=False)
-
-
-class FileState(models.TextChoices):
-    """OpenAI's statuses of a file."""
-
-    UPLOADED = "uploaded"
-    PROCESSED = "processed"
-    ERROR = "error"
-
-
-class StoredFile(models.Model):
-    """A file of `/api/v1/files`: JSON Lines, checked line by line (`report` is an `UploadReport`). `stored` is its name
-    in the file store, `kind` what its rows are: tasks or trajectories."""
-
-    public_id = _public("file")
-    filename = models.CharField(max_length=200)
-    purpose = models.CharField(max_length=32, default="fine-tune")
-    kind = models.CharField(max_length=16, blank=True)
-    state = models.CharField(max_length=12, choices=FileState.choices, default=FileState.UPLOADED)
-    stored = models.CharField(max_length=200, blank=True)
-    bytes = models.BigIntegerField()
-    sha256 = models.CharField(max_length=64, blank=True)
-    report = OrderedJSONField(default=dict)
-    deleted_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        indexes = [models.Index(F("id").desc(), name="storedfile_newest")]
-
-
-class DatasetState(models.TextChoices):
-    FREEZING = "freezing"
-    READY = "ready"
-    FAILED = "failed"
-
-
-class Dataset(models.Model):
-    """A frozen selection of tasks or trajectories, or an uploaded file that was split and frozen.
-
-    `stored` is the folder in the file store with `train.jsonl`, `test.jsonl` and `manifest.json` (`training.dataset`).
-    `selection` is the filter, `left_out` why rows of it are not here (words to number). A row's id is `revision:PK` or
-    `trajectory:PK` where it was chosen here (`source` is `selection`); with `file` it is the uploader's own.
-    """
-
-    public_id = _public("ds")
-    name = models.CharField(max_length=200)
-    kind = models.CharField(max_length=16)
-    source = models.CharField(max_length=16, default="selection")
-    file = models.ForeignKey(StoredFile, null=True, blank=True, on_delete=models.PROTECT, related_name="datasets")
-    selection = OrderedJSONField(default=dict)
-    split = OrderedJSONField(default=dict)
-    state = models.CharField(max_length=12, choices=DatasetState.choices, default=DatasetState.FREEZING)
-    error = models.TextField(blank=True)
-    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    stored = models.CharField(max_length=200, blank=True)
-    sha256 = models.CharField(max_length=64, blank=True)
-    manifest = OrderedJSONField(default=dict)
-    """A `training.dataset.Manifest`; its `sentence` stands beside every result."""
-    left_out = OrderedJSONField(default=dict)
-    tokens = OrderedJSONField(default=dict)
-    """What the preflight knows of lengths: characters by row as {mean, p95, most}."""
-    train_rows = models.PositiveIntegerField(default=0)
-    test_rows = models.PositiveIntegerField(default=0)
-    environments = models.PositiveIntegerField(default=0)
-    bytes = models.BigIntegerField(default=0)
-    archived = models.BooleanField(default=False)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        indexes = [
-            models.Index(F("id").desc(), name="dataset_newest"),
-            models.Index(fields=["kind", "state", "-id"], name="dataset_of_kind"),
-            models.Index(fields=["sha256"], name="dataset_by_hash"),
-        ]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Worker(models.Model):
-    """A process that carries training jobs out. Beside the web app or far away: all it has is address and token.
-
-    `devices` are `{name, memory_mib}`, `software` versions by name, `model_names` what it can load (`*`: it may fetch
-    any), `usage` what its last heartbeat said: `{memory_mib, gpus: [{name, used_mib, total_mib, utilisation}]}`. One
-    `beside` was started by this installation's own queue.
-    """
-
-    public_id = _public("wk")
-    name = models.CharField(max_length=200)
-    host = models.CharField(max_length=200, blank=True)
-    pid = models.PositiveIntegerField(default=0)
-    version = models.CharField(max_length=40, blank=True)
-    devices = OrderedJSONField(default=list)
-    software = OrderedJSONField(default=dict)
-    engines = OrderedJSONField(default=list)
-    model_names = OrderedJSONField(default=list)
-    usage = OrderedJSONField(default=dict)
-    beside = models.BooleanField(default=False)
-    seen_at = models.DateTimeField()
-    stopped_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        indexes = [models.Index(F("seen_at").desc(), F("id").desc(), name="worker_last_seen")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class TrainingState(models.TextChoices):
@@ -155,10 +34,11 @@ class TrainingJob(models.Model):
     A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
     person queued it, `calls_allowed` how many requests to LLM roles it has, `result` the last attempt's evaluations.
+    `worker` is the public id of the one that holds it.
     With `after` it is queued once that job has succeeded; `model` may then be `after`: the one that ended with.
     """
 
-    public_id = _public("ftjob")
+    public_id = public_id_field("ftjob")
     name = models.CharField(max_length=200, blank=True)
     method = models.CharField(max_length=16)
     model = models.CharField(max_length=300)
@@ -182,7 +62,8 @@ class TrainingJob(models.Model):
     reason = models.TextField(blank=True)
     attempt = models.PositiveIntegerField(default=0)
     lost = models.PositiveSmallIntegerField(default=0)
-    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
+    worker = models.CharField(max_length=48, blank=True)
+    worker_name = models.CharField(max_length=200, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     woken_at = models.DateTimeField(null=True, blank=True)
     step = models.PositiveIntegerField(default=0)
@@ -210,6 +91,7 @@ class TrainingJob(models.Model):
             ),
             models.Index(fields=["dataset", "-id"], name="trainingjob_dataset"),
             models.Index(fields=["preset", "method", "-id"], condition=Q(state="succeeded"), name="trainingjob_past"),
+            models.Index(fields=["worker"], condition=~Q(worker=""), name="trainingjob_worker"),
             GinIndex(fields=["metadata"], opclasses=["jsonb_path_ops"], name="trainingjob_metadata"),
         ]
 
@@ -234,12 +116,18 @@ class AttemptEnd(models.TextChoices):
 class TrainingAttempt(models.Model):
     """One claim of a job by a worker. `next_seq` is the number of the next record of its append-only file.
 
+    `worker` is the public id of who claimed it, with its name and host as they were, `claimed_by` whose worker it is.
     It went on from `from_step` of an earlier checkpoint, which supersedes records behind that. `log` ends its output.
     """
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
-    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL, related_name="attempts")
+    worker = models.CharField(max_length=48, blank=True)
+    worker_name = models.CharField(max_length=200, blank=True)
+    worker_host = models.CharField(max_length=200, blank=True)
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
     from_step = models.PositiveIntegerField(default=0)
     next_seq = models.PositiveIntegerField(default=1)
     state = models.CharField(max_length=8, choices=AttemptEnd.choices, default=AttemptEnd.RUNNING)
@@ -251,12 +139,13 @@ class TrainingAttempt(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="trainingattempt_unique")]
+        indexes = [models.Index(fields=["worker"], name="trainingattempt_worker")]
 
 
 class TrainingEvent(models.Model):
     """Something a person reads. `seq` is the record's number in its attempt; null where this site wrote it."""
 
-    public_id = _public("ftevent")
+    public_id = public_id_field("ftevent")
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="events")
     attempt = models.PositiveIntegerField(default=0)
     seq = models.PositiveIntegerField(null=True, blank=True)
@@ -307,7 +196,7 @@ class Checkpoint(models.Model):
     """A step's weights and resume state, or (`final`) the model that the job ended with. Its files are safetensors,
     JSON and what resuming needs; pickles are refused."""
 
-    public_id = _public("ftckpt")
+    public_id = public_id_field("ftckpt")
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="checkpoints")
     attempt = models.PositiveIntegerField()
     step = models.PositiveIntegerField()

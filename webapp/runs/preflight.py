@@ -7,14 +7,16 @@ from typing import Any
 from synthesis.contracts import Frozen
 from training import presets
 from training.config import Reinforcement, Supervised
-from webapp.runs import waiting
-from webapp.runs.asking import Asked, Remark, live_workers, load_preset, look_up, preset_for, weight
-from webapp.runs.dataset_files import manifest_of
-from webapp.runs.facts import CHARACTERS_A_TOKEN, Facts, facts_of, facts_of_file
-from webapp.runs.models import Dataset, DatasetState, StoredFile, TrainingState
-from webapp.runs.reckoning import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.datasets.models import Dataset, DatasetState, StoredFile
+from webapp.datasets.row_facts import CHARACTERS_A_TOKEN, Facts, facts_of, facts_of_file
+from webapp.datasets.storage import manifest_of
+from webapp.runs import matching
+from webapp.runs.candidates import Candidate, candidates
+from webapp.runs.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.runs.job_lookup import Asked, Remark, load_preset, look_up, preset_for, weight
+from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
-from webapp.runs.steps import steps_of
+from webapp.runs.step_count import steps_of
 
 
 class Tokens(Frozen):
@@ -67,12 +69,12 @@ def looked_at(asked: Asked) -> Preflight:
     if asked.config is not None and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     tokens = _tokens(asked, facts) if asked.config is not None else None
-    here = waiting.hands()
+    here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts)
     memory, memory_note = memory_of(asked.base, asked.config)
     if memory is not None:
-        _look_at_memory(asked, memory)
+        _look_at_memory(asked, memory, here)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
     return Preflight(
         problems=tuple(asked.problems),
@@ -88,7 +90,7 @@ def looked_at(asked: Asked) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=queue_of(waiting.able(asked.new.model, asked.new.engine, here)),
+        queue=queue_of(here, matching.able(asked.new.model, asked.new.engine, here)),
     )
 
 
@@ -244,9 +246,9 @@ def _tokens(asked: Asked, facts: Facts | None) -> Tokens | None:
     return tokens
 
 
-def _look_at_workers(asked: Asked, here: list[waiting.Hand]) -> None:
+def _look_at_workers(asked: Asked, here: list[Candidate]) -> None:
     model, engine = asked.new.model, asked.new.engine
-    remark = waiting.impediment(model, engine, here)
+    remark = matching.impediment(model, engine, here)
     able = [one for one in here if one.can_take(model, engine)]
     if remark is not None:
         asked.warnings.append(remark)
@@ -259,14 +261,8 @@ def _look_at_workers(asked: Asked, here: list[waiting.Hand]) -> None:
         asked.warn("after", "waits", said)
 
 
-def _look_at_memory(asked: Asked, memory: Memory) -> None:
-    sizes = [
-        int(device.get("memory_mib") or 0)
-        for worker in live_workers().only("devices")
-        for device in worker.devices
-        if isinstance(device, dict)
-    ]
-    largest = max(sizes, default=0)
+def _look_at_memory(asked: Asked, memory: Memory, here: list[Candidate]) -> None:
+    largest = max((candidate.memory_mib for candidate in here), default=0)
     if largest and memory.bytes > largest << 20:
         said = (
             f"Weights, gradients and optimiser take about {memory.bytes / 2**30:.0f} GiB, and the largest GPU that is "

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar
+from typing import Literal
 
-from django.db.models import Model, QuerySet
+from django.db.models import Q, QuerySet
 
 from webapp import paging
+from webapp.datasets.models import Dataset
+from webapp.runs.curves.series import keys_of, series
 from webapp.runs.models import (
+    OPEN_STATES,
     Checkpoint,
     MetricPoint,
     RolloutFile,
     RunRollout,
-    StoredFile,
     TrainingAttempt,
     TrainingEvent,
     TrainingJob,
     TrainingState,
 )
-from webapp.runs.series import keys_of, series
 
 __all__ = [
-    "attempts_of", "checkpoints_of", "events_of", "files", "job_of", "jobs", "keys_of", "metrics_at", "page",
+    "attempts_of", "checkpoints_of", "events_of", "job_of", "jobs", "jobs_on", "keys_of", "metrics_at", "open_job_on",
     "rollout_steps", "rollouts_of", "series",
 ]  # fmt: skip
-Row = TypeVar("Row", bound=Model)
 RolloutOrder = Literal["advantage", "-advantage", "index"]
 
 
@@ -33,8 +33,8 @@ def jobs(
     state: str = "", method: str = "", dataset: str = "", metadata: Mapping[str, str] | None = None
 ) -> QuerySet[TrainingJob]:
     """Training jobs, newest first, without what only a job's own page shows. `dataset` is its public id."""
-    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "worker", "created_by", "user_endpoint")
-    rows = rows.defer("estimate", "dataset__manifest", "dataset__selection", "worker__software", "worker__usage")
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by", "user_endpoint")
+    rows = rows.defer("estimate", "dataset__manifest", "dataset__selection")
     if state in TrainingState.values:
         rows = rows.filter(state=state)
     if method:
@@ -48,20 +48,8 @@ def jobs(
 
 def job_of(public_id: str) -> TrainingJob:
     """One job with what it names. Raises TrainingJob.DoesNotExist."""
-    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "worker", "created_by", "user_endpoint")
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by", "user_endpoint")
     return rows.get(public_id=public_id)
-
-
-def page(rows: QuerySet[Row], after: str, limit: int, *, newest: bool = True) -> tuple[list[Row], bool]:
-    """(rows, whether there are more), newest first, from behind the one with the public id `after`.
-
-    Raises the table's DoesNotExist: there is no such row.
-    """
-    if after:
-        at = rows.model._default_manager.only("pk").get(public_id=after).pk
-        rows = rows.filter(pk__lt=at) if newest else rows.filter(pk__gt=at)
-    found = list(rows.order_by("-pk" if newest else "pk")[: limit + 1])
-    return found[:limit], len(found) > limit
 
 
 def events_of(job: TrainingJob, level: str = "") -> QuerySet[TrainingEvent]:
@@ -77,7 +65,7 @@ def checkpoints_of(job: TrainingJob) -> QuerySet[Checkpoint]:
 
 def attempts_of(job: TrainingJob) -> QuerySet[TrainingAttempt]:
     """Each claim of the job, the last first, with what its process printed last."""
-    return TrainingAttempt.objects.filter(job=job).select_related("worker").order_by("-number")
+    return TrainingAttempt.objects.filter(job=job).order_by("-number")
 
 
 def metrics_at(job: TrainingJob, steps: list[int], names: list[str]) -> dict[int, dict[str, float]]:
@@ -116,17 +104,20 @@ def rollouts_of(
     return found[:limit], len(found) > limit
 
 
-def files(purpose: str = "") -> QuerySet[StoredFile]:
-    """Uploaded files that were not deleted, newest first."""
-    rows = StoredFile.objects.filter(deleted_at=None)
-    return (rows.filter(purpose=purpose) if purpose else rows).order_by("-pk")
-
-
-def in_use(file: StoredFile) -> bool:
-    """Whether a dataset was made of a file."""
-    return file.datasets.exists()
-
-
 def waiting_before(job: TrainingJob) -> int:
     """How many queued jobs a worker takes before this one."""
     return TrainingJob.objects.filter(state=TrainingState.QUEUED, pk__lt=job.pk).count()
+
+
+def jobs_on(dataset: str) -> QuerySet[TrainingJob]:
+    """Jobs that learn from the dataset with this public id, or are evaluated on it; newest first."""
+    rows = TrainingJob.objects.filter(Q(dataset__public_id=dataset) | Q(evaluation__public_id=dataset))
+    return rows.select_related("dataset").defer("config", "changes", "result").order_by("-id")
+
+
+def open_job_on(dataset: Dataset) -> str:
+    """Why a dataset cannot be archived yet: an open job uses it. Nothing where none does."""
+    job = jobs_on(dataset.public_id).filter(state__in=OPEN_STATES).order_by("pk").first()
+    if job is None:
+        return ""
+    return f"The job {job.public_id} still uses this dataset. Cancel it or wait for its end, then archive this."

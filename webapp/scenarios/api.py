@@ -17,7 +17,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
 from webapp.rest.types import Id, PageOf, Position, file_of
 from webapp.scenarios import queries
-from webapp.scenarios.exporting import attachment
+from webapp.scenarios.exporter import attachment
 from webapp.scenarios.models import Scenario, Task, TaskRevision
 from webapp.scenarios.schemas import (
     RevisionLine,

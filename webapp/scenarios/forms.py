@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from synthesis.assessment.kinds import KINDS, kind_of
-from webapp.scenarios.audit_pages import FAULTS
+from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import AuditState
 
 TASK_KINDS = (

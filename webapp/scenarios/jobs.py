@@ -9,9 +9,9 @@ from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.scenarios import queries
-from webapp.scenarios.audit_runs import audit_tasks
-from webapp.scenarios.importing import import_entries
-from webapp.scenarios.judging import registered_judge
+from webapp.scenarios.audits.audit_job import audit_tasks
+from webapp.scenarios.audits.rubric_judge import registered_judge
+from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 from webapp.uploads import drop_uploads, read_upload, require_records
 

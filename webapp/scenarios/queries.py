@@ -15,7 +15,7 @@ from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Environment
 from webapp.paging import Page, keyset
-from webapp.scenarios import tree
+from webapp.scenarios import state_tree
 from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 
 LIST_FIELDS = (
@@ -132,7 +132,7 @@ def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
     state = before
     for number, operation in enumerate(patch[:CHANGES_SHOWN]):
         try:
-            old = _cut(tree.locate(state, operation["path"])) if operation["op"] != "add" else ""
+            old = _cut(state_tree.locate(state, operation["path"])) if operation["op"] != "add" else ""
         except KeyError:
             old = ""
         new = _cut(operation["value"]) if "value" in operation else ""

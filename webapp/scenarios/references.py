@@ -5,7 +5,7 @@ from __future__ import annotations
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.formats.values import clean
 from webapp.content import content_hash
-from webapp.scenarios.audit_state import outdate
+from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
 
 

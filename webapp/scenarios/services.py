@@ -18,10 +18,10 @@ from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.checks import verifier_hash
 from synthesis.verifiers.rubric import rubric_hash
 from webapp.content import Saved, content_hash
-from webapp.environments import counting
+from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import finding_fields
-from webapp.scenarios.audit_state import restore_audit
+from webapp.scenarios.audits.task_state import restore_audit
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
 from webapp.scenarios.states import unpack
@@ -172,7 +172,7 @@ def _count(environment: Environment, task: Task, scenario: Scenario, *, new_scen
     scenario.save(update_fields=["task_count"])
     if new_scenario or new_task:
         _count_scenarios(environment)
-        counting.count(environment.pk, tasks=int(new_task))
+        totals.count(environment.pk, tasks=int(new_task))
 
 
 def _count_scenarios(environment: Environment) -> None:

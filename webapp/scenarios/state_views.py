@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
-from webapp.scenarios import tree
+from webapp.scenarios import state_tree
 
 
 def state_context(
@@ -39,20 +39,20 @@ def state_context(
         "tree_query": extra,
         "tree_fields": parse_qsl(extra),
         "pointer": pointer,
-        "trail": tree.trail(pointer),
+        "trail": state_tree.trail(pointer),
         "wanted": wanted,
     }
     if wanted:
-        context["hits"], context["more_hits"] = tree.search(state, wanted)
+        context["hits"], context["more_hits"] = state_tree.search(state, wanted)
         return context
     try:
-        value = tree.locate(state, pointer)
+        value = state_tree.locate(state, pointer)
     except KeyError:
         return {**context, "missing": True}
     if isinstance(value, dict | list):
-        context["branch"] = tree.branch(value, pointer, first, changed)
+        context["branch"] = state_tree.branch(value, pointer, first, changed)
     else:
-        context["scalar"] = tree.written(value)
+        context["scalar"] = state_tree.written(value)
     return context
 
 

@@ -1,14 +1,16 @@
 from django.urls import path
 
-from webapp.scenarios import audit_views, playground_views, views
+from webapp.scenarios import task_views
+from webapp.scenarios.audits import audit_views
+from webapp.scenarios.playground import playground_views
 
 app_name = "scenarios"
 urlpatterns = [
-    path("", views.tasks, name="tasks"),
-    path("export/", views.export, name="export"),
-    path("environment/<int:pk>/", views.of_environment, name="of_environment"),
-    path("scenario/<int:pk>/state/", views.state, name="state"),
-    path("check/<int:pk>/", views.check, name="check"),
+    path("", task_views.tasks, name="tasks"),
+    path("export/", task_views.export, name="export"),
+    path("environment/<int:pk>/", task_views.of_environment, name="of_environment"),
+    path("scenario/<int:pk>/state/", task_views.state, name="state"),
+    path("check/<int:pk>/", task_views.check, name="check"),
     path("try/", playground_views.try_new, name="try_new"),
     path("try/<int:pk>/", playground_views.try_version, name="try"),
     path("playground/<int:pk>/", playground_views.playground, name="playground"),
@@ -20,8 +22,8 @@ urlpatterns = [
     path("playground/<int:pk>/calls.json", playground_views.calls, name="playground_calls"),
     path("audit/", audit_views.start_these, name="start_these_audits"),
     path("environment/<int:pk>/audit/", audit_views.start_environment, name="start_environment_audit"),
-    path("<int:pk>/", views.task, name="task"),
+    path("<int:pk>/", task_views.task, name="task"),
     path("<int:pk>/audit/", audit_views.audit, name="audit"),
     path("<int:pk>/audit/start/", audit_views.start_audit, name="start_audit"),
-    path("<int:pk>/diff/<int:a>/<int:b>/", views.task_diff, name="task_diff"),
+    path("<int:pk>/diff/<int:a>/<int:b>/", task_views.task_diff, name="task_diff"),
 ]

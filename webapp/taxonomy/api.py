@@ -17,11 +17,11 @@ from webapp.rest.paging import cursor_page
 from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
-from webapp.taxonomy.folding_schemas import ThemeIn
-from webapp.taxonomy.keeping import save_typed
 from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.starting import start_mcp_import
+from webapp.taxonomy.theme_services import save_typed
 
 router = Router()
 

@@ -8,8 +8,8 @@ from synthesis.formats.mcp import bounded
 from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
-from webapp.taxonomy.grouping import regroup, vectoriser
-from webapp.taxonomy.importing import import_servers
+from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
 from webapp.uploads import drop_uploads, read_upload, require_records
 
 

@@ -12,8 +12,8 @@ from webapp.endpoints.queries import find_choice
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.taxonomy import jobs as _registered  # noqa: F401  the kind of job that is created here
-from webapp.taxonomy.folding_queries import open_job
-from webapp.taxonomy.importing import SOURCE
+from webapp.taxonomy.importer import SOURCE
+from webapp.taxonomy.near_duplicates.queries import open_job
 from webapp.uploads import store_upload
 
 

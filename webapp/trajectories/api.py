@@ -17,8 +17,9 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
 from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf, Position, file_of
-from webapp.trajectories import listing
+from webapp.trajectories import trajectory_list
 from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.replay.timeline import state_after
 from webapp.trajectories.schemas import (
     ScoreOut,
     StepOut,
@@ -29,7 +30,6 @@ from webapp.trajectories.schemas import (
     TrajectoryQuery,
 )
 from webapp.trajectories.starting import start_trajectory_import
-from webapp.trajectories.timeline import state_after
 
 router = Router(tags=["trajectories"])
 
@@ -38,14 +38,14 @@ router = Router(tags=["trajectories"])
 def list_trajectories(request: HttpRequest, query: Query[TrajectoryQuery]) -> Any:
     """Trajectories, filtered and ordered as on their page."""
     filters = query.filters()
-    return cursor_page(listing.lines(listing.rows_of(filters)), query, filters.order)
+    return cursor_page(trajectory_list.lines(trajectory_list.rows_of(filters)), query, filters.order)
 
 
 @router.get("/trajectories/export", auth=needs("read"), openapi_extra=file_of("application/jsonl", "One run a line"))
 def export_trajectories(request: HttpRequest, query: Query[TrajectoryFilterQuery]) -> StreamingHttpResponse:
     """The runs that the filters leave, as JSON lines, newest first."""
     audit(person(request), "trajectories.export", **query.model_dump(exclude_defaults=True))
-    return listing.attachment(listing.rows_of(query.filters()))
+    return trajectory_list.attachment(trajectory_list.rows_of(query.filters()))
 
 
 def find(pk: int) -> Trajectory:

@@ -9,12 +9,12 @@ from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.trajectories import matrix
-from webapp.trajectories.importing import import_runs
+from webapp.trajectories.export.services import KIND, write_export
+from webapp.trajectories.export.spec import ExportSpec
+from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.rollouts.recording import close_rollout
-from webapp.trajectories.rollouts.running import run_rollout
-from webapp.trajectories.training.spec import ExportSpec
-from webapp.trajectories.training.starting import KIND, write_export
+from webapp.trajectories.rollouts.attempt_writer import close_rollout
+from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.uploads import drop_uploads, read_upload, require_records
 
 

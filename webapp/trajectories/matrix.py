@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from synthesis.assessment.bounded import bounded_checks
+from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import Patch, State, Verdict
 from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox

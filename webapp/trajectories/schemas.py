@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import Id, Json, ShortText
-from webapp.trajectories.listing import Filters
+from webapp.trajectories.trajectory_list import Filters
 
 Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 

@@ -18,10 +18,10 @@ from webapp.environments.models import Environment
 from webapp.environments.services import program_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import load_state
-from webapp.trajectories.counting import settle, standing
 from webapp.trajectories.models import ReplayState, Step, Trajectory
-from webapp.trajectories.replay import Replay, Setting, outcome, replay, verdict
+from webapp.trajectories.reproduction import Replay, Setting, outcome, replay, verdict
 from webapp.trajectories.steps import Played, add_score, step_row, tool_kinds
+from webapp.trajectories.totals import settle, standing
 
 SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
 

@@ -9,7 +9,7 @@ from django.core.files.base import File
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
 from webapp.trajectories import jobs as _registered  # noqa: F401  the kinds of jobs that are created here
-from webapp.trajectories.importing import SOURCE
+from webapp.trajectories.importer import SOURCE
 from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import Trajectory
 from webapp.uploads import store_upload

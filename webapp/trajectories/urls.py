@@ -1,32 +1,33 @@
 from django.urls import URLPattern, path
 
-from webapp.trajectories import list_views, views
-from webapp.trajectories.rollouts import views as rollouts
-from webapp.trajectories.training import views as training
+from webapp.trajectories import trajectory_views
+from webapp.trajectories.export import export_views as training
+from webapp.trajectories.replay import replay_views
+from webapp.trajectories.rollouts import rollout_views as rollouts
 
 app_name = "trajectories"
 urlpatterns: list[URLPattern] = [
-    path("", list_views.index, name="list"),
-    path("export.jsonl", list_views.export_all, name="export_list"),
+    path("", trajectory_views.index, name="list"),
+    path("export.jsonl", trajectory_views.export_all, name="export_list"),
     path("training/", training.training, name="training"),
     path("training/download/", training.download, name="training_download"),
     path("training/start/", training.start, name="training_start"),
     path("training/exports/", training.exports, name="training_exports"),
     path("training/exports/<int:pk>.zip", training.fetch, name="training_file"),
-    path("of-task/<int:task_pk>/", list_views.of_task, name="of_task"),
+    path("of-task/<int:task_pk>/", trajectory_views.of_task, name="of_task"),
     path("run/<int:task_pk>/", rollouts.run, name="run"),
     path("run/<int:task_pk>/start/", rollouts.start, name="start"),
     path("rollouts/<int:pk>/", rollouts.rollout, name="rollout"),
     path("rollouts/<int:pk>/live/", rollouts.live, name="rollout_live"),
     path("rollouts/<int:pk>/cancel/", rollouts.cancel, name="rollout_cancel"),
     path("rollouts/<int:pk>/retry/", rollouts.retry, name="rollout_retry"),
-    path("<int:pk>/", views.detail, name="detail"),
-    path("<int:pk>/news/", views.news, name="news"),
-    path("<int:pk>/steps/<int:index>/", views.step, name="step"),
-    path("<int:pk>/steps/<int:index>/branch/", views.branch, name="branch"),
-    path("<int:pk>/search/", views.search, name="search"),
-    path("<int:pk>/matrix/", views.matrix, name="matrix"),
-    path("<int:pk>/checks/<int:position>/", views.check, name="check"),
-    path("<int:pk>/check-again/", views.check_again, name="check_again"),
-    path("<int:pk>/export.jsonl", views.export, name="export"),
+    path("<int:pk>/", replay_views.detail, name="detail"),
+    path("<int:pk>/news/", replay_views.news, name="news"),
+    path("<int:pk>/steps/<int:index>/", replay_views.step, name="step"),
+    path("<int:pk>/steps/<int:index>/branch/", replay_views.branch, name="branch"),
+    path("<int:pk>/search/", replay_views.search, name="search"),
+    path("<int:pk>/matrix/", replay_views.matrix, name="matrix"),
+    path("<int:pk>/checks/<int:position>/", replay_views.check, name="check"),
+    path("<int:pk>/check-again/", replay_views.check_again, name="check_again"),
+    path("<int:pk>/export.jsonl", replay_views.export, name="export"),
 ]

@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .decoding import decode
+from .decoder import decode
 from .records import BASED, FACTORIES, EncodingError, EnumRecord, Opaque, Record, TupleRecord
 
 DEPTH = 100

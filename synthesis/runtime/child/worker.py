@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import preload, virtual, wire
-from .checking import MESSAGE_CHARS, copier, describe, evaluate
+from .check_run import MESSAGE_CHARS, copier, describe, evaluate
 from .codec import EncodingError, attributes_of, decode, encode, state_hash
 from .construct import construct, static_attribute
-from .patching import Tracker, apply_patch
-from .probing import probe
+from .jail_probe import probe
+from .patches import Tracker, apply_patch
 from .schema import validate_arguments
 
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode

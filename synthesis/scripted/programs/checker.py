@@ -9,7 +9,7 @@ from typing import Any
 
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
-from synthesis.scripted.programs.reading import as_json, unrendered
+from synthesis.scripted.programs.prompt_reader import as_json, unrendered
 from synthesis.syntax import UNREADABLE, parse
 
 _MOST = re.compile(r"at most (\d+)(?! ?(?:day|week))")

@@ -11,7 +11,7 @@ from typing import Any
 
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
-from synthesis.scripted.programs.reading import as_json, unrendered
+from synthesis.scripted.programs.prompt_reader import as_json, unrendered
 from synthesis.scripted.programs.user import sentences
 
 _FACT = re.compile(r"\b[A-Z]-?\d+\b|\b\d[\d:.-]*\b|\b[A-Z][a-z]{2,}\b")

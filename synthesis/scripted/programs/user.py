@@ -9,7 +9,7 @@ import re
 
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
-from synthesis.scripted.programs.reading import unrendered
+from synthesis.scripted.programs.prompt_reader import unrendered
 
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 NOTHING_MORE = "That is everything."

@@ -5,7 +5,7 @@ from typing import Any
 import django.contrib.postgres.fields
 from django.db import migrations, models
 
-from webapp.environments.measuring import measures
+from webapp.environments.program_measures import measures
 
 COLUMNS = ["rule_count", "category_sizes", "query_count", "change_count"]
 AT_ONCE = 500

@@ -20,7 +20,7 @@ from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
-from webapp.trajectories.rollouts import queries, starting
+from webapp.trajectories.rollouts import queries, services
 from webapp.trajectories.rollouts.schemas import RolloutIn, RolloutLine, RolloutOut, rollout_out
 
 router = Router(tags=["rollouts"])
@@ -42,7 +42,7 @@ def unchanged(request: HttpRequest, job: int) -> int:
 def create_rollout(request: HttpRequest, pk: Id, body: RolloutIn) -> Any:
     """Let a policy attempt the task's current revision, in the background."""
     task = get_object_or_404(Task.objects.select_related("current").defer("current__record"), pk=pk)
-    rollout = starting.start_rollout(person(request), task, body.spec())
+    rollout = services.start_rollout(person(request), task, body.spec())
     return Status(202, rollout_out(find(rollout.job_id)))
 
 

@@ -8,12 +8,12 @@ from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
 from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is started here
-from webapp.batches.finishing import endings, planted_report, report, work_off
+from webapp.batches.command_run import endings, planted_report, report, work_off
+from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.models import BatchState
 from webapp.batches.schemas import settings_of
 from webapp.batches.services import create_batch, of_theme, resume_batch
 from webapp.batches.spec import ROLES, SCRIPTED
-from webapp.batches.themes import of_environments, of_rows
 from webapp.commands import as_json, one_clear_line, teller
 from webapp.templatetags.show import plain
 

@@ -5,7 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 from synthesis.errors import EnvariumError
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import MAX_MODELS, register_from_environment, save_models
-from webapp.endpoints.trying import look_for_models
+from webapp.endpoints.trial import look_for_models
 
 START_SECONDS = 5.0
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from webapp.runs import installing
 from webapp.runs import jobs as _registered  # noqa: F401  the kind of job that is created here
-from webapp.runs.beside import ensure_token
+from webapp.runs.local import installation
+from webapp.runs.local.worker_process import ensure_token
 
 
 class Command(BaseCommand):
@@ -22,6 +22,6 @@ class Command(BaseCommand):
         if not settings.TRAINING:
             return
         ensure_token()
-        found = installing.state()
-        if installing.start_once() is not None:
+        found = installation.state()
+        if installation.start_once() is not None:
             self.stdout.write(f"  training: its packages are installed in the background ({found.size})")

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from synthesis.errors import EnvariumError
-from webapp.runs.demo import ABOUT, train_demo
+from webapp.runs.local.demo import ABOUT, train_demo
 from webapp.runs.models import OPEN_STATES, TrainingJob, TrainingState
 
 LOOK_SECONDS = 2.0

@@ -11,11 +11,11 @@ from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from synthesis.starter import SOURCE, load
 from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
-from webapp.scenarios.audit_report import by_source, faults, numbers
-from webapp.scenarios.audit_runs import audit_tasks
-from webapp.scenarios.judging import registered_judge
+from webapp.scenarios.audits.audit_job import audit_tasks
+from webapp.scenarios.audits.report import by_source, faults, numbers
+from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.models import Task
-from webapp.scenarios.starter import load_starter
+from webapp.scenarios.starter_set import load_starter
 from webapp.templatetags.show import plain
 
 

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
-from webapp.scenarios.importing import import_entries
+from webapp.scenarios.importer import import_entries
 
 
 class Command(BaseCommand):

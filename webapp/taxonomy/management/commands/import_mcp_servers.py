@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.mcp import read_servers
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
-from webapp.taxonomy.importing import SOURCE, import_servers
+from webapp.taxonomy.importer import SOURCE, import_servers
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from synthesis.errors import EnvariumError
 from synthesis.runtime import default_sandbox
 from synthesis.starter import SOURCE
 from webapp.scenarios.starting import start_filter_audit
-from webapp.trajectories.demo import load_demo
+from webapp.trajectories.starter_set import load_demo
 
 
 class Command(BaseCommand):

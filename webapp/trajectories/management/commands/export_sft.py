@@ -11,13 +11,13 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.errors import InputError
 from synthesis.formats.sft import FORMATS, Shape
 from synthesis.stages import ActionRange
-from synthesis.tasks.filtering import Sifting
+from synthesis.tasks.trajectory_filters import Sifting
 from webapp.accounts.services import audit
 from webapp.commands import as_json, one_clear_line, source_name, teller, write_file
-from webapp.trajectories.listing import rows_of
-from webapp.trajectories.training.archive import spelled_manifest
-from webapp.trajectories.training.export import DATA, Export
-from webapp.trajectories.training.spec import ExportSpec, Selection, read_range
+from webapp.trajectories.export.archive import spelled_manifest
+from webapp.trajectories.export.lines import DATA, Export
+from webapp.trajectories.export.spec import ExportSpec, Selection, read_range
+from webapp.trajectories.trajectory_list import rows_of
 
 
 def action_range(text: str) -> ActionRange:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
-from webapp.trajectories.importing import import_runs
+from webapp.trajectories.importer import import_runs
 
 
 class Command(BaseCommand):

@@ -1,0 +1,121 @@
+"""What an attempt gathers while it runs, and the record that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from synthesis.contracts import (
+    SOLVED_AT,
+    Attempt,
+    Ending,
+    Message,
+    Outcome,
+    Reward,
+    State,
+    Timing,
+    ToolCall,
+    TrajectoryStep,
+    Turn,
+    Usage,
+)
+from synthesis.rollout.environment_calls import Hands
+from synthesis.rollout.plan import Plan
+
+OnStart = Callable[[Plan, State], Awaitable[None]]
+OnStep = Callable[[Plan, TrajectoryStep], Awaitable[None]]
+OnActed = Callable[[Plan], None]
+_OUTCOMES: dict[Ending, Outcome] = {
+    "answered": "failed",
+    "user_stopped": "failed",
+    "turn_limit": "truncated",
+    "too_long": "truncated",
+    "unusable": "agent_error",
+    "lost": "infra_error",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Who is told, and waited for: of an attempt's start with its first state, and of each step as it is made. And who
+    is told that the policy had its last turn, before the attempt is judged."""
+
+    on_start: OnStart | None = None
+    on_step: OnStep | None = None
+    on_acted: OnActed | None = None
+
+
+@dataclass
+class Log:
+    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's."""
+
+    plan: Plan
+    follow: Follow
+    turn: int = 0
+    steps: list[TrajectoryStep] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    talk: list[Message] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    answer: str = ""
+    note: str = ""
+    prompts: dict[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    user_usage: Usage = field(default_factory=Usage)
+    agent_s: float = 0.0
+    user_s: float = 0.0
+    held: int = 0
+
+    async def add(self, step: TrajectoryStep) -> None:
+        self.steps.append(step)
+        if self.follow.on_step is not None:
+            await self.follow.on_step(self.plan, step)
+
+    def known(self, message: Message) -> Message:
+        """The message with an id of its own for each call: some servers give none, or the same twice."""
+        used = {call.id for earlier in self.messages for call in earlier.tool_calls}
+        calls: list[ToolCall] = []
+        for number, call in enumerate(message.tool_calls, 1):
+            if not call.id or call.id in used:
+                call = call.model_copy(update={"id": f"call_{self.turn}_{number}"})
+            used.add(call.id)
+            calls.append(call)
+        return message.model_copy(update={"tool_calls": tuple(calls)})
+
+
+def attempt_of(
+    log: Log, hands: Hands, ending: Ending, *, digest: str = "", reward: Reward | None = None, user_error: bool = False
+) -> Attempt:
+    """The finished record. What earned the full reward is solved, however it ended; without a reward nothing is."""
+    plan = log.plan
+    solved = reward is not None and reward.reward >= SOLVED_AT
+    return Attempt(
+        key=plan.task.key,
+        ordinal=plan.ordinal,
+        policy=plan.policy.name,
+        conversational=plan.setting.conversational,
+        prompt_style=plan.setting.prompt_style,
+        user=plan.user.name if plan.user and plan.setting.conversational else "",
+        validation=plan.setting.validation,
+        seed=plan.task.seed,
+        now=plan.task.now,
+        steps=tuple(log.steps),
+        messages=tuple(log.messages),
+        turns=tuple(log.turns),
+        answer=log.answer,
+        ending=ending,
+        outcome="solved" if solved else _OUTCOMES[ending],
+        reward=reward,
+        final_hash=digest,
+        user_error=user_error,
+        note=log.note,
+        prompts=log.prompts,
+        usage=log.usage,
+        user_usage=log.user_usage,
+        timing=Timing(
+            environment_s=hands.environment_s,
+            agent_s=log.agent_s,
+            user_s=log.user_s,
+            verification_s=hands.verification_s,
+        ),
+    )

@@ -1,0 +1,76 @@
+"""Many attempts at once: bounded, each on its own, handed over as they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from synthesis.contracts import Attempt
+from synthesis.rollout.attempt_log import Follow, OnActed, OnStart, OnStep
+from synthesis.rollout.episode import attempt
+from synthesis.rollout.plan import Plan
+from synthesis.runtime import Sandbox
+
+THREADS = 8
+"""More of them wait for one another more than for the sandbox (measured on two cores: 16 doubled its share of time)."""
+
+
+async def run_attempts(
+    sandbox: Sandbox,
+    plans: Iterable[Plan],
+    *,
+    at_once: int = 8,
+    on_start: OnStart | None = None,
+    on_step: OnStep | None = None,
+    on_acted: OnActed | None = None,
+    stop: asyncio.Event | None = None,
+) -> AsyncIterator[Attempt]:
+    """Make the planned attempts, `at_once` of them at a time, and yield each when it has ended.
+
+    `plans` is read as attempts are started, so it may be long. `on_start(plan, state)` is awaited with the encoded
+    state that the episode begins in, `on_step(plan, step)` after each step; within an attempt in order.
+    `on_acted(plan)` is called when the policy had its last turn and the verifier is what is left; a lost attempt never
+    gets there. When `stop` is set no more are started, and those under way end as `cancelled` and are still yielded.
+    Closing the generator ends everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its
+    outcome; what a callback or a policy raises by mistake is raised here, after the others were ended.
+    """
+    waiting = iter(plans)
+    stop = stop or asyncio.Event()
+    follow = Follow(on_start, on_step, on_acted)
+    running: set[asyncio.Task[Attempt]] = set()
+    stopping = asyncio.create_task(stop.wait())
+    threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")
+
+    def fill() -> None:
+        while len(running) < at_once and not stop.is_set():
+            plan = next(waiting, None)
+            if plan is None:
+                return
+            running.add(asyncio.create_task(attempt(sandbox, plan, threads, follow, stop)))
+
+    try:
+        fill()
+        while running:
+            watched: set[asyncio.Task[Any]] = {*running} if stopping.done() else {*running, stopping}
+            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            if stopping in done:
+                for task in running:
+                    task.cancel()
+            for task in [task for task in running if task in done]:
+                running.discard(task)
+                if task.cancelled():
+                    # Stopped before its first step: it never began.
+                    continue
+                finished = task.result()
+                fill()
+                yield finished
+    finally:
+        stopping.cancel()
+        for task in running:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*running, stopping, return_exceptions=True)
+        threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,64 @@
+"""What prompts show of an environment and its state: bounded, and fenced where nobody trusts it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from synthesis.assessment.environments import view_of
+from synthesis.assessment.prompt_values import cut, shown
+from synthesis.contracts import Tool
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.prompts import fenced
+
+ABOUT_CHARS = 8_000
+SOURCE_CHARS = 120_000
+STATE_CHARS = 80_000
+TOOLS_CHARS = 40_000
+DESCRIPTION_CHARS = 600
+
+
+def about(record: EnvironmentRecord) -> str:
+    """Name, description and rules, fenced."""
+    rules = "\n".join(f"- {rule}" for rule in record.rules) or "- none"
+    return fenced("environment", cut(f"{record.name}\n\n{record.introduction}\n\nRules:\n{rules}", ABOUT_CHARS))
+
+
+def schema(record: EnvironmentRecord) -> str:
+    """The planned kinds of records, one JSON object a line, fenced."""
+    return fenced(
+        "schema", cut("\n".join(json.dumps(item, ensure_ascii=False) for item in record.state_schema), ABOUT_CHARS)
+    )
+
+
+def source(record: EnvironmentRecord) -> str:
+    """The program, fenced."""
+    return fenced("program", cut(record.source, SOURCE_CHARS))
+
+
+def tools(record: EnvironmentRecord) -> str:
+    """One tool a line, with what it takes, fenced."""
+    return fenced("tools", cut("\n".join(_spelled(tool) for tool in view_of(record).program.tools), TOOLS_CHARS))
+
+
+def state(value: dict[str, Any]) -> str:
+    """A state as JSON, fenced."""
+    return fenced("state", shown(value, STATE_CHARS))
+
+
+def listed(label: str, items: tuple[str, ...]) -> str:
+    """Numbered lines, fenced."""
+    return fenced(label, "\n".join(f"{number}. {item}" for number, item in enumerate(items, 1)))
+
+
+def _spelled(tool: Tool) -> str:
+    required = set(tool.parameters.get("required", ()))
+    given = tool.parameters.get("properties", {})
+    names = [f"{name}{'' if name in required else '?'}: {_kind(rule)}" for name, rule in given.items()]
+    words = cut(" ".join(tool.description.split()), DESCRIPTION_CHARS)
+    return f"- {tool.name}({', '.join(names)}) [{tool.kind}] {words}"
+
+
+def _kind(rule: Any) -> str:
+    found = rule.get("type", "any") if isinstance(rule, dict) else "any"
+    return "|".join(map(str, found)) if isinstance(found, list) else str(found)

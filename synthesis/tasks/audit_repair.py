@@ -1,0 +1,129 @@
+"""Audits of drafted tasks (ours): a red one goes back to the author once, with what the audit found, and no further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from synthesis.contracts import SOLVED_AT
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
+from synthesis.formats.records import CheckRecord, EnvironmentRecord
+from synthesis.prompts import fenced, prompt
+from synthesis.scenarios import prompt_text
+from synthesis.scenarios.states import Said
+from synthesis.stages import Kit
+from synthesis.tasks.checklist import MOST, Item
+from synthesis.tasks.checks import judge, settle
+from synthesis.tasks.reference_search import earned, solved
+from synthesis.tasks.task_context import Unfit, World, world_of
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
+
+TOLD = 20
+"""So many faults are told to the author, and kept with a rejection."""
+FAULT_CHARS = 600
+
+
+class RepairedCheck(Said):
+    """One condition with its whole function."""
+
+    label: Item
+    source: str = Field(min_length=20, max_length=10_000)
+
+
+class RepairReply(Said):
+    """What the author replies: all conditions with all functions, also those that stay."""
+
+    checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)
+
+
+async def audit(
+    kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
+) -> tuple[TaskDraft, TaskAudit]:
+    """The task, repaired once where its audit was red, and its audit: green, or incomplete without a reference.
+
+    Raises Rejected (`red_audit`, `no_goal_check`, `cannot_be_audited`) and what `Kit.ask` and `solve` raise.
+    """
+    world = await world_of(kit, record, scenario)
+    found = await _audited(kit, world, task)
+    if found.state != "red":
+        return task, found
+    mended = await _solved_again(kit, world, await _repaired(kit, world, task, found))
+    after = await _audited(kit, world, mended)
+    if after.state == "red":
+        raise _red("The audit is still red after one repair", after)
+    return mended, after
+
+
+async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
+    try:
+        return await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop)
+    except (InputError, ProgramError, StateError) as error:
+        raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
+
+
+async def _repaired(kit: Kit, world: World, task: TaskDraft, found: TaskAudit) -> TaskDraft:
+    """The task with the checklist and checks that the author makes of the audit's faults."""
+    words = prompt("tasks", "repair").render(
+        about=prompt_text.about(world.record),
+        tools=prompt_text.tools(world.record),
+        state=world.shown,
+        task=fenced("task", task.instruction),
+        checks=fenced("checks", "\n\n".join(f"# {one.label}\n{one.source}" for one in task.checks)),
+        reference=fenced("reference", _solution(task)),
+        faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(found))),
+        guards=prompt("tasks", f"guards_{task.rule}").render(),
+        most=str(MOST),
+    )
+    told: dict[int, set[str]] = {}
+    notes: list[str] = []
+
+    async def check(said: RepairReply) -> None:
+        notes.clear()
+        for index, one in enumerate(said.checks):
+            try:
+                note = await judge(kit, world, told.setdefault(index, set()))(one.source)
+            except InputError as error:
+                raise Unfit("red_audit", f"check {index + 1} ({one.label}): {error}") from error
+            notes.extend([f"Check {index + 1} ({one.label}) {note}"] if note else [])
+
+    try:
+        said = await kit.ask("author", "repair_task", words, RepairReply, check)
+    except MalformedReply as error:
+        if not isinstance(error.__cause__, Unfit):
+            raise
+        raise _red(f"The author could not repair it ({error.__cause__})", found) from error
+    given = [CheckRecord(label=one.label, source=one.source) for one in said.checks]
+    fresh = {"checklist": tuple(one.label for one in said.checks), "notes": tuple(notes)}
+    return await settle(kit, world, task.model_copy(update=fresh), given)
+
+
+async def _solved_again(kit: Kit, world: World, task: TaskDraft) -> TaskDraft:
+    """The task with a reference for its new checks: the old one if it still earns all, else a run old or new."""
+    if task.reference is not None:
+        subject = world.subject(task, None)
+        _, reward = await kit.run(earned, kit.sandbox, subject, world.start, task.reference)
+        if reward >= SOLVED_AT:
+            return task
+    again = await solved(kit, world, task)
+    return again if again.reference else await solved(kit, world, task, first=kit.settings.solver_runs)
+
+
+def _red(what: str, found: TaskAudit) -> Rejected:
+    serious = _serious(found)
+    kinds = ", ".join(dict.fromkeys(fault.kind for fault in serious))
+    evidence: list[dict[str, Any]] = [fault.model_dump() for fault in serious]
+    return Rejected("red_audit", f"{what}: {kinds}. {serious[0].message[:FAULT_CHARS] if serious else ''}", evidence)
+
+
+def _serious(found: TaskAudit) -> list[Fault]:
+    return [fault for fault in found.faults if fault.kind not in NOTES][:TOLD]
+
+
+def _solution(task: TaskDraft) -> str:
+    if task.reference is None:
+        return "none is known"
+    calls = [f"{number}. {call.tool} {call.arguments}" for number, call in enumerate(task.reference.calls, 1)]
+    return prompt_text.cut("\n".join([*calls, f"Answer: {task.reference.answer}"]), prompt_text.ABOUT_CHARS)

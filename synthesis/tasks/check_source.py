@@ -1,0 +1,65 @@
+"""What a check function looks like, read from its source; nothing runs here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from synthesis.syntax import UNREADABLE, parse
+from synthesis.tasks.task_context import Unfit
+
+PARAMETERS = ["initial_state", "final_state", "answer"]
+SOURCE_CHARS = 8_000
+INVALID = "check_invalid"
+NEVER_VARIES = "check_never_varies"
+
+
+def require_form(source: str) -> None:
+    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` that can say both."""
+    function = _function(source)
+    given = function.args
+    names = [item.arg for item in (*given.posonlyargs, *given.args)]
+    if names != PARAMETERS or given.vararg or given.kwarg or given.kwonlyargs or function.decorator_list:
+        raise Unfit(INVALID, f"the function must be `def check({', '.join(PARAMETERS)})`, without decorators")
+    read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    if not read & {"final_state", "answer"}:
+        raise Unfit(NEVER_VARIES, "it looks at neither final_state nor answer, so it can never vary")
+    said = [node.value for node in _returns(function)]
+    values = {node.value for node in said if isinstance(node, ast.Constant)}
+    if said and len(values) == 1 and all(isinstance(node, ast.Constant) for node in said):
+        raise Unfit(NEVER_VARIES, f"whatever it is given, it returns {values.pop()!r}, so it can never vary")
+
+
+def normal_form(source: str) -> str:
+    """The same text for two checks that differ in layout, comments and docstrings alone."""
+    tree = parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def _function(source: str) -> ast.FunctionDef:
+    if len(source) > SOURCE_CHARS:
+        raise Unfit(INVALID, f"it has {len(source):,} characters; at most {SOURCE_CHARS:,} are allowed")
+    try:
+        tree = parse(source)
+    except UNREADABLE as error:
+        raise Unfit(INVALID, f"it is not Python: {str(error)[:300]}") from None
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    others = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
+    texts = [node for node in others if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    if [node.name for node in functions] != ["check"] or len(texts) < len(others):
+        raise Unfit(INVALID, "beside imports there must be one function, called `check`, and nothing else")
+    return functions[0]
+
+
+def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
+    """The `return` statements of the function itself, not of those inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)

@@ -1,0 +1,124 @@
+"""References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from synthesis.assessment.cases import turned_down
+from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import InfrastructureError, InputError
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.rollout import ChatPolicy, Plan, run_attempts
+from synthesis.runtime import Sandbox
+from synthesis.stages import Kit
+from synthesis.tasks.task_context import World, world_of
+from synthesis.tasks.teacher import PROGRAMS_DOING, rollout_task
+from synthesis.verifiers.audit import Subject, run_calls
+from synthesis.verifiers.checks import score_checks
+
+AT_ONCE = 4
+ANSWER_CHARS = 20_000
+"""A run with a longer answer is no reference."""
+UNSOLVED = "Nobody solved it"
+"""How the note begins that a task without a reference carries."""
+
+
+async def solve(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+    """The task with its reference, or with None and a note where none of the k runs solved it.
+
+    Raises InputError for a task without checks, and LLMError and InfrastructureError where a run was lost: then
+    nothing is known, and no shorter run is missed by chance.
+    """
+    if not task.checks:
+        raise InputError("The task has no checks that could say whether it is solved.")
+    return await solved(kit, await world_of(kit, record, scenario), task)
+
+
+async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> TaskDraft:
+    """As `solve`, with the runs `first` to `first + k - 1`; equal runs are replayed from the store."""
+    attempts = await _runs(kit, world, task, range(first, first + kit.settings.solver_runs))
+    reference = await kit.run(shortest, kit.sandbox, world.subject(task, None), world.start, attempts)
+    notes = [note for note in task.notes if not note.startswith(UNSOLVED)]
+    if reference is None:
+        notes.append(_unsolved(task, attempts))
+    return task.model_copy(update={"reference": reference, "notes": tuple(notes)})
+
+
+async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
+    """The attempts by their sample, without those that the program itself brought to an end."""
+    given = rollout_task(kit, world, task)
+    plans = [
+        Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample)
+        for sample in samples
+    ]
+
+    async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
+        kit.check_stop()
+
+    made = [one async for one in run_attempts(kit.sandbox, plans, at_once=AT_ONCE, on_step=on_step)]
+    made.sort(key=lambda one: one.ordinal)
+    for one in made:
+        if one.outcome == "infra_error" and not one.note.startswith(PROGRAMS_DOING):
+            raise InfrastructureError(f"Run {one.ordinal + 1} of the teacher was lost: {one.note}")
+    return [one for one in made if one.reward is not None]
+
+
+def shortest(
+    sandbox: Sandbox, subject: Subject, start: dict[str, Any], attempts: Sequence[Attempt]
+) -> Reference | None:
+    """The shortest call sequence of an attempt that earned everything and does so again when it is executed.
+
+    Calls that were refused are left out where the end is the same without them.
+    """
+    found = [
+        (len(calls), attempt.ordinal, calls, attempt)
+        for attempt in attempts
+        if attempt.reward and attempt.reward.reward >= SOLVED_AT and len(attempt.answer) <= ANSWER_CHARS
+        for calls in _sequences(attempt)
+    ]
+    for _, _, calls, attempt in sorted(found, key=lambda one: one[:2]):
+        reference = Reference(calls=calls, answer=attempt.answer)
+        digest, reward = earned(sandbox, subject, start, reference)
+        if digest == attempt.final_hash and reward >= SOLVED_AT:
+            return reference
+    return None
+
+
+def earned(sandbox: Sandbox, subject: Subject, start: dict[str, Any], reference: Reference) -> tuple[str, float]:
+    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
+    run = run_calls(sandbox, subject, reference.calls, start)
+    if run.state is None:
+        return "", 0.0
+    reward = score_checks(sandbox, subject.checks, start, run.state, answer=reference.answer, rule=subject.rule)
+    return run.digest, reward.reward
+
+
+def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
+    """What was executed, first without what was refused, then with it."""
+    made = [
+        (ReferenceCall(tool=step.tool, arguments=step.arguments), step.result)
+        for step in attempt.steps
+        if step.kind == "call" and step.result and not (step.result.error and step.result.error.kind == "malformed")
+    ]
+    accepted = tuple(call for call, result in made if not _refused(result))
+    yield accepted
+    if len(accepted) < len(made):
+        yield tuple(call for call, _ in made)
+
+
+def _refused(result: CallResult) -> bool:
+    return turned_down(result.ok, result.result, result.patch)
+
+
+def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
+    rewards = [one.reward for one in attempts if one.reward]
+    best = max((reward.reward for reward in rewards), default=0.0)
+    never = [
+        f"check {index + 1} ({check.label})"
+        for index, check in enumerate(task.checks)
+        if rewards and not any(reward.verdicts[index].passed for reward in rewards)
+    ]
+    text = f"{UNSOLVED}: the best of {len(attempts)} runs earned {best:.3g}."
+    return f"{text} Passed in none of them: {', '.join(never)}." if never else text

@@ -1,0 +1,60 @@
+"""A teacher makes the trajectories that others learn from (EnvScaler, B.2), in both settings."""
+
+from __future__ import annotations
+
+from synthesis.contracts import Attempt, TrajectoryStep
+from synthesis.drafts import ScenarioDraft, TaskDraft
+from synthesis.errors import EpisodeLost, InfrastructureError
+from synthesis.formats.records import EnvironmentRecord
+from synthesis.rollout import (
+    ChatPolicy,
+    Plan,
+    RolloutTask,
+    Setting,
+    SimulatedUser,
+    documentation,
+    run_attempts,
+)
+from synthesis.stages import Kit
+from synthesis.tasks.task_context import World, world_of
+
+PROGRAMS_DOING = tuple(str(EpisodeLost(reason)) for reason in ("time", "memory"))
+"""How the note of an attempt begins whose program, not our machinery, ended the episode: trying again helps nobody."""
+
+
+def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
+    """A drafted task as the loop takes it."""
+    return RolloutTask(
+        key=kit.path,
+        program=world.program,
+        initial=world.initial,
+        instruction=task.instruction,
+        documentation=documentation(world.record.introduction, world.record.rules),
+        checks=tuple(check.source for check in task.checks),
+        rule=task.rule,
+    )
+
+
+async def teach(
+    kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft, conversational: bool, ordinal: int
+) -> Attempt:
+    """One attempt by the teacher; in a conversation with a simulated user whose intent is the instruction.
+
+    Raises Rejected("state_invalid"), and InfrastructureError where something of ours failed, so that it is made
+    again. A user whose words could not be used, even when asked again, and a program that hangs are facts about the
+    attempt: it comes back without a reward.
+    """
+    given = rollout_task(kit, await world_of(kit, record, scenario), task)
+    teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)))
+    user = None
+    if conversational:
+        user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)
+    plan = Plan(given, teacher, Setting(conversational=conversational), user, ordinal)
+
+    async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
+        kit.check_stop()
+
+    (made,) = [one async for one in run_attempts(kit.sandbox, [plan], at_once=1, on_step=on_step)]
+    if made.outcome == "infra_error" and not made.user_error and not made.note.startswith(PROGRAMS_DOING):
+        raise InfrastructureError(f"The teacher's attempt was lost: {made.note}")
+    return made

@@ -1,0 +1,1 @@
+"""Engines that generate tokens: a model in this process, or a vLLM server."""

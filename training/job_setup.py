@@ -1,0 +1,147 @@
+"""SFT and RL jobs put together: the model, the sandbox, the rows, and what is looked at before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import SecretStr, ValidationError
+
+from synthesis.contracts import Message
+from synthesis.errors import InputError, ProgramError, StateError
+from synthesis.llm import Endpoint
+from synthesis.rollout.styles import system_message
+from synthesis.runtime import Sandbox, default_sandbox
+from training import rl, sft
+from training.attempts import Speaker, Table
+from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
+from training.dataset import Row, TaskRow, TrajectoryRow
+from training.evaluate import Result
+from training.metrics import Writer
+from training.templates import Tokenizer, prompt_ids
+from training.trainer_support import Ended, Watch, bf16, load_model, require_window
+
+Done = tuple[Ended, Any, list[tuple[int, Result]]]
+"""How a job ended, its trainer, and (step, result) of each evaluation."""
+
+
+LOOKED_AT = 1_000
+"""Of more tasks than so many, some are looked at, evenly spread."""
+
+
+@dataclass
+class Parts:
+    """What both kinds of job are made of; `model` is a folder, `stopped` says that the job is to end."""
+
+    folder: Path
+    model: str
+    rows: Sequence[Row]
+    held_out: Sequence[TaskRow]
+    writer: Writer | None
+    stopped: Callable[[], bool]
+    resume: bool
+    engine: Literal["transformers", "vllm"] = "transformers"
+
+
+def supervised(parts: Parts, cfg: Supervised) -> Done:
+    """An SFT job. Raises what `sft.train` does."""
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
+    _say_template(parts, replaced)
+    rows = [row for row in parts.rows if isinstance(row, TrajectoryRow)]
+    table = None
+    decoding = _evaluated(cfg.evaluation, cfg.max_length)
+    if parts.held_out:
+        table = _table(parts, tokenizer, Attempts(at_once=64), None, bf16(cfg.optimiser))
+        check_programs(table.sandbox, parts.held_out)
+    job = sft.Job(
+        cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
+        table, decoding,
+    )  # fmt: skip
+    ended, trainer = sft.train(job, parts.resume)
+    return ended, trainer, job.results
+
+
+def _evaluated(evaluation: Evaluation, window: int) -> Decoding:
+    """How an SFT job's model is evaluated: a turn may have as many tokens as its share of the longest sample."""
+    return Decoding(
+        temperature=evaluation.temperature,
+        top_p=evaluation.top_p,
+        turn_tokens=max(16, min(4096, window // 8)),
+        trajectory_tokens=window,
+    )
+
+
+def reinforcement(parts: Parts, cfg: Reinforcement, user: tuple[str, str, float] | None, key: str) -> Done:
+    """An RL job; `user` is (address, model, temperature) of who plays the user. Raises what `rl.train` does."""
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
+    _say_template(parts, replaced)
+    rows = [row for row in parts.rows if isinstance(row, TaskRow)]
+    table = _table(parts, tokenizer, cfg.attempts, speaker_of(user, key), bf16(cfg.optimiser))
+    check_programs(table.sandbox, [*rows, *parts.held_out])
+    check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
+    job = rl.Job(
+        cfg,
+        parts.folder,
+        model,
+        table,
+        rows,
+        parts.held_out,
+        parts.writer,
+        Watch(parts.stopped, cfg.limits),
+        parts.engine,
+    )
+    ended, trainer = rl.train(job, parts.resume)
+    return ended, trainer, job.results
+
+
+def speaker_of(user: tuple[str, str, float] | None, key: str) -> Speaker | None:
+    """Who plays the user. Raises InputError: the address cannot be one."""
+    if user is None:
+        return None
+    address, model, temperature = user
+    try:
+        return Speaker(Endpoint(name="user", base_url=address, api_key=SecretStr(key)), model, temperature)
+    except ValidationError as error:
+        raise InputError(f"user: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
+
+
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, speaker: Speaker | None, half: bool) -> Table:
+    return Table(default_sandbox(), tokenizer, limits, speaker, parts.stopped, half)
+
+
+def _say_template(parts: Parts, replaced: bool) -> None:
+    if replaced and parts.writer is not None:
+        message = "The model's chat template was replaced by TRL's training form of it, which is saved with the model."
+        parts.writer.event(0, "info", message)
+
+
+def check_programs(sandbox: Sandbox, rows: Sequence[TaskRow]) -> None:
+    """Begin one episode of each program. Raises InputError that names a task whose program does not load any more."""
+    seen: set[str] = set()
+    for row in rows:
+        task = row.rollout
+        if task.program.source in seen:
+            continue
+        seen.add(task.program.source)
+        try:
+            sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now).close()
+        except (ProgramError, StateError, InputError) as error:
+            raise InputError(f"dataset: the program of task {row.id!r} does not load any more: {error}") from error
+
+
+def check_lengths(model: Any, tokenizer: Tokenizer, rows: Sequence[TaskRow], decoding: Decoding) -> None:
+    """Raises InputError: an attempt may grow beyond the model's window, or a task alone leaves no room for a turn."""
+    require_window(model, decoding.trajectory_tokens, "decoding.trajectory_tokens", "an attempt may have")
+    step = max(1, len(rows) // LOOKED_AT)
+    for row in rows[::step]:
+        task = row.rollout
+        system, _ = system_message("tools", row.setting == "conversation", task.documentation, task.program.tools)
+        told = (system, Message(role="user", content=task.instruction))
+        tokens = len(prompt_ids(tokenizer, told, task.program.tools))
+        if tokens >= decoding.trajectory_tokens:
+            raise InputError(
+                f"decoding.trajectory_tokens: task {row.id!r} has {tokens} tokens before the agent's first turn, "
+                f"{decoding.trajectory_tokens} are allowed for the whole attempt; raise it, or leave the task out"
+            )

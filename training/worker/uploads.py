@@ -1,0 +1,196 @@
+"""Sends what a trainer writes: its record in order, and each file as the record names it. Both go on where they were.
+
+Two readers of one append-only file, each with its place on disk, so that a large checkpoint does not hold the curve up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthesis.errors import InfrastructureError
+from training.job import RECORD
+from training.metrics import Artefact, Position, Record, read
+from training.worker.assignment import FILES_SENT, RECORDS_SENT, Assignment, keep_position, read_position
+from training.worker.client import Client, Refused, StaleAttempt, Unauthorised, attempt_path, hash_of
+
+BATCH, BATCH_BYTES = 500, 1024 * 1024
+PIECE_BYTES = 8 * 1024 * 1024
+LOOK_S = 0.5
+OUTGOING = "outgoing"
+ROLLOUT_BYTES = 256 * 1024 * 1024
+RESENT = 3
+_SENT = re.compile(
+    r"[A-Za-z0-9._-]+\.(safetensors|json|jinja|txt|model)|(optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
+)
+"""What is uploaded of a checkpoint: no pickle but what resuming reads with `weights_only`."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """What both readers know. `given_up` is asked while they are patient; `say` prints a line."""
+
+    client: Client
+    told: Assignment
+    folder: Path
+    given_up: Callable[[], bool]
+    say: Callable[[str], None]
+
+    def call(self, method: str, rest: str, body: Any = None, **more: Any) -> dict[str, Any]:
+        path = attempt_path(self.told.job, self.told.attempt, rest)
+        return self.client.call(method, path, body, given_up=self.given_up, **more) or {}
+
+
+def send_records(sender: Sender, over: Callable[[], bool]) -> None:
+    """Post new records until `over` and none is left. Raises what `Client.call` does, FormatError: a damaged record."""
+    kept = sender.folder / RECORDS_SENT
+    position = read_position(kept)
+    while True:
+        last = over()
+        records, after = read(sender.folder / RECORD, position, BATCH)
+        if not records:
+            if last:
+                return
+            time.sleep(LOOK_S)
+            continue
+        lines, size = _fitting(records)
+        if len(lines) < len(records):
+            _, after = read(sender.folder / RECORD, position, len(lines))
+        try:
+            told = sender.call("POST", "records", {"records": lines})
+        except Refused as error:
+            if error.code != "gap":
+                raise
+            # The server has less than was thought: what it knows already it passes over.
+            if position == Position():
+                raise InfrastructureError(f"the server misses records that it was sent: {error}") from error
+            position = Position()
+            continue
+        position = after if int(told.get("next_seq", after.next_seq)) >= after.next_seq else Position()
+        keep_position(kept, position)
+        if len(lines) < BATCH and size < BATCH_BYTES and not last:
+            time.sleep(LOOK_S)
+
+
+def _fitting(records: Sequence[Record]) -> tuple[list[dict[str, Any]], int]:
+    lines: list[dict[str, Any]] = []
+    size = 0
+    for record in records:
+        line = record.model_dump(mode="json")
+        size += len(json.dumps(line))
+        if lines and size > BATCH_BYTES:
+            break
+        lines.append(line)
+    return lines, size
+
+
+def send_files(sender: Sender, over: Callable[[], bool]) -> None:
+    """Upload each file that the record names, in its order, until `over` and none is left. Raises as above."""
+    kept = sender.folder / FILES_SENT
+    position = read_position(kept)
+    while True:
+        last = over()
+        records, after = read(sender.folder / RECORD, position)
+        for number, record in enumerate(records, 1):
+            if isinstance(record, Artefact):
+                _send(sender, record)
+                keep_position(kept, read(sender.folder / RECORD, position, number)[1])
+        position = after
+        if not records:
+            if last:
+                return
+            time.sleep(LOOK_S)
+
+
+def _send(sender: Sender, artefact: Artefact) -> None:
+    path = sender.folder / artefact.path
+    if not path.resolve().is_relative_to(sender.folder.resolve()):
+        raise InfrastructureError(f"the record names a file outside its folder: {artefact.path[:200]}")
+    try:
+        if artefact.what == "rollouts":
+            _send_rollouts(sender, artefact.step, path)
+        else:
+            names = artefact.data.get("files", [])
+            send_checkpoint(sender, artefact.step, path, names=names if isinstance(names, list) else [])
+    except FileNotFoundError:
+        # The trainer keeps the latest few checkpoints; while the server was away some may have gone.
+        sender.say(f"{artefact.path} is gone, so it is not sent")
+    except (StaleAttempt, Unauthorised):
+        raise
+    except Refused as error:
+        sender.say(f"{artefact.path} was refused: {error}")
+
+
+def _send_rollouts(sender: Sender, step: int, path: Path) -> None:
+    if path.stat().st_size > ROLLOUT_BYTES:
+        sender.say(f"{path.name} has more than {ROLLOUT_BYTES >> 20} MiB, so it is not sent")
+        return
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    headers = {"X-Content-SHA256": digest, "Content-Type": "application/gzip"}
+    sender.call("PUT", f"rollouts/{step}", content=content, headers=headers)
+    # A long job's attempts would fill the disk; the server has them now.
+    path.unlink()
+
+
+def send_checkpoint(sender: Sender, step: int, folder: Path, *, names: Sequence[str] = (), final: bool = False) -> None:
+    """Upload a checkpoint's files, at least those in `names`, going on where an earlier try ended.
+
+    Raises FileNotFoundError: it is gone, or half of it; Refused: the server does not want it, or has another hash.
+    """
+    held = _linked(sender.folder / OUTGOING, folder)
+    files = sorted(path for path in held.iterdir() if path.is_file() and _SENT.fullmatch(path.name))
+    if any(not (held / Path(str(name)).name).is_file() for name in names):
+        shutil.rmtree(held, ignore_errors=True)
+        raise FileNotFoundError(folder)
+    told = [{"path": path.name, "bytes": path.stat().st_size, "sha256": hash_of(path)} for path in files]
+    before, left = -1, RESENT
+    while True:
+        begun = sender.call("POST", "checkpoints", {"step": step, "final": final, "files": told})
+        received = {str(file.get("path")): int(file.get("received", 0)) for file in begun.get("files", [])}
+        before, left = sum(received.values()), left - 1 if sum(received.values()) <= before else RESENT
+        at = f"checkpoints/{begun['id']}"
+        try:
+            for path in files:
+                _send_rest(sender, at, path, received.get(path.name, 0))
+            sender.call("POST", f"{at}/complete", {})
+            break
+        except (StaleAttempt, Unauthorised):
+            raise
+        except Refused as error:
+            # A piece that was taken though its reply was lost, or a file that has to be sent again.
+            if not left or error.status not in (409, 422):
+                raise
+    shutil.rmtree(held, ignore_errors=True)
+
+
+def _send_rest(sender: Sender, at: str, path: Path, offset: int) -> None:
+    with path.open("rb") as file:
+        file.seek(offset)
+        while piece := file.read(PIECE_BYTES):
+            sender.call(
+                "PATCH", f"{at}/files", content=piece, params={"path": path.name, "offset": offset},
+                headers={"Content-Type": "application/octet-stream"},
+            )  # fmt: skip
+            offset += len(piece)
+
+
+def _linked(outgoing: Path, folder: Path) -> Path:
+    """The checkpoint under another name, which the trainer does not know and so does not remove."""
+    held = outgoing / folder.name
+    if not folder.is_dir() and not held.is_dir():
+        raise FileNotFoundError(folder)
+    if folder.is_dir():
+        held.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if path.is_file() and not (held / path.name).exists():
+                os.link(path, held / path.name)
+    return held

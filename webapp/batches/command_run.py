@@ -1,0 +1,127 @@
+"""For commands: a batch worked off here, beside whatever workers there are, and what it came to in numbers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Sum
+
+from synthesis.scripted.detection import Ending, caught, seen
+from synthesis.scripted.planted import planted
+from webapp.batches.engine.bodies import load
+from webapp.batches.models import (
+    Batch,
+    BatchItem,
+    BatchLane,
+    BatchProduct,
+    BatchState,
+    CallState,
+    ItemState,
+    LLMCall,
+    StageRun,
+    StageState,
+)
+from webapp.jobs.jobs import run
+from webapp.jobs.models import JobState
+from webapp.jobs.services import reap
+
+LOOK_SECONDS = 0.5
+Tell = Callable[[int, int, str], None]
+
+
+def work_off(batch: Batch, tell: Tell = lambda done, total, note: None) -> Batch:
+    """Do the batch's jobs that no worker has taken, and wait for the others, until the batch stands still."""
+    while True:
+        waiting = BatchLane.objects.filter(batch=batch, job__state=JobState.QUEUED).order_by("id").first()
+        if waiting is not None:
+            run(waiting.job_id)
+        batch.refresh_from_db()
+        if batch.state != BatchState.RUNNING:
+            return batch
+        reap()
+        items = batch.items.exclude(state__in=[ItemState.WAITING, ItemState.RUNNING]).count()
+        tell(items, batch.items.count(), batch.name)
+        time.sleep(LOOK_SECONDS)
+
+
+def report(batch: Batch) -> dict[str, Any]:
+    """What a batch made, what it left out and why, and what it asked."""
+    items = Counter(dict(batch.items.values_list("state").annotate(Count("id")).order_by()))
+    kept = BatchProduct.objects.filter(item__batch=batch)
+    levels = Counter(dict(kept.values_list("item__level").annotate(Count("id")).order_by()))
+    reasons = (
+        batch.items.filter(state=ItemState.REJECTED).values_list("reason").annotate(Count("id")).order_by("reason")
+    )
+    failed = batch.items.filter(state=ItemState.FAILED).values_list("reason").annotate(Count("id")).order_by("reason")
+    used = batch.counts.aggregate(replayed=Sum("replayed"), seconds=Sum("seconds"))
+    tools = Sum(F("version__query_count") + F("version__change_count"))
+    environments = kept.filter(item__level="theme").aggregate(tools=tools)
+    return {
+        "batch": batch.pk,
+        "state": batch.state,
+        "items": sum(items.values()),
+        "kept": items[ItemState.KEPT],
+        "environments": levels["theme"],
+        "tools": environments["tools"] or 0,
+        "scenarios": levels["scenario"],
+        "tasks": levels["task"],
+        "trajectories": levels["trajectory"],
+        "rejected": dict(reasons),
+        "failed": dict(failed),
+        "llm_calls": batch.requests - batch.lost,
+        "lost_calls": batch.lost,
+        "replayed_calls": used["replayed"] or 0,
+        "cost": batch.spent,
+        "unpriced_calls": batch.unpriced,
+        "seconds": _seconds(batch),
+    }
+
+
+def _seconds(batch: Batch) -> float:
+    if batch.started_at is None or batch.finished_at is None:
+        return 0.0
+    return round((batch.finished_at - batch.started_at).total_seconds(), 3)
+
+
+def endings(batch: Batch) -> list[BatchItem]:
+    """Items that were not kept, with their reasons."""
+    return list(batch.items.filter(state__in=[ItemState.REJECTED, ItemState.FAILED]).defer("spec").order_by("id"))
+
+
+@dataclass(frozen=True)
+class BatchTraces:
+    """What a batch left behind, to tell whether planted faults were caught (`synthesis.scripted.detection`)."""
+
+    batch: Batch
+
+    def calls(self, role: str, stage: str, item: str, sample: int) -> int:
+        """How many replies there are at this place."""
+        rows = LLMCall.objects.filter(path=item, role=role, stage=stage, sample=sample, state=CallState.DONE)
+        used: set[str] = set()
+        for keys in StageRun.objects.filter(item__batch=self.batch, item__path=item).values_list("calls", flat=True):
+            used.update(keys)
+        return rows.filter(key__in=used).count()
+
+    def ending(self, item: str) -> Ending | None:
+        """How an item ended; None where it was never begun."""
+        row = self.batch.items.filter(path=item).first()
+        return None if row is None else Ending(stage=row.stage, state=row.state, reason=row.reason)
+
+    def output(self, item: str, stage: str) -> Mapping[str, Any] | None:
+        """What a stage gave for an item."""
+        row = StageRun.objects.filter(item__batch=self.batch, item__path=item, stage=stage, state=StageState.KEPT)
+        digest = row.values_list("output", flat=True).first()
+        found = load(digest) if digest else None
+        return found if isinstance(found, dict) else None
+
+
+def planted_report(batch: Batch) -> dict[str, Any]:
+    """How many of the scripted provider's planted faults the batch came to, and how many it caught."""
+    traces = BatchTraces(batch)
+    met = [one for one in planted() if seen(one, traces)]
+    missed = [f"{one.path}: {one.kind} ({one.caught_by})" for one in met if not caught(one, traces)]
+    return {"planted_failures": len(met), "planted_caught": len(met) - len(missed), "planted_missed": missed}

@@ -1,0 +1,196 @@
+"""Calls as rows: begun, answered, failed. Many in one transaction, a few statements for all of them together.
+
+Rows are always locked in the order of their keys, so that two lanes never wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import F
+from django.utils import timezone
+
+from synthesis.errors import LLMError
+from synthesis.formats.values import clean
+from synthesis.llm.calls import StageCall
+from synthesis.llm.chat import Reply
+from webapp.batches.engine.bodies import body_of, store_bodies, unpack
+from webapp.batches.engine.failure_signature import signature_of
+from webapp.batches.models import Body, CallState, LLMCall
+
+ERROR_CHARS = 10_000
+TABLE = LLMCall._meta.db_table
+LOCKED = f"SELECT key, open, state FROM {TABLE} WHERE key = ANY(%s) ORDER BY key FOR UPDATE"
+SENT_ANEW = f"""
+UPDATE {TABLE} SET lost = lost + open, open = 1, requests = requests + 1, updated_at = now(),
+    state = CASE WHEN state = 'done' THEN state ELSE 'sent' END
+WHERE key = ANY(%s)
+"""
+ANSWERED = f"""
+UPDATE {TABLE} AS row SET open = 0, lost = lost + greatest(row.open - 1, 0), state = 'done', reply_id = new.reply,
+    prompt_tokens = new.prompt, completion_tokens = new.completion, cached_tokens = new.cached, seconds = new.seconds,
+    cost = row.cost + new.cost, reason = '', error = '', signature = '', updated_at = now()
+FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[], %s::float8[])
+    AS new (key, reply, prompt, completion, cached, seconds, cost)
+WHERE row.key = new.key
+"""
+LANDED = f"UPDATE {TABLE} SET open = 0, lost = lost + greatest(open - %s, 0) WHERE key = ANY(%s)"
+
+
+@dataclass(frozen=True)
+class Find:
+    key: str
+
+
+@dataclass(frozen=True)
+class Begin:
+    key: str
+    call: StageCall
+    model: str
+    item: int
+    likely: float = 0.0
+    """What it will probably cost, where there is a cap."""
+    again: bool = False
+    """Another request for a call that this store has begun and not ended."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """`cost` None: nobody can tell. `assumed` is then held against the cap."""
+
+    key: str
+    reply: Reply
+    cost: float | None
+    seconds: float
+    assumed: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fail:
+    key: str
+    stage: str
+    error: LLMError
+
+
+Wish = Find | Begin | Keep | Fail
+
+
+class Row(NamedTuple):
+    """What is known of a call: its requests in flight, and its state."""
+
+    open: int
+    state: str
+
+
+NOTHING = Row(0, "")
+
+
+def found_of(keys: Iterable[str]) -> dict[str, Reply]:
+    """The replies that are stored under these keys."""
+    if not keys:
+        return {}
+    rows = LLMCall.objects.filter(key__in=list(keys), state=CallState.DONE).values_list("key", "reply__body")
+    return {key: Reply.model_validate(unpack(body)) for key, body in rows}
+
+
+def record(
+    batch: int, begun: Sequence[Begin], keeps: Sequence[Keep], fails: Sequence[Fail]
+) -> tuple[dict[str, Reply], int]:
+    """(replies that count, requests that gave none). Within a transaction.
+
+    Where a reply was there before, it wins. Of a call that is begun anew, what a process before left open is lost.
+    """
+    new = [wish for wish in begun if not wish.again]
+    asked = {wish.key: body_of(wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
+    said = {wish.key: body_of(wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
+    store_bodies([*asked.values(), *said.values()])
+    wishes: list[Begin | Keep | Fail] = [*begun, *keeps, *fails]
+    known = _locked([wish.key for wish in wishes])
+    there = [wish.key for wish in keeps if known.get(wish.key, NOTHING).state == CallState.DONE]
+    _begin(batch, new, asked, known)
+    _again([wish.key for wish in begun if wish.again])
+    _keep([wish for wish in keeps if wish.key not in there], said)
+    _land(there, answered=1)
+    _fail(fails)
+    lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
+    lost += sum(max(known.get(wish.key, NOTHING).open - 1, 0) for wish in keeps)
+    return {wish.key: wish.reply for wish in keeps} | found_of(there), lost
+
+
+def _begin(batch: int, wishes: list[Begin], bodies: dict[str, Body], known: dict[str, Row]) -> None:
+    """Rows for what is about to be sent."""
+    fresh = [wish for wish in wishes if wish.key not in known]
+    fresh.sort(key=lambda wish: wish.key)
+    LLMCall.objects.bulk_create([_row(batch, wish, bodies[wish.key].hash) for wish in fresh], ignore_conflicts=True)
+    if begun := [wish.key for wish in wishes if wish.key in known]:
+        _execute(SENT_ANEW, [begun])
+
+
+def _again(keys: list[str]) -> None:
+    if keys:
+        LLMCall.objects.filter(key__in=keys).update(open=F("open") + 1, requests=F("requests") + 1)
+
+
+def _keep(wishes: list[Keep], bodies: dict[str, Body]) -> None:
+    if wishes:
+        columns = zip(*(_reply_columns(wish, bodies[wish.key].hash) for wish in wishes), strict=True)
+        _execute(ANSWERED, [list(column) for column in columns])
+
+
+def _land(keys: list[str], answered: int) -> None:
+    """Nothing of these calls is in flight any more."""
+    if keys:
+        _execute(LANDED, [answered, keys])
+
+
+def _fail(wishes: Sequence[Fail]) -> None:
+    _land([wish.key for wish in wishes], answered=0)
+    for wish in wishes:
+        message = clean(str(wish.error))[:ERROR_CHARS]
+        LLMCall.objects.filter(key=wish.key).exclude(state=CallState.DONE).update(
+            state=CallState.FAILED,
+            reason=wish.error.reason[:40],
+            error=message,
+            signature=signature_of(wish.stage, wish.error.reason, message),
+            updated_at=timezone.now(),
+        )
+
+
+def _locked(keys: list[str]) -> dict[str, Row]:
+    """The calls that are there, held until the transaction ends."""
+    if not keys:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(LOCKED, [keys])
+        return {key: Row(was_open, state) for key, was_open, state in cursor.fetchall()}
+
+
+def _execute(sql: str, given: list[Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, given)
+
+
+def _row(batch: int, wish: Begin, request: str) -> LLMCall:
+    site = wish.call.site
+    return LLMCall(
+        key=wish.key,
+        batch_id=batch,
+        item_id=wish.item,
+        path=clean(site.item)[:400],
+        role=site.role[:16],
+        stage=site.stage[:40],
+        sample=site.sample,
+        model=wish.model[:300],
+        request_id=request,
+        requests=1,
+        open=1,
+    )
+
+
+def _reply_columns(wish: Keep, reply: str) -> tuple[Any, ...]:
+    used = wish.reply.usage
+    tokens = used.prompt_tokens, used.completion_tokens, used.cached_tokens
+    return wish.key, reply, *tokens, wish.seconds, wish.cost

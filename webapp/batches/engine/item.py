@@ -1,0 +1,321 @@
+"""One item on its way: its stages one after the other, each stored before the next begins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from django.db import connection
+
+from synthesis import prompts
+from synthesis.drafts import Spent
+from synthesis.errors import (
+    EnvariumError,
+    InfrastructureError,
+    InputError,
+    LLMError,
+    MalformedReply,
+    Rejected,
+    SandboxUnavailable,
+)
+from synthesis.errors import SpendCapReached as CapReached
+from synthesis.llm.asker import Asker
+from synthesis.llm.calls import Site
+from synthesis.llm.cost import Meter
+from synthesis.runtime import Sandbox
+from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
+from synthesis.themes.keys import theme_of
+from webapp.batches.engine import claims
+from webapp.batches.engine.bodies import unpack
+from webapp.batches.engine.call_store import CallWriter, ItemStore
+from webapp.batches.engine.cast import Models
+from webapp.batches.engine.claims import SAVE, Claim, Ended
+from webapp.batches.engine.failure_advice import OF_OURS, advised
+from webapp.batches.engine.products import ABOVE, SAVERS, Saving
+from webapp.batches.engine.provenance import notes, provenance
+from webapp.batches.engine.results import Ending
+from webapp.batches.engine.theme_source import note_theme
+from webapp.batches.engine.write_batcher import AWAY, Gathering
+from webapp.batches.models import BatchItem, BatchProduct, StageRun, StageState
+from webapp.batches.spec import BatchSettings
+from webapp.jobs.services import StaleAttempt
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+TRIES = 3
+"""Of a stage that lost a process of the sandbox: replies are stored, so another try costs little."""
+AGAIN_SECONDS = 0.2
+
+
+class Stopping(EnvariumError):
+    """The batch stands still from now on: what an item was doing is begun again later, from what is stored."""
+
+
+@dataclass
+class Desk:
+    """What all items of a lane share. `spent` gathers by path what the stage that runs there uses."""
+
+    claim: Claim
+    pipeline: Pipeline
+    settings: BatchSettings
+    sandbox: Sandbox
+    models: Models
+    names: dict[str, str]
+    writer: CallWriter
+    meter: Meter
+    threads: Executor
+    """For stages: the sandbox."""
+    database: Executor
+    savers: Executor
+    """For what kept items become: sandbox and database."""
+    endings: Gathering[Ending]
+    stop: asyncio.Event
+    spent: dict[str, Spent] = field(default_factory=dict)
+    told: Callable[[], None] = lambda: None
+
+    async def write(self, work: Callable[..., T], *given: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.database, released, work, *given)
+
+    def check_stop(self) -> None:
+        if self.stop.is_set():
+            raise Stopping("The batch was asked to stand still.")
+
+    def watch(self, site: Site, spent: Spent) -> None:
+        """A call was counted: it belongs to the nearest item at or above its place."""
+        path = site.item
+        while path not in self.spent and "/" in path:
+            path = path.rpartition("/")[0]
+        if path in self.spent:
+            self.spent[path] = self.spent[path] + spent
+
+    @property
+    def barriers(self) -> tuple[str, ...]:
+        return tuple(stage.name for stage in self.pipeline.stages if stage.group is not None)
+
+
+def released(work: Callable[..., T], *given: Any) -> T:
+    """Run in a thread, which gives its connection back to the pool afterwards."""
+    try:
+        return work(*given)
+    finally:
+        connection.close()
+
+
+async def work(desk: Desk, item: BatchItem) -> None:
+    """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleAttempt."""
+    try:
+        known: dict[str, Any] = {}
+        while item.stage != SAVE:
+            desk.check_stop()
+            stage = desk.pipeline.stage(item.stage)
+            if not await _one_stage(desk, item, stage, known):
+                return
+        desk.check_stop()
+        await _save(desk, item, known)
+    except Stopping:
+        await desk.write(claims.release_one, desk.claim, item.pk)
+    except StaleAttempt as error:
+        logger.warning("%s", error)
+    finally:
+        desk.told()
+
+
+async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str, Any]) -> bool:
+    """Whether the item goes on here."""
+    store = ItemStore(desk.writer, item.pk, desk.check_stop)
+    spec = ItemSpec.model_validate(item.spec)
+
+    async def act() -> Any:
+        if (given := stage.given(spec)) is not None:
+            return given
+        assert stage.run is not None
+        drafts = await _drafts(desk, item, stage.takes, known)
+        return await stage.run(kit, spec, *drafts)
+
+    kit = _kit(desk, item, store)
+    with prompts.noting() as filled:
+        ended = await _attempt(desk, item, stage.name, store, act)
+    noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
+    ended = replace(ended, used=noted)
+    if item.level == "theme" and stage is desk.pipeline.stages[0]:
+        await desk.write(note_theme, item, ended, desk.names)
+    after = desk.pipeline.after(stage.name, desk.settings.stages, spec)
+    following = after.name if after else SAVE
+    barrier = after is not None and after.group is not None
+    kept = await _end(desk, Ending(item.pk, ended, following, barrier))
+    if not kept or barrier:
+        return False
+    known[stage.name] = ended.output
+    item.stage = following
+    return True
+
+
+async def _end(desk: Desk, ending: Ending) -> bool:
+    """Whether the stage is kept: a draft that is too large to keep is not."""
+    ended = ending.ended
+    try:
+        await desk.endings.do(ending)
+    except InputError as error:  # too large to keep
+        short = replace(ended, output=None, state=StageState.REJECTED, reason="too_large", message=str(error))
+        await desk.endings.do(replace(ending, ended=short))
+        return False
+    return ended.state == StageState.KEPT
+
+
+async def _attempt(
+    desk: Desk, item: BatchItem, stage: str, store: ItemStore, act: Callable[[], Awaitable[Any]]
+) -> Ended:
+    """How a stage ended: a fact about the item, a failure that can be tried again, or a draft."""
+    desk.spent[item.path] = Spent()
+    began = time.monotonic()
+    state, output, reason, message, key = StageState.KEPT, None, "", "", ""
+    try:
+        output = await _insisting(store, act)
+    except (Stopping, CapReached):
+        await _broken_off(desk, item, stage, time.monotonic() - began)
+        raise
+    except (SandboxUnavailable, StaleAttempt, *AWAY):
+        desk.spent.pop(item.path, None)
+        raise
+    except Rejected as error:
+        state, reason, message, output = StageState.REJECTED, error.reason, str(error), error.evidence
+        key = _named_call(error.evidence)
+    except InputError as error:
+        state, reason, message = StageState.REJECTED, "bad_input", str(error)
+    except LLMError as error:
+        key = error.call_key if isinstance(error, MalformedReply) else store.last_failed
+        state, reason, message = StageState.FAILED, error.reason, advised(error)
+    except EnvariumError as error:
+        state, reason, message = StageState.FAILED, _slug(error), str(error)
+    except Exception as error:  # the boundary around one item: the others go on
+        logger.exception("item %s failed in %s", item.pk, stage)
+        state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}. {OF_OURS}"
+    await store.give_up(stage)
+    spent = desk.spent.pop(item.path)
+    return Ended(
+        stage=stage,
+        state=state,
+        output=output,
+        reason=reason,
+        message=message,
+        call_key=key,
+        calls=store.used,
+        seconds=time.monotonic() - began,
+        usage=spent.usage,
+        replayed=spent.replayed,
+        cost=spent.cost,
+        unpriced=spent.unpriced,
+    )
+
+
+async def _broken_off(desk: Desk, item: BatchItem, stage: str, seconds: float) -> None:
+    """What the stage has used by now is counted, or the funnel would not add up to what the batch spent."""
+    spent = desk.spent.pop(item.path)
+    if not spent.usage.requests:
+        return
+    ended = Ended(stage, StageState.KEPT, seconds=seconds, usage=spent.usage, cost=spent.cost, unpriced=spent.unpriced)
+    await desk.write(claims.note_used, desk.claim, item.pk, ended)
+
+
+async def _insisting(store: ItemStore, act: Callable[[], Awaitable[Any]]) -> Any:
+    """What `act` gives; it is tried again where something of ours failed, unless the models' own retries did."""
+    for left in reversed(range(TRIES)):
+        try:
+            return await act()
+        except (LLMError, SandboxUnavailable):
+            raise
+        except InfrastructureError as error:
+            if not left:
+                raise
+            logger.warning("item %s is tried again: %s", store.item, error)
+            store.used.clear()
+            await asyncio.sleep(AGAIN_SECONDS)
+    raise AssertionError("the loop returns or raises")
+
+
+def _named_call(evidence: Any) -> str:
+    """The call whose reply a rejection blames, where its evidence says so."""
+    key = evidence.get("call_key") if isinstance(evidence, dict) else None
+    return key if isinstance(key, str) else ""
+
+
+def _slug(error: Exception) -> str:
+    """`EpisodeLost` as `episode_lost`."""
+    name = type(error).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _kit(desk: Desk, item: BatchItem, store: ItemStore) -> Kit:
+    return Kit(
+        asker=Asker(desk.models, store, desk.meter),
+        sandbox=desk.sandbox,
+        path=item.path,
+        theme=theme_of(item.path),
+        threads=desk.threads,
+        settings=desk.settings.stages,
+        seed=desk.settings.seed,
+        check_stop=desk.check_stop,
+    )
+
+
+async def _drafts(desk: Desk, item: BatchItem, names: tuple[str, ...], known: dict[str, Any]) -> list[Any]:
+    """The drafts of earlier stages, of this item and of those above it."""
+    missing = [name for name in names if name not in known]
+    if missing:
+        known |= await desk.write(load_drafts, desk.pipeline, desk.claim.batch, item.path, missing)
+    return [known[name] for name in names]
+
+
+def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> dict[str, Any]:
+    """By stage, along the path from the root. Raises InputError where one is not there."""
+    parts = path.split("/")
+    paths = ["/".join(parts[: length + 1]) for length in range(len(parts))]
+    rows = StageRun.objects.filter(
+        item__batch_id=batch, item__path__in=paths, stage__in=names, state=StageState.KEPT, output__isnull=False
+    )
+    found = {}
+    for name, body in rows.values_list("stage", "output__body"):
+        wanted = pipeline.stage(name).gives
+        assert wanted is not None
+        found[name] = wanted.model_validate(unpack(body))
+    if gone := sorted(set(names) - found.keys()):
+        raise InputError(f"What earlier stages made is not there: {', '.join(gone)}. Retry the item from there.")
+    return found
+
+
+async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
+    """Make rows of what the stages gave, end the item, and add the items below it."""
+    store = ItemStore(desk.writer, item.pk)
+    stages, saver = SAVERS[item.level]
+    spec = ItemSpec.model_validate(item.spec)
+    wanted = tuple(name for name in stages if not desk.pipeline.stage(name).skipped(desk.settings.stages, spec))
+
+    async def act() -> Any:
+        drafts = dict(zip(wanted, await _drafts(desk, item, wanted, known), strict=True))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(desk.savers, released, _saved, desk, item, drafts, saver)
+
+    ended = await _attempt(desk, item, SAVE, store, act)
+    if ended.state != StageState.KEPT:
+        await _end(desk, Ending(item.pk, ended))
+        return
+    level: Level = item.level  # type: ignore[assignment]
+    parts = desk.pipeline.parts(level, desk.settings.stages)
+    ended, product = replace(ended, output=None), ended.output
+    await desk.endings.do(Ending(item.pk, ended, product=product, parts=parts))
+
+
+def _saved(
+    desk: Desk, item: BatchItem, drafts: dict[str, Any], saver: Callable[[Saving], BatchProduct]
+) -> BatchProduct:
+    rows = BatchProduct.objects.select_related(*ABOVE[item.level])
+    above = rows.filter(item_id=item.parent_id).first() if item.parent_id else None
+    about = provenance(item, desk.settings, desk.names)
+    product = saver(Saving(desk.sandbox, item, drafts, above, about, desk.names))
+    product.provenance = about | ({"notes": found} if (found := notes(drafts)) else {})
+    return product

@@ -1,0 +1,307 @@
+"""A lane: one job's event loop over a batch's items, many at a time, until there are none or it has to stand still."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import Error, connection
+
+from synthesis.errors import InputError, LLMError, SpendCapReached
+from synthesis.llm.cost import Meter
+from synthesis.runtime import Sandbox
+from synthesis.stages import Pipeline
+from webapp.batches.engine import barriers, claims
+from webapp.batches.engine.call_store import CallWriter
+from webapp.batches.engine.cast import Cast, cast, models_of
+from webapp.batches.engine.claims import Claim
+from webapp.batches.engine.item import Desk, Stopping, released, work
+from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
+from webapp.batches.engine.results import Ending, end_items
+from webapp.batches.engine.write_batcher import AWAY, Gathering
+from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
+from webapp.batches.spec import BatchSettings
+from webapp.events.services import publish
+from webapp.jobs.context import JobContext
+from webapp.jobs.services import Cancelled, StaleAttempt, held
+
+logger = logging.getLogger(__name__)
+
+SANDBOX_THREADS = 8
+DATABASE_THREADS = 3
+SAVERS = 2
+LOOK_SECONDS = 0.5
+CAST_LOOKS = 6
+"""At each so manieth look it is seen whether endpoints were changed or deleted."""
+TELL_SECONDS = 0.3
+STOPPED = "Its job was stopped. Resume it to go on."
+GRACE_SECONDS = 20.0
+"""So long may calls in flight end, and be stored, once the batch is to stand still."""
+LANE_SECONDS = 2_700.0
+"""Another job takes over after so long: a worker's jobs have a limit of an hour."""
+
+
+@dataclass
+class Lane:
+    """One claim of a batch while it runs."""
+
+    desk: Desk
+    context: JobContext
+    played: Cast
+    tasks: dict[asyncio.Task[None], BatchItem] = field(default_factory=dict)
+    told: bool = False
+    cancelled: bool = False
+    fault: BaseException | None = None
+
+
+def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[str, Any]:
+    """Work on the batch of this job. Raises Cancelled where a person stopped the job, which pauses the batch."""
+    batch = Batch.objects.get(pk=context.payload["batch"])
+    claim = Claim(batch.pk, context.job_id, context.attempt)
+    try:
+        claims.release(claim)  # what an earlier attempt of this job held
+        BatchLane.objects.filter(job_id=context.job_id).update(over=False)
+        if batch.state == BatchState.RUNNING:
+            settings = BatchSettings.model_validate(batch.settings)
+            _work(sandbox, context, pipeline, batch, claim, settings, cast(settings))
+        carry_on(batch.pk, context.job_id)
+    except StaleAttempt:
+        raise
+    except Cancelled:
+        claims.release(claim)
+        lane_lost(batch.pk, context.job_id, STOPPED, BatchState.PAUSED)
+        raise
+    except AWAY as error:  # nothing can be written down: the lease brings the job back
+        raise StaleAttempt(f"Job {context.job_id}: the database went away ({error}).") from error
+    except BaseException as error:
+        with contextlib.suppress(Error):
+            claims.release(claim)
+            lane_lost(batch.pk, context.job_id, f"{type(error).__name__}: {error}. Resume it to try again.")
+        raise
+    finally:
+        with contextlib.suppress(Error):
+            publish([f"batch:{batch.pk}"])
+    return {"batch": batch.pk, "state": Batch.objects.values_list("state", flat=True).get(pk=batch.pk)}
+
+
+def close_lane(job: int) -> None:
+    """The job has ended without its worker."""
+    lane = BatchLane.objects.filter(job_id=job).first()
+    if lane is None:
+        return
+    claims.release_orphans(lane.batch_id)
+    if lane.job.cancel_requested:
+        lane_lost(lane.batch_id, job, STOPPED, BatchState.PAUSED)
+    else:
+        lane_lost(lane.batch_id, job, f"The worker of job {job} was lost too often. Resume the batch to go on.")
+
+
+def _work(
+    sandbox: Sandbox,
+    context: JobContext,
+    pipeline: Pipeline,
+    batch: Batch,
+    claim: Claim,
+    settings: BatchSettings,
+    played: Cast,
+) -> None:
+    with (
+        ThreadPoolExecutor(SANDBOX_THREADS, thread_name_prefix="batch-sandbox") as threads,
+        ThreadPoolExecutor(DATABASE_THREADS, thread_name_prefix="batch-database") as database,
+        ThreadPoolExecutor(SAVERS, thread_name_prefix="batch-savers") as savers,
+        ThreadPoolExecutor(1, thread_name_prefix="batch-calls") as calls,
+    ):
+        connection.close()
+
+        def write_endings(endings: list[Ending]) -> list[Exception | None]:
+            return released(end_items, claim, pipeline.first, endings)
+
+        async def main() -> None:
+            meter = Meter(played.prices, batch.cap, batch.spent + batch.assumed)
+            async with contextlib.AsyncExitStack() as stack:
+                models = await models_of(played, stack)
+                desk = Desk(
+                    claim=claim,
+                    pipeline=pipeline,
+                    settings=settings,
+                    sandbox=sandbox,
+                    models=models,
+                    names=played.names,
+                    writer=CallWriter(batch.pk, context.job_id, calls, meter),
+                    meter=meter,
+                    threads=threads,
+                    database=database,
+                    savers=savers,
+                    endings=Gathering(database, write_endings),
+                    stop=asyncio.Event(),
+                )
+                meter.watch = desk.watch
+                await _run(Lane(desk, context, played))
+
+        asyncio.run(main())
+
+
+async def _run(lane: Lane) -> None:
+    desk = lane.desk
+    desk.told = lambda: setattr(lane, "told", True)
+    helpers = [asyncio.create_task(_watch(lane)), asyncio.create_task(_teller(lane))]
+    until = time.monotonic() + LANE_SECONDS
+    try:
+        while not desk.stop.is_set():
+            if time.monotonic() > until:
+                desk.stop.set()
+                break
+            more = await _take(lane)
+            if not more and not await _idle(lane):
+                break
+            await _settle(lane, LOOK_SECONDS if lane.tasks and not more else 0)
+    finally:
+        try:
+            await _drain(lane)  # also after a fault here: nothing of it may go on once its items are given back
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            await desk.writer.gathered.drain()
+            await desk.endings.drain()
+            await desk.write(claims.release, desk.claim)
+    if lane.fault is not None:
+        raise lane.fault
+    if lane.cancelled:
+        raise Cancelled(f"Job {desk.claim.job} was asked to stop.")
+
+
+async def _take(lane: Lane) -> bool:
+    """Begin on as many items as there is room for; whether there was one."""
+    desk = lane.desk
+    room = desk.settings.at_once - len(lane.tasks)
+    if room <= 0:
+        return False
+    found = await desk.write(claims.take, desk.claim, room, desk.barriers)
+    for item in found:
+        lane.tasks[asyncio.create_task(work(desk, item))] = item
+    lane.told = lane.told or bool(found)
+    return bool(found)
+
+
+async def _idle(lane: Lane) -> bool:
+    """Nothing can be taken: pass a barrier, end the batch, or wait. Whether the lane goes on."""
+    desk = lane.desk
+    batch = desk.claim.batch
+    if len(lane.tasks) >= desk.settings.at_once:
+        return True
+    if await desk.write(barriers.pass_barrier, batch, desk.pipeline, desk.settings.stages):
+        return True
+    if lane.tasks:
+        return True
+    if await desk.write(_over, batch):
+        return False
+    await asyncio.sleep(LOOK_SECONDS)
+    return True
+
+
+def _over(batch: int) -> bool:
+    """Whether nothing is left to do; the batch is done then."""
+    claims.release_orphans(batch)
+    return finish(batch)
+
+
+async def _settle(lane: Lane, seconds: float) -> None:
+    """Look at what has ended, waiting up to so long for it."""
+    if not lane.tasks:
+        return
+    done, _ = await asyncio.wait(lane.tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        item = lane.tasks.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            continue
+        if isinstance(error, SpendCapReached):
+            await lane.desk.write(_capped, lane.desk.claim, item.pk, str(error), lane.desk.meter.cap)
+        elif not isinstance(error, Stopping):
+            lane.fault = lane.fault or error
+        lane.desk.stop.set()
+
+
+def _capped(claim: Claim, item: int, why: str, cap: float | None) -> None:
+    """Unless the cap was raised meanwhile: then the lane that follows goes on with it."""
+    claims.release_one(claim, item)
+    if Batch.objects.filter(pk=claim.batch, cap=cap).exists():
+        stand_still(claim.batch, BatchState.CAPPED, why)
+
+
+async def _drain(lane: Lane) -> None:
+    """Let what is in flight end for a while, then break it off."""
+    lane.desk.stop.set()
+    until = time.monotonic() + GRACE_SECONDS
+    while lane.tasks and time.monotonic() < until:
+        await _settle(lane, 0.2)
+    for task in lane.tasks:
+        task.cancel()
+    await asyncio.gather(*lane.tasks, return_exceptions=True)
+
+
+async def _watch(lane: Lane) -> None:
+    """Stop once the batch stands still, a person stopped the job, or another worker holds it."""
+    desk = lane.desk
+    for look in itertools.count():
+        try:
+            await desk.write(lane.context.check)
+            if look % CAST_LOOKS == 0 and await desk.write(_recast, desk.claim.batch, desk.settings, lane.played):
+                desk.stop.set()
+            state, desk.meter.cap = await desk.write(_state, desk.claim.batch)
+            if state != BatchState.RUNNING:
+                desk.stop.set()
+            await desk.write(_progress, desk.claim)
+        except Cancelled:
+            lane.cancelled = True
+            desk.stop.set()
+            return
+        except StaleAttempt as error:
+            lane.fault = error
+            desk.stop.set()
+            return
+        except Error as error:
+            logger.warning("batch %s: %s", desk.claim.batch, error)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _state(batch: int) -> tuple[str | None, float | None]:
+    """(state, cap): both may change before a lane has seen that the batch stood still."""
+    return Batch.objects.filter(pk=batch).values_list("state", "cap").first() or (None, None)
+
+
+def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
+    """Whether somebody else plays by now: another lane begins with them. With a model that is gone it stands still."""
+    try:
+        return cast(settings).endpoints != played.endpoints
+    except InputError as error:
+        stand_still(batch, BatchState.PAUSED, str(error))
+        return True
+    except LLMError:  # its name is not known just now, which is for its requests to say
+        return False
+
+
+def _progress(claim: Claim) -> None:
+    items = BatchItem.objects.filter(batch_id=claim.batch)
+    done = items.exclude(state__in=[ItemState.WAITING, ItemState.RUNNING]).count()
+    held(claim.job, claim.attempt).update(done=done, total=items.count())
+
+
+async def _teller(lane: Lane) -> None:
+    """Tell who follows, a few times a second at most."""
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        if not lane.told:
+            continue
+        lane.told = False
+        try:
+            await lane.desk.write(publish, [f"batch:{lane.desk.claim.batch}"])
+        except Error as error:  # who follows asks again by itself
+            logger.warning("live updates were not sent: %s", error)

@@ -1,0 +1,201 @@
+"""What an item became, through the services that imports use. Everything is written the same when it is written twice.
+
+The sandbox is done before any transaction; the item itself is ended afterwards, so that a crash in between only makes
+the next try find its rows unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.contracts import Attempt, State
+from synthesis.drafts import Assembled, AssessmentDraft, ScenarioDraft, TaskDraft
+from synthesis.errors import InputError
+from synthesis.formats.records import TaskRecord
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime.encoding import decode_state
+from synthesis.stages import ItemSpec
+from synthesis.themes.keys import APART
+from synthesis.verifiers.audit_report import AuditedTask
+from webapp.batches.models import BatchItem, BatchProduct
+from webapp.batches.spec import SCRIPTED
+from webapp.environments.assessment_services import save_assessment
+from webapp.environments.importer import import_environment
+from webapp.environments.models import Environment, Version
+from webapp.environments.services import program_of
+from webapp.scenarios.audits import services
+from webapp.scenarios.importer import import_task
+from webapp.scenarios.references import reference_of
+from webapp.scenarios.services import save_scenario
+from webapp.scenarios.states import load_state, store_state
+from webapp.trajectories.rollouts.finished_attempt import record_whole
+
+SOURCE = "synthesis"
+SCRIPTED_SOURCE = "scripted"
+"""Of what the scripted provider had a part in: lists say so, and no model's work becomes a version of it."""
+Drafts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a saver is given: the item, the drafts it wants by stage, its parent's product, its provenance, and the
+    model of each role."""
+
+    sandbox: Sandbox
+    item: BatchItem
+    drafts: Drafts
+    above: BatchProduct | None
+    provenance: dict[str, Any]
+    models: dict[str, str]
+
+    @property
+    def source(self) -> str:
+        """By the roles that had a part in the item."""
+        return SCRIPTED_SOURCE if SCRIPTED in self.provenance["models"].values() else SOURCE
+
+
+def save_environment(given: Saving) -> BatchProduct:
+    """A new environment, or the version that was there before, with the assessment that the batch made."""
+    assembled: Assembled = given.drafts["assemble"]
+    assessment: AssessmentDraft | None = given.drafts.get("assess")
+    there = ItemSpec.model_validate(given.item.spec).version
+    if there:
+        version = _still_there(there)
+    else:
+        states = [decode_state(case.state) for case in assessment.cases[:1]] if assessment else []
+        _, version = import_environment(given.sandbox, assembled.record, given.source, states)
+    if assessment is None:
+        return BatchProduct(environment_id=version.environment_id, version=version)
+    roles = {role: given.models[role] for role in ("author", "tester", "checker")}
+    save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
+    return BatchProduct(environment_id=version.environment_id, version=version)
+
+
+def _still_there(pk: int) -> Version:
+    row = Version.objects.select_related("environment").filter(pk=pk).first()
+    if row is None:
+        raise InputError("The environment that this grows on was deleted meanwhile. Leave it out of the next batch.")
+    return row
+
+
+def save_state(given: Saving) -> BatchProduct:
+    draft: ScenarioDraft = given.drafts["state"]
+    above = _above(given)
+    assert above.version is not None
+    scenario = save_scenario(above.version, store_state(encode_state(draft.state)), draft.name)
+    return BatchProduct(environment_id=above.environment_id, version=above.version, scenario=scenario)
+
+
+def save_task(given: Saving) -> BatchProduct:
+    """The task with its checks, its reference and the audit that the pipeline made."""
+    audited: AuditedTask = given.drafts["audit"]
+    state: ScenarioDraft = given.drafts["state"]
+    above = _above(given)
+    assert above.version is not None
+    environment = above.version.environment
+    key = task_key(given, environment, state, audited.task)
+    record = task_record(key, environment.key, above.version.class_name, state, audited.task)
+    row = import_task(given.sandbox, record, above.version, program_of(above.version), given.source).row
+    revision = row.current
+    assert revision is not None
+    services.store(services.case_of(revision, reference_of(revision)), audited.audit)
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=revision.scenario,
+        task=row,
+        revision=revision,
+    )
+
+
+def task_key(given: Saving, environment: Environment, state: ScenarioDraft, draft: TaskDraft) -> str:
+    """Its place below the theme. On an environment that was there before the whole path, so that it takes no other
+    task's place, unless the same instruction stands there on the same state."""
+    root, _, below = given.item.path.partition("/")
+    if APART not in root:
+        return below.replace("/", "-")
+    rows = environment.tasks.filter(source=given.source, current__instruction=draft.instruction)
+    same = rows.filter(scenario__initial=store_state(encode_state(state.state)))
+    return same.order_by("id").values_list("key", flat=True).first() or given.item.path.replace("/", "-")
+
+
+def task_record(key: str, environment: str, class_name: str, state: ScenarioDraft, draft: TaskDraft) -> TaskRecord:
+    """A draft as importers give it, with a record in EnvScaler's shape for an export."""
+    listed = [{"check_item": check.label, "check_func": check.source} for check in draft.checks]
+    return TaskRecord(
+        environment_key=environment,
+        key=key,
+        title=draft.title,
+        scenario_name=state.name,
+        instruction=draft.instruction,
+        initial_state=state.state,
+        checks=draft.checks,
+        score_rule=draft.rule,
+        reference=draft.reference,
+        raw={
+            "env_id": environment,
+            "env_class_name": class_name,
+            "task_id": key,
+            "init_config": state.state,
+            "task": draft.instruction,
+            "checklist": list(draft.checklist),
+            "checklist_with_func": listed,
+        },
+    )
+
+
+def save_trajectory(given: Saving) -> BatchProduct:
+    attempt: Attempt = given.drafts["filter"]
+    above = _above(given)
+    revision = above.revision
+    assert revision is not None
+    program = program_of(revision.scenario.version)
+    initial = load_state(revision.scenario.initial_id)
+    start: State | None = None
+    if attempt.steps:
+        with given.sandbox.reset(program, initial, seed=attempt.seed, now=attempt.now) as episode:
+            start = episode.state()
+    about = given.provenance | {
+        "ordinal": attempt.ordinal,
+        "ending": attempt.ending,
+        "prompt_style": attempt.prompt_style,
+        "user": attempt.user,
+        "prompts": attempt.prompts,
+        "usage": attempt.usage.model_dump(),
+        "user_usage": attempt.user_usage.model_dump(),
+    }
+    said = [message.model_dump(mode="json") for message in attempt.messages]
+    # Another batch that replays the same calls finds the same trajectory, as it finds the same task.
+    identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, said, attempt.answer]
+    row = record_whole(attempt, revision, start, given.source, identity, about)
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=above.scenario,
+        task=above.task,
+        revision=revision,
+        trajectory=row,
+    )
+
+
+def _above(given: Saving) -> BatchProduct:
+    assert given.above is not None, "an item below another has a parent that was kept"
+    return given.above
+
+
+SAVERS: dict[str, tuple[tuple[str, ...], Callable[[Saving], BatchProduct]]] = {
+    "theme": (("assemble", "assess"), save_environment),
+    "scenario": (("state",), save_state),
+    "task": (("state", "audit"), save_task),
+    "trajectory": (("filter",), save_trajectory),
+}
+"""By level: the stages whose drafts are wanted, and what saves them."""
+ABOVE: dict[str, tuple[str, ...]] = {
+    "theme": (),
+    "scenario": ("version",),
+    "task": ("version__environment",),
+    "trajectory": ("version", "scenario", "task", "revision__scenario__version", "revision__task__environment"),
+}
+"""By level: the rows that its saver reads of the parent's product."""

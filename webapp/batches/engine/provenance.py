@@ -1,0 +1,58 @@
+"""What an item was made with: batch, theme, prompts by hash, models by role, calls, cost, seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from synthesis.drafts import Assembled
+from synthesis.formats.values import clean
+from synthesis.themes.keys import theme_of
+from synthesis.verifiers.audit_report import AuditedTask
+from webapp.batches.models import BatchItem
+from webapp.batches.spec import BatchSettings
+
+MOST_NOTES = 40
+NOTE_CHARS = 1_000
+USED = ("requests", "replayed", "cost", "unpriced", "seconds")
+
+
+def provenance(item: BatchItem, settings: BatchSettings, models: dict[str, str]) -> dict[str, Any]:
+    """For the item's own stages, by what each noted of itself; what lies above it has its own.
+
+    `requests` were sent by this batch, `replayed` replies were there before; `calls` is both. `seed` is the batch's,
+    `seeds` are those that stages drew from it.
+    """
+    runs = list(item.runs.order_by("id").values("stage", "used", *USED))
+    roles = {role for run in runs for role in run["used"].get("roles", ())}
+    sums = {name: sum(run[name] for run in runs) for name in USED if name != "seconds"}
+    return {
+        "batch": item.batch_id,
+        "item": item.pk,
+        "theme": theme_of(item.path),
+        "path": item.path,
+        "seed": settings.seed,
+        "seeds": _merged(runs, "seeds"),
+        "models": {role: name for role, name in models.items() if role in roles},
+        "prompts": _merged(runs, "prompts"),
+        "stages": {run["stage"]: {name: run[name] for name in USED} for run in runs},
+        "calls": sums["requests"] + sums["replayed"],
+        **sums,
+    }
+
+
+def notes(drafts: Mapping[str, Any]) -> list[str]:
+    """What a person should know of what was kept: faults of a program before its repair, why nobody solved a task."""
+    found: list[str] = []
+    for draft in drafts.values():
+        if isinstance(draft, Assembled) and draft.invalid_before_repair:
+            found += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
+        elif isinstance(draft, AuditedTask):
+            found += draft.task.notes
+    more = [f"… and {len(found) - MOST_NOTES:,} more."] if len(found) > MOST_NOTES else []
+    return [clean(note)[:NOTE_CHARS] for note in found[:MOST_NOTES]] + more
+
+
+def _merged(runs: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    found = {key: value for run in runs for key, value in run["used"].get(name, {}).items()}
+    return dict(sorted(found.items()))

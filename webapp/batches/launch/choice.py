@@ -1,0 +1,157 @@
+"""What a batch is to grow, as people choose it: bundled themes, kept themes and environments by filter, a task set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Q, QuerySet
+
+from synthesis.errors import InputError
+from synthesis.formats.files import Entry
+from synthesis.formats.records import Failure
+from synthesis.formats.tasksets import tasks
+from synthesis.scripted import themes as bundled_themes
+from synthesis.stages import ItemSpec
+from synthesis.themes.keys import theme_of
+from webapp.batches.models import Batch
+from webapp.batches.services import of_environment, of_text, of_theme
+from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.environments.models import Environment, Version
+from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.queries import subtree
+from webapp.taxonomy.theme_services import draft_of
+
+NAMED = 5
+"""So many of what a filter finds are named."""
+READ = 200
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rows that are there, by what they say; the newest `most` of them. `node` is a label with all below it."""
+
+    text: str = ""
+    source: str = ""
+    category: str = ""
+    node: int | None = None
+    most: int = 20
+
+
+@dataclass
+class Chosen:
+    """Items to begin with, equal ones once; what was chosen could not all be used: `left_out` says why."""
+
+    specs: dict[str, ItemSpec] = field(default_factory=dict)
+    parts: list[tuple[str, int]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def add(self, what: str, specs: Iterable[ItemSpec]) -> int:
+        before = len(self.specs)
+        for spec in specs:
+            self.specs.setdefault(spec.key, spec)
+        if found := len(self.specs) - before:
+            counted = found + sum(count for one, count in self.parts if one == what)
+            self.parts = [*(part for part in self.parts if part[0] != what), (what, counted)]
+        return found
+
+
+def themes_like(wanted: Filter) -> QuerySet[Theme]:
+    """Kept themes, without near-duplicates that are folded away."""
+    rows = _narrowed(Theme.objects.filter(folded_into=None), wanted)
+    return rows.filter(name__icontains=wanted.text) if wanted.text else rows
+
+
+def environments_like(wanted: Filter) -> QuerySet[Environment]:
+    rows = _narrowed(Environment.objects.exclude(current=None), wanted)
+    if wanted.category:
+        rows = rows.filter(category=wanted.category)
+    return rows.filter(Q(name__icontains=wanted.text) | Q(key__iexact=wanted.text)) if wanted.text else rows
+
+
+def _narrowed(rows: QuerySet, wanted: Filter) -> QuerySet:
+    if wanted.source:
+        rows = rows.filter(source=wanted.source)
+    if wanted.node is not None:
+        node = Node.objects.filter(pk=wanted.node).first()
+        rows = rows.filter(node__in=subtree(node)) if node else rows.none()
+    return rows
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How many rows a filter finds; counted up to what a batch may have, `more` says that there are others."""
+
+    count: int
+    more: bool
+    taken: int
+    names: list[str]
+
+
+def matching(rows: QuerySet, most: int) -> Matching:
+    found = rows.order_by()[: MOST_THEMES + 1].count()
+    names = list(rows.order_by("-id").values_list("name", flat=True)[:NAMED])
+    count = min(found, MOST_THEMES)
+    return Matching(count, found > MOST_THEMES, min(count, most), names)
+
+
+def bundled(keys: Sequence[str]) -> list[ItemSpec]:
+    """Bundled themes by key. Raises InputError for one that there is not."""
+    known = {one.key: one for one in bundled_themes()}
+    if unknown := [key for key in keys if key not in known]:
+        raise InputError(f"There is no bundled theme {unknown[0][:80]!r}. They are {', '.join(known)}.")
+    return [of_theme(known[key]) for key in keys]
+
+
+def add_themes(chosen: Chosen, wanted: Filter) -> int:
+    """The newest kept themes that fit. A server that says nothing is left out, and said so."""
+    specs = []
+    pks = list(themes_like(wanted).order_by("-id").values_list("pk", flat=True)[: wanted.most])
+    for row in _in_order(Theme.objects.prefetch_related("tools"), pks):
+        try:
+            specs.append(of_theme(draft_of(row)))
+        except InputError as error:
+            chosen.left_out.append(f"Theme {row.pk}: {error}")
+    return chosen.add("kept themes", specs)
+
+
+def add_environments(chosen: Chosen, wanted: Filter) -> int:
+    """The newest environments that fit, in their current versions."""
+    pks = list(environments_like(wanted).order_by("-id").values_list("current_id", flat=True)[: wanted.most])
+    rows = Version.objects.select_related("environment").defer("record").prefetch_related("tools", "assessments")
+    return chosen.add("environments", (of_environment(row) for row in _in_order(rows, pks)))
+
+
+def _in_order(rows: QuerySet, pks: list[int]) -> Iterable:
+    """A few hundred at a time: programs and tools are long."""
+    for start in range(0, len(pks), READ):
+        part = pks[start : start + READ]
+        found = rows.in_bulk(part)
+        yield from (found[pk] for pk in part if pk in found)
+
+
+def add_tasks(chosen: Chosen, entries: list[Entry], source: str, most: int | None) -> int:
+    """The first `most` texts of a task set. What is no task is left out, and said so."""
+    specs: list[ItemSpec] = []
+    for place, found in tasks(entries):
+        if isinstance(found, Failure):
+            chosen.left_out.append(f"{place}: {found.reason}")
+        elif most is None or len(specs) < most:
+            specs.append(of_text(found.text, source))
+    return chosen.add("tasks of the file", specs)
+
+
+def of_batch(batch: Batch) -> Chosen:
+    """What another batch began with."""
+    rows = batch.items.filter(level="theme").order_by("position", "id")
+    chosen = Chosen()
+    chosen.add(f"items of batch {batch.pk}", map(ItemSpec.model_validate, rows.values_list("spec", flat=True)))
+    return chosen
+
+
+def unwritten(specs: Iterable[ItemSpec], settings: BatchSettings) -> int:
+    """How many of these the scripted provider has nothing written for, where it plays a role."""
+    if all(settings.models.get(role, SCRIPTED) != SCRIPTED for role in ROLES):
+        return 0
+    known = {one.key for one in bundled_themes()}
+    return sum(theme_of(spec.key) not in known for spec in specs)

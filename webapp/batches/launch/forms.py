@@ -1,0 +1,268 @@
+"""A new batch as a person fills it in: what to grow, how much of it, who plays which role, thresholds, how it runs."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from pydantic import ValidationError
+
+from synthesis.errors import InputError
+from synthesis.scripted import themes as bundled_themes
+from synthesis.themes.typed import typed
+from webapp.batches.engine.cast import with_defaults
+from webapp.batches.launch import choice, task_files
+from webapp.batches.launch.choice import Chosen, Filter
+from webapp.batches.services import of_theme
+from webapp.batches.setting_labels import SCRIPTED_LABEL, STAGE_SETTINGS, Setting
+from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.endpoints.queries import choices
+
+FILTERED = 20
+MOST_TYPED = 20
+RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]
+RULES = [("goals", "goals met, 0 if a guard breaks (ours)"), ("proportion", "share of checks passed (published)")]
+NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
+
+
+@dataclass
+class TypedRow:
+    """A theme as it is typed, with what is wrong with it."""
+
+    name: str = ""
+    description: str = ""
+    category: str = ""
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def said(self) -> bool:
+        return bool(self.name.strip() or self.description.strip() or self.category.strip())
+
+
+class SettingsForm(forms.Form):
+    """All but what to grow. Bounds are those of `BatchSettings`: it is asked, and its answers come back by field."""
+
+    name = forms.CharField(max_length=200, required=False)
+    token = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    cap = forms.FloatField(label="Spend cap", required=False)
+    seed = forms.IntegerField(required=False)
+    lanes = forms.IntegerField(required=False)
+    at_once = forms.IntegerField(required=False)
+    actions_from = forms.IntegerField(required=False)
+    actions_to = forms.IntegerField(required=False)
+
+    def __init__(self, data: Any = None, files: Any = None, *, before: BatchSettings, **named: Any) -> None:
+        named["initial"] = _initial(before) | {"token": secrets.token_urlsafe(18)} | named.get("initial", {})
+        super().__init__(data, files, use_required_attribute=False, **named)
+        self.before = before
+        self.settings = before
+        for one in STAGE_SETTINGS:
+            self.fields[one.name] = _field(one)
+            self.fields[one.name].widget.attrs["aria-describedby"] = f"id_{one.name}_hint id_{one.name}_error"
+        models = [(SCRIPTED, SCRIPTED_LABEL), *((one.value, one.label) for one in choices())]
+        for role in ROLES:
+            gone = "This model is not listed at its endpoint any more. Choose another."
+            chosen = forms.ChoiceField(
+                choices=models, label=f"Model of the {role}", error_messages={"invalid_choice": gone}
+            )
+            self.fields[f"model_{role}"] = chosen
+
+    def clean(self) -> dict[str, Any]:
+        said = self.cleaned_data
+        stages = {one.name: said[one.name] for one in STAGE_SETTINGS if said.get(one.name) not in (None, "")}
+        stages["action_range"] = self._range()
+        changes = {name: said[name] for name in ("seed", "lanes", "at_once") if said.get(name) is not None}
+        models = {role: said[f"model_{role}"] for role in ROLES if said.get(f"model_{role}")}
+        whole = self.before.model_dump(mode="json") | changes
+        whole |= {"stages": whole["stages"] | stages, "models": models, "cap": said.get("cap")}
+        try:
+            self.settings = BatchSettings.model_validate(whole)
+        except ValidationError as error:
+            for one in error.errors():
+                self._refuse([str(part) for part in one["loc"]], str(one["msg"]))
+        low, high = stages.get("least_tools"), stages.get("most_tools")
+        if low is not None and high is not None and low > high:
+            self.add_error("most_tools", f"It must not be below the least number of tools ({low}).")
+        return said
+
+    def _range(self) -> Any:
+        if self.cleaned_data.get("action_range") != "own":
+            return self.cleaned_data.get("action_range") or None
+        ends = self.cleaned_data.get("actions_from"), self.cleaned_data.get("actions_to")
+        if None in ends:
+            self.add_error("action_range", "Say both ends of the range.")
+            return None
+        return ends
+
+    def _refuse(self, place: list[str], why: str) -> None:
+        """Put what `BatchSettings` says where the person typed it."""
+        name = place[1] if place[0] == "stages" and len(place) > 1 else place[0]
+        why = why.removeprefix("Value error, ").replace("Input should be", "It must be")
+        self.add_error(name if name in self.fields else None, f"{why[:1].upper()}{why[1:]}.")
+
+    def faults(self) -> list[tuple[str, str, str]]:
+        """(field, what it is called, error); of what no field is to blame for, empty texts."""
+        found = []
+        for name, errors in self.errors.items():
+            field = self.fields.get(name)
+            label = str(field.label or name.replace("_", " ")).capitalize() if field else ""
+            found += [(name if field else "", label, str(error)) for error in errors]
+        return found
+
+    def has_faults(self, settings: tuple[Setting, ...]) -> bool:
+        return self.is_bound and any(one.name in self.errors for one in settings)
+
+
+class LaunchForm(SettingsForm):
+    """With what to grow. Ways to choose it add up."""
+
+    bundled = forms.MultipleChoiceField(label="What to grow", required=False)
+    use_themes = forms.BooleanField(label="Kept themes", required=False)
+    themes_text = forms.CharField(max_length=200, required=False)
+    themes_source = forms.CharField(max_length=200, required=False)
+    themes_node = forms.IntegerField(min_value=1, max_value=2**63 - 1, required=False)
+    themes_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
+    use_environments = forms.BooleanField(label="Environments that are here", required=False)
+    environments_text = forms.CharField(max_length=200, required=False)
+    environments_source = forms.CharField(max_length=200, required=False)
+    environments_category = forms.CharField(max_length=200, required=False)
+    environments_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
+    tasks_file = forms.FileField(label="A task set", required=False, allow_empty_file=True, widget=forms.FileInput)
+    tasks_kept = forms.CharField(max_length=2_000, required=False)
+    tasks_source = forms.CharField(max_length=200, required=False)
+    tasks_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
+
+    def __init__(self, user: Any, data: QueryDict | None = None, files: Any = None, **named: Any) -> None:
+        drafts = bundled_themes()
+        filters = {"themes_most": FILTERED, "environments_most": FILTERED, "bundled": [one.key for one in drafts]}
+        named["initial"] = filters | named.get("initial", {})
+        super().__init__(data, files, **named)
+        self.user = user
+        self.drafts = drafts
+        self.chosen = Chosen()
+        self.kept_file = ""
+        """A file that was put aside: its name in the form."""
+        self.sent_file: task_files.TaskFile | None = None
+        self.fields["bundled"].choices = [(one.key, one.name) for one in drafts]  # type: ignore[attr-defined]
+        self.typed = _typed_rows(data) if data is not None else [TypedRow()]
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean()
+        self.chosen.add("bundled themes", choice.bundled(said.get("bundled", [])))
+        if said.get("use_themes") and not self._filtered("themes"):
+            self._added("use_themes", choice.add_themes(self.chosen, self.filter("themes")), "theme")
+        if said.get("use_environments") and not self._filtered("environments"):
+            found = choice.add_environments(self.chosen, self.filter("environments"))
+            self._added("use_environments", found, "environment")
+        self._add_file()
+        self._add_typed()
+        if not self.chosen.specs and not self.errors:
+            self.add_error("bundled", NOTHING)
+        return said
+
+    def filter(self, what: str) -> Filter:
+        said = self.cleaned_data
+        return Filter(
+            text=said.get(f"{what}_text", ""),
+            source=said.get(f"{what}_source", ""),
+            category=said.get(f"{what}_category", ""),
+            node=said.get(f"{what}_node"),
+            most=said.get(f"{what}_most") or FILTERED,
+        )
+
+    def _filtered(self, what: str) -> bool:
+        return any(name.startswith(f"{what}_") for name in self.errors)
+
+    def _added(self, name: str, found: int, what: str) -> None:
+        if not found:
+            self.add_error(name, f"No {what} fits this filter, or each is chosen already. Change it, or untick this.")
+
+    def _add_file(self) -> None:
+        said = self.cleaned_data
+        file, self.kept_file = said.get("tasks_file"), said.get("tasks_kept", "")
+        if file is None and not self.kept_file:
+            return
+        try:
+            found = task_files.taken(file) if file is not None else task_files.find(self.user, self.kept_file)
+            entries = task_files.entries_of(found)
+            source = said.get("tasks_source") or found.name
+            before = len(self.chosen.left_out)
+            added = choice.add_tasks(self.chosen, entries, source, said.get("tasks_most"))
+            if not added:
+                why = (*self.chosen.left_out[before : before + 1], "it holds no records")[0]
+                raise InputError(f"{found.name}: no task in it can be used: {why}.")
+            if file is not None:
+                self.kept_file, self.sent_file = "", found
+        except InputError as error:
+            self.kept_file = ""
+            self.add_error("tasks_file", str(error))
+
+    def keep_file(self) -> None:
+        """Before the form goes back whole: a browser would not send the file again."""
+        if self.sent_file is not None:
+            self.kept_file = task_files.keep(self.user, self.sent_file)
+
+    @property
+    def file_name(self) -> str:
+        try:
+            return task_files.find(self.user, self.kept_file).name if self.kept_file else ""
+        except InputError:
+            return ""
+
+    def _add_typed(self) -> None:
+        for row in self.typed:
+            if row.said:
+                try:
+                    self.chosen.add("typed themes", [of_theme(typed(row.name, row.description, row.category))])
+                except InputError as error:
+                    row.errors.append(str(error))
+        if any(row.errors for row in self.typed):
+            self.add_error(None, f"A theme in your words: {next(row.errors[0] for row in self.typed if row.errors)}")
+
+
+def _typed_rows(data: QueryDict) -> list[TypedRow]:
+    columns = [data.getlist(f"typed_{name}")[:MOST_TYPED] for name in ("name", "description", "category")]
+    longest = max(len(column) for column in columns)
+    filled = [[*column, *[""] * (longest - len(column))] for column in columns]
+    rows = [TypedRow(*texts) for texts in zip(*filled, strict=True)]
+    rows = [row for row in rows if row.said]
+    more = not rows or ("more" in data and len(rows) < MOST_TYPED)
+    return [*rows, TypedRow()] if more else rows
+
+
+def _initial(settings: BatchSettings) -> dict[str, Any]:
+    """A form's values for these settings, with a model for every role."""
+    stages = settings.stages.model_dump(mode="json")
+    wanted = stages.pop("action_range")
+    own = isinstance(wanted, list)
+    models = with_defaults(settings).models
+    return (
+        stages
+        | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
+        | {"lanes": settings.lanes, "at_once": settings.at_once}
+        | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
+        | {f"model_{role}": models[role] for role in ROLES}
+    )
+
+
+def _field(one: Setting) -> forms.Field:
+    """The field of a stage's setting, by the type of its default."""
+    if one.name == "rule":
+        return forms.ChoiceField(label=one.label, choices=RULES, required=False)
+    if one.name == "action_range":
+        return forms.ChoiceField(label=one.label, choices=RANGES, required=False)
+    if isinstance(one.default, bool):
+        return forms.BooleanField(label=one.label, required=False)
+    if isinstance(one.default, float):
+        return forms.FloatField(label=one.label, required=False, widget=forms.NumberInput(attrs={"step": "any"}))
+    return forms.IntegerField(label=one.label, required=False)
+
+
+class LimitsForm(forms.Form):
+    """What a batch of an annotator may cost, and how many themes it may have."""
+
+    annotator_cap = forms.FloatField(label="Spend cap", min_value=0, max_value=1e9)
+    annotator_themes = forms.IntegerField(label="Themes at once", min_value=1, max_value=MOST_THEMES)

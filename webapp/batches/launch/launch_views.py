@@ -1,0 +1,324 @@
+"""Batches before they run: the list, a new one, a clone with changes, the dry run, what annotators may launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import EnvariumError, InputError
+from synthesis.pipeline import PIPELINE
+from webapp.accounts.access import access
+from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is started here
+from webapp.batches import queries, services
+from webapp.batches.launch import choice
+from webapp.batches.launch.choice import Chosen
+from webapp.batches.launch.estimate import estimate
+from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
+from webapp.batches.models import Batch, BatchState
+from webapp.batches.pages import batch_list
+from webapp.batches.schemas import BatchQuery
+from webapp.batches.setting_labels import COUNTS, GROUPS, ROLE_WORDS, RUNNING, Setting, differences
+from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.endpoints.queries import choices
+from webapp.environments.models import Environment
+from webapp.environments.queries import categories, distinct
+from webapp.paging import keyset
+from webapp.rest.api_examples import api_call, list_call
+from webapp.rest.idempotency import fingerprint, once
+from webapp.taxonomy.models import Node, ThemeSource
+from webapp.taxonomy.queries import siblings
+
+LISTED = 300
+LEFT_OUT_SHOWN = 3
+GIVEN = ("text", "source", "category", "node", "most")
+
+
+@access("read")
+@require_safe
+@never_cache
+def batches(request: HttpRequest) -> HttpResponse:
+    state = request.GET.get("state", "")
+    state = state if state in BatchState.values else ""
+    page = keyset(request, queries.batches(state).defer("settings", "cloned_from__settings"))
+    context = {
+        "page": page,
+        "rows": batch_list.with_far(page.rows),
+        "state": state,
+        "states": BatchState.values,
+        "copy_as": list_call(request, "api:list_batches", BatchQuery),
+    }
+    return render(request, "batches/list.html", context)
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    form = _new_form(request)
+    if form.is_bound and "more" not in request.POST and form.is_valid():
+        specs = list(form.chosen.specs.values())
+
+        def make(start: bool) -> Batch:
+            return services.create_batch(
+                request.user, form.cleaned_data["name"], specs, form.settings, PIPELINE, start=start
+            )
+
+        if (answer := _launched(request, form, form.chosen, make)) is not None:
+            return answer
+    return _new_page(request, form)
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def new_estimate(request: HttpRequest) -> HttpResponse:
+    """The dry run of a form: its panel with htmx, else the whole page with it."""
+    form = _new_form(request)
+    found = _dry_run(request, form, form.chosen)
+    return _panel(request, found) if _is_part(request) else _new_page(request, form, found)
+
+
+@access("synthesise")
+@require_safe
+@never_cache
+def matching(request: HttpRequest) -> HttpResponse:
+    """How many themes or environments a filter finds, while it is typed."""
+    what = "environments" if request.GET.get("what") == "environments" else "themes"
+    form = LaunchForm(request.user, before=BatchSettings(), initial=_given(request))
+    return render(request, "batches/matching.html", {"what": what, "found": _matching(form, what)})
+
+
+@access("synthesise")
+@require_safe
+def typed_row(request: HttpRequest) -> HttpResponse:
+    """The fields of another theme."""
+    return render(request, "batches/typed.html", {"row": TypedRow()})
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def clone(request: HttpRequest, pk: int) -> HttpResponse:
+    """The same themes once more, with other settings."""
+    origin, form = _clone_form(request, pk)
+    if form.is_bound and form.is_valid():
+
+        def make(start: bool) -> Batch:
+            return services.clone_batch(
+                request.user, pk, form.settings, PIPELINE, name=form.cleaned_data["name"], start=start
+            )
+
+        if (answer := _launched(request, form, Chosen(), make)) is not None:
+            return answer
+    return _clone_page(request, origin, form)
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
+    origin, form = _clone_form(request, pk)
+    found = _dry_run(request, form, choice.of_batch(origin))
+    return _panel(request, found) if _is_part(request) else _clone_page(request, origin, form, found)
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
+    """Where the form differs from the batch that is cloned, while it is filled in."""
+    origin, form = _clone_form(request, pk)
+    return render(request, "batches/differences.html", _changed(origin, form) | {"origin": origin})
+
+
+@access("worker")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def limits(request: HttpRequest) -> HttpResponse:
+    """What annotators may launch; operators set it."""
+    row = services.limits()
+    known = {"annotator_cap": row.annotator_cap, "annotator_themes": row.annotator_themes}
+    form = LimitsForm(request.POST if request.method == "POST" else None, initial=known)
+    if form.is_bound and form.is_valid():
+        said = form.cleaned_data
+        services.set_limits(request.user, said["annotator_cap"], said["annotator_themes"])
+        messages.success(request, "These limits hold for what annotators and adjudicators launch from now on.")
+        return redirect("batches:limits")
+    context = {"form": form, "copy_as": api_call(request, "PUT", "api:set_batch_limits", body=known)}
+    return render(request, "batches/limits.html", context, status=422 if form.is_bound else 200)
+
+
+def _new_form(request: HttpRequest) -> LaunchForm:
+    """Filled in by the request, or as it is handed out. An address may choose: `?use_themes=1&themes_text=…`."""
+    before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
+    if request.method == "POST":
+        return LaunchForm(request.user, request.POST, request.FILES, before=before)
+    used = {name: True for name in ("use_themes", "use_environments") if request.GET.get(name)}
+    return LaunchForm(request.user, before=before, initial=_given(request) | used | ({"bundled": []} if used else {}))
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    """Filters that an address names."""
+    names = [f"{what}_{name}" for what in ("themes", "environments") for name in GIVEN]
+    return {name: value for name in names if (value := request.GET.get(name, "").replace("\x00", "")[:200])}
+
+
+def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, SettingsForm]:
+    origin = get_object_or_404(queries.batches(), pk=pk)
+    before = BatchSettings.model_validate(origin.settings)
+    data = request.POST if request.method == "POST" else None
+    return origin, SettingsForm(data, before=before, initial={"name": f"{origin.name} (again)"[:200]})
+
+
+def _limit(request: HttpRequest) -> Any:
+    """The limits that hold for this person; None where none do."""
+    return services.limits() if getattr(request.user, "role", "") in services.CAPPED_ROLES else None
+
+
+def _is_part(request: HttpRequest) -> bool:
+    return bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+
+
+def _launched(
+    request: HttpRequest, form: SettingsForm, chosen: Chosen, make: Callable[[bool], Batch]
+) -> HttpResponse | None:
+    """To the batch's page, once however often the same form is sent; None where it may not be launched."""
+    start = request.POST.get("act") != "draft"
+    try:
+        made, now = once(request.user, f"form-{fingerprint(request)}", lambda: str(make(start).pk))
+    except InputError as error:
+        form.add_error(None, str(error))
+        return None
+    if not now:
+        messages.info(request, "This form was sent before; here is the batch that it made.")
+    elif start:
+        messages.success(request, "The batch runs in the background; this page follows it.")
+    else:
+        messages.success(request, "Kept as a draft: nothing is asked until it is started.")
+    if now and chosen.left_out:
+        messages.warning(request, f"Left out: {_first(chosen.left_out)}")
+    return redirect("batches:batch", int(made))
+
+
+def _first(notes: list[str]) -> str:
+    more = len(notes) - LEFT_OUT_SHOWN
+    return "; ".join(notes[:LEFT_OUT_SHOWN]) + (f"; and {more:,} more." if more > 0 else ".")
+
+
+def _dry_run(request: HttpRequest, form: SettingsForm, chosen: Chosen) -> dict[str, Any]:
+    """What the panel shows: an estimate, or why there is none."""
+    if not form.is_valid():
+        return {"faults": form.faults()}
+    specs = list(chosen.specs.values())
+    try:
+        settings = services.allowed(request.user, form.settings, len(specs))
+        found = estimate(specs, settings, PIPELINE)
+    except EnvariumError as error:
+        return {"faults": [("", "", str(error))]}
+    return {
+        "estimate": found,
+        "chosen": chosen,
+        "left_out": _first(chosen.left_out) if chosen.left_out else "",
+        "unpriced": found.unpriced,
+        "unwritten": choice.unwritten(specs, settings),
+        "all_scripted": all(line.model == SCRIPTED for line in found.lines),
+        "cap": settings.cap,
+    }
+
+
+def _panel(request: HttpRequest, found: dict[str, Any]) -> HttpResponse:
+    return render(request, "batches/dry_run.html", found)
+
+
+def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
+    """Differences of a form from the batch that it clones, or that they cannot be told yet."""
+    if form.is_bound and not form.is_valid():
+        return {"unclear": True}
+    before = BatchSettings.model_validate(origin.settings)
+    return {"differences": differences(before, form.settings)}
+
+
+def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
+    """What both forms show: settings by group, roles, limits."""
+
+    def bound(settings: tuple[Setting, ...]) -> list[tuple[Setting, Any]]:
+        return [(one, form[one.name]) for one in settings]
+
+    models = [(role, ROLE_WORDS[role], form[f"model_{role}"]) for role in ROLES]
+    played = [role for role, _, field in models if field.value() == SCRIPTED]
+    listed = choices()
+    return {
+        "form": form,
+        "counts": bound(COUNTS),
+        "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
+        "running": [(label, hint, form[name]) for name, label, hint in RUNNING],
+        "roles": models,
+        "models": listed,
+        "listed": {one.value for one in listed} | {SCRIPTED},
+        "scripted": played,
+        "limit": _limit(request),
+        "refused": request.method == "POST" and "more" not in request.POST and bool(form.errors),
+    }
+
+
+def _new_page(request: HttpRequest, form: LaunchForm, found: dict[str, Any] | None = None) -> HttpResponse:
+    form.keep_file()
+    body = {"bundled": [one.key for one in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
+    context = _shared(request, form) | {
+        "drafts": [(one, one.key in (form["bundled"].value() or [])) for one in form.drafts],
+        "sources": list(ThemeSource.objects.order_by("name").values_list("name", flat=True)[:LISTED]),
+        "labels": _labels(form["themes_node"].value()),
+        "environment_sources": distinct(Environment._meta.db_table, "source"),
+        "categories": categories(),
+        "themes_found": _matching(form, "themes"),
+        "environments_found": _matching(form, "environments"),
+        "copy_as": api_call(request, "POST", "api:create_batch", body=body),
+        "dry_run": found,
+    }
+    return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
+
+
+def _clone_page(
+    request: HttpRequest, origin: Batch, form: SettingsForm, found: dict[str, Any] | None = None
+) -> HttpResponse:
+    body = {"settings": {"seed": form.settings.seed + 1}}
+    context = _shared(request, form) | _changed(origin, form)
+    context |= {
+        "origin": origin,
+        "items": origin.items.filter(level="theme").count(),
+        "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
+        "dry_run": found,
+    }
+    return render(request, "batches/clone.html", context, status=422 if context["refused"] else 200)
+
+
+def _labels(wanted: Any) -> list[Node]:
+    """Labels of the first level to choose from, with the one that is chosen."""
+    rows = list(siblings(None)[:LISTED])
+    number = _number(wanted)
+    if number and number not in {row.pk for row in rows}:
+        rows += list(Node.objects.filter(pk=number))
+    return rows
+
+
+def _matching(form: LaunchForm, what: str) -> choice.Matching | None:
+    """None where the filter cannot be understood."""
+    if form.is_bound and any(name.startswith(f"{what}_") for name in form.errors):
+        return None
+    given = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
+    most, node = _number(given.pop("most")), _number(given.pop("node", None))
+    wanted = choice.Filter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
+    like = choice.themes_like if what == "themes" else choice.environments_like
+    return choice.matching(like(wanted), wanted.most)
+
+
+def _number(text: Any) -> int:
+    """A whole number as it was typed or handed out; 0 for anything else."""
+    text = str(text or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,0 +1,1 @@
+"""Pages of a batch: its progress, its items and calls, and what people do with them."""

@@ -1,0 +1,68 @@
+"""The list of batches: rows with how far each is, without counting what is large to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import Sum
+
+from webapp.batches.engine.claims import SAVE
+from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
+
+COUNTED_TO = 2_000
+NEWEST = 6
+
+
+@dataclass(frozen=True)
+class Far:
+    """Items that were kept, of those that there are; `more` than are counted."""
+
+    kept: int = 0
+    total: int = 0
+    more: bool = False
+
+
+def how_far(batches: Iterable[Batch]) -> dict[int, Far]:
+    """By batch, for the rows of a page: two queries."""
+    pks = [one.pk for one in batches]
+    if not pks:
+        return {}
+    counts = BatchStageCount.objects.filter(batch__in=pks, stage=SAVE, state=StageState.KEPT).values_list("batch")
+    kept = dict(counts.annotate(Sum("count")).order_by())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT one.id, (SELECT count(*) FROM (SELECT 1 FROM "
+            f'"{BatchItem._meta.db_table}" WHERE batch_id = one.id LIMIT %s) AS item) '
+            "FROM unnest(%s::bigint[]) AS one(id)",
+            [COUNTED_TO + 1, pks],
+        )
+        totals = dict(cursor.fetchall())
+    return {pk: _far(kept.get(pk, 0), totals[pk]) for pk in pks}
+
+
+def _far(kept: int, total: int) -> Far:
+    more = total > COUNTED_TO
+    return Far(kept, max(kept, COUNTED_TO) if more else total, more)
+
+
+def with_far(rows: Iterable[Batch]) -> list[tuple[Batch, Far]]:
+    rows = list(rows)
+    far = how_far(rows)
+    return [(row, far[row.pk]) for row in rows]
+
+
+def working() -> list[tuple[Batch, Far]]:
+    """Batches that run, the newest first."""
+    rows = Batch.objects.filter(state=BatchState.RUNNING).defer("settings")
+    return with_far(rows.order_by("-id")[:NEWEST])
+
+
+def standing_still(user: Any, since: datetime) -> list[Batch]:
+    """A person's batches that go on only when somebody says so, the newest first."""
+    states = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
+    rows = Batch.objects.filter(state__in=states, created_by=user, created_at__gte=since).defer("settings")
+    return list(rows.order_by("-id")[:NEWEST])

@@ -1,0 +1,218 @@
+"""A batch as it runs, one of its items, one of its calls. The live parts are fragments of these pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from synthesis.pipeline import PIPELINE
+from webapp.accounts.access import access
+from webapp.batches import queries, setting_labels
+from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
+from webapp.batches.pages import descriptions, filters, progress
+from webapp.batches.schemas import CallQuery
+from webapp.batches.spec import BatchSettings
+from webapp.paging import keyset
+from webapp.rest.api_examples import api_call
+
+TABS = ("overview", "items", "calls", "failures", "settings")
+GROUPS_LIVE = 8
+"""Of failures and of rejections, while the page asks for them again and again."""
+
+
+def find(pk: int) -> Batch:
+    return get_object_or_404(queries.batches(), pk=pk)
+
+
+def live_context(found: Batch, tab: str) -> dict[str, Any]:
+    """What changes while a batch runs: its head on every tab, funnel and failures on the first."""
+    settings = BatchSettings.model_validate(found.settings)
+    waiting = progress.open_items(found.pk)
+    lines = progress.funnel(queries.counts(found.pk), waiting, PIPELINE)
+    counts = queries.item_counts(found.pk)
+    lanes, levels = progress.lanes(found), progress.levels(counts)
+    context = {
+        "batch": found,
+        "tab": tab,
+        "tabs": TABS,
+        "levels": levels,
+        "total": sum(level.total for level in levels),
+        "ended": sum(level.ended for level in levels),
+        "running": sum(level.running for level in levels),
+        "queued": any(lane["job__state"] == "queued" for lane in lanes),
+        "took": progress.took(found),
+        "used": progress.used(lines),
+        "pace": progress.pace(found, lines, waiting, PIPELINE, settings.stages),
+        "lanes": lanes,
+        "can": descriptions.actions(found, counts),
+    }
+    if tab == "overview":
+        context |= {
+            "funnel": progress.by_level(lines),
+            "kinds": descriptions.kinds(progress.groups(found.pk), GROUPS_LIVE),
+        }
+    return context
+
+
+def tab_of(request: HttpRequest) -> str:
+    tab = request.GET.get("tab", "")
+    return tab if tab in TABS else TABS[0]
+
+
+@access("read")
+@require_safe
+@never_cache
+def batch(request: HttpRequest, pk: int) -> HttpResponse:
+    found = find(pk)
+    tab = tab_of(request)
+    context = live_context(found, tab)
+    more = {"items": _items, "calls": _calls, "failures": _failures, "settings": _settings}.get(tab)
+    context |= more(request, found) if more else {"copy_as": api_call(request, "GET", "api:get_batch", args=(pk,))}
+    return render(request, "batches/show/batch.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of the page that changes; asked for when something has."""
+    return render(request, "batches/show/live.html", live_context(find(pk), tab_of(request)))
+
+
+def _items(request: HttpRequest, found: Batch) -> dict[str, Any]:
+    chosen = filters.item_filter(request.GET)
+    page = keyset(request, filters.items(found.pk, chosen), "id")
+    asked = {name: getattr(chosen, name) or None for name in filters.FIELDS}
+    return {
+        "page": page,
+        "rows": [descriptions.item_row(item) for item in page.rows],
+        "chosen": chosen,
+        "choices": descriptions.item_choices(PIPELINE),
+        "copy_as": api_call(request, "GET", "api:list_batch_items", args=(found.pk,), query=asked),
+    }
+
+
+def _calls(request: HttpRequest, found: Batch) -> dict[str, Any]:
+    chosen = filters.call_filter(request.GET)
+    asked = {name: getattr(chosen, name) for name in CallQuery.model_fields if hasattr(chosen, name)}
+    return {
+        "page": keyset(request, filters.calls(found.pk, chosen)),
+        "chosen": chosen,
+        "choices": descriptions.call_choices(found.pk),
+        "copy_as": api_call(request, "GET", "api:list_batch_calls", args=(found.pk,), query=asked),
+    }
+
+
+def _failures(request: HttpRequest, found: Batch) -> dict[str, Any]:
+    return {
+        "kinds": descriptions.kinds(progress.groups(found.pk), queries.GROUPS),
+        "groups_up_to": queries.GROUPS,
+        "copy_as": api_call(request, "GET", "api:list_batch_failures", args=(found.pk,)),
+    }
+
+
+def _settings(request: HttpRequest, found: Batch) -> dict[str, Any]:
+    return {
+        "described": setting_labels.described(BatchSettings.model_validate(found.settings)),
+        "differences": setting_labels.differs_from_origin(found),
+        "copy_as": api_call(request, "GET", "api:get_batch", args=(found.pk,)),
+    }
+
+
+def item_context(pk: int) -> dict[str, Any]:
+    rows = BatchItem.objects.select_related("batch", "product", "parent").defer("spec", "parent__spec")
+    found = get_object_or_404(rows, pk=pk)
+    runs = descriptions.runs_of(found, PIPELINE)
+    below = list(
+        filters.items(found.batch_id, filters.ItemFilter(parent=found.pk)).order_by("id")[: descriptions.BELOW + 1]
+    )
+    product = filters.product_of(found)
+    return {
+        "item": found,
+        "batch": found.batch,
+        "path": descriptions.path_of(found),
+        "runs": runs,
+        "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
+        "products": descriptions.products(found.level, product),
+        "provenance": descriptions.provenance_of(product),
+        "below": [descriptions.item_row(one) for one in below[: descriptions.BELOW]],
+        "more_below": len(below) > descriptions.BELOW,
+        "fault": descriptions.call_by_key(found.call_key),
+        "can": descriptions.item_actions(found, PIPELINE),
+        "is_open": descriptions.is_open(found),
+    }
+
+
+@access("read")
+@require_safe
+@never_cache
+def item(request: HttpRequest, pk: int) -> HttpResponse:
+    context = item_context(pk)
+    ended = context["runs"][-1] if context["runs"] else None
+    if ended is not None and ended.state != "kept":
+        context |= {"open_run": ended.pk, **descriptions.run_content(ended)}
+    context["copy_as"] = api_call(request, "GET", "api:get_batch_item", args=(pk,))
+    return render(request, "batches/show/item.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def item_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of an item's page that changes while it is worked on."""
+    return render(request, "batches/show/item_live.html", item_context(pk))
+
+
+@access("read")
+@require_safe
+@never_cache
+def output(request: HttpRequest, pk: int, stage: str) -> HttpResponse:
+    """What one stage gave for an item: a part of the item's page, and a page of its own."""
+    run = get_object_or_404(StageRun.objects.select_related("item__batch").defer("item__spec"), item_id=pk, stage=stage)
+    start = request.GET.get("from", "")
+    context = {
+        "run": run,
+        "item": run.item,
+        "batch": run.item.batch,
+        "path": descriptions.path_of(run.item),
+        **descriptions.run_content(run, int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0),
+    }
+    is_part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "batches/show/output_part.html" if is_part else "batches/show/output.html", context)
+
+
+@access("read")
+@require_safe
+def call(request: HttpRequest, pk: int) -> HttpResponse:
+    rows = LLMCall.objects.select_related("batch", "item").defer("item__spec")
+    found = get_object_or_404(rows, pk=pk)
+    context = {
+        "call": found,
+        "batch": found.batch,
+        "path": descriptions.path_of(found.item) if found.item else [],
+        "request_of": descriptions.request_of(queries.body(found.request_id)),
+        "reply": descriptions.reply_of(queries.body(found.reply_id)),
+        "tries": descriptions.tries_of(found),
+        "ended": descriptions.ended_badly(found),
+        "copy_as": api_call(request, "GET", "api:get_llm_call", args=(pk,)),
+    }
+    return render(request, "batches/show/call.html", context)
+
+
+@access("read")
+@require_safe
+def call_file(request: HttpRequest, pk: int) -> HttpResponse:
+    """Request and reply as they are stored, to download."""
+    found = get_object_or_404(LLMCall, pk=pk)
+    said = {"key": found.key, "role": found.role, "stage": found.stage, "path": found.path, "model": found.model}
+    said |= {"state": found.state, "error": found.error}
+    said |= {"request": queries.body(found.request_id), "reply": queries.body(found.reply_id)}
+    answer = HttpResponse(json.dumps(said, ensure_ascii=False, indent=1), content_type="application/json")
+    answer["Content-Disposition"] = f'attachment; filename="call-{pk}.json"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer

@@ -1,0 +1,140 @@
+"""Lists of a batch's items and calls, as the batch's page filters them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from django.db import connection
+from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.http import QueryDict
+
+from synthesis.stages import LEVELS
+from webapp.batches.engine.claims import OPEN
+from webapp.batches.models import BatchItem, BatchProduct, CallState, ItemState, LLMCall, StageRun, StageState
+
+M = TypeVar("M", bound=Model)
+ENTERED = "entered"
+ENDED_AS = (ENTERED, *StageState.values)
+LONGEST = 300
+
+
+@dataclass(frozen=True)
+class ItemFilter:
+    """`stage` alone: items that stand there, or ended there. With `ended` what the stage came to for them, whatever
+    became of them since; `reason` then too is the stage's."""
+
+    level: str = ""
+    state: str = ""
+    stage: str = ""
+    ended: str = ""
+    reason: str = ""
+    signature: str = ""
+    parent: int | None = None
+    open: bool = False
+    """Only what waits or runs."""
+
+    @property
+    def any(self) -> bool:
+        return any(value not in ("", None, False) for value in vars(self).values())
+
+
+FIELDS = tuple(field.name for field in fields(ItemFilter))
+
+
+@dataclass(frozen=True)
+class CallFilter:
+    state: str = ""
+    role: str = ""
+    stage: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.role}:{self.stage}" if self.role else ""
+
+    @property
+    def any(self) -> bool:
+        return any(vars(self).values())
+
+
+def item_filter(asked: QueryDict) -> ItemFilter:
+    """What a query string asks for; what it cannot mean is left out."""
+    said = {name: _word(asked.get(name, "")) for name in ("stage", "reason", "signature")}
+    parent = asked.get("parent", "")
+    return ItemFilter(
+        level=_one_of(asked.get("level", ""), LEVELS),
+        state=_one_of(asked.get("state", ""), ItemState.values),
+        ended=_one_of(asked.get("ended", ""), ENDED_AS) if said["stage"] else "",
+        parent=int(parent) if parent.isascii() and parent.isdecimal() and len(parent) < 19 else None,
+        open=asked.get("open") == "1",
+        **said,
+    )
+
+
+def call_filter(asked: QueryDict) -> CallFilter:
+    """`?place=author:plan_state`: what which role was asked for, the two together, as the index has them."""
+    role, _, stage = _word(asked.get("place", "")).partition(":")
+    return CallFilter(state=_one_of(asked.get("state", ""), CallState.values), role=role, stage=stage)
+
+
+def _word(text: str) -> str:
+    return text.replace("\x00", "")[:LONGEST]
+
+
+def _one_of(text: str, known: Iterable[str]) -> str:
+    return text if text in known else ""
+
+
+def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
+    """With what they became, without specs and provenance."""
+    rows = _where(BatchItem.objects.filter(batch_id=batch), chosen, "state", "level", "signature", "parent")
+    rows = rows.select_related("product").defer("spec", "product__provenance")
+    if chosen.stage and chosen.ended:
+        return rows.filter(Exists(_runs(chosen)))
+    rows = rows.filter(stage=chosen.stage) if chosen.stage else rows
+    rows = rows.filter(state__in=OPEN) if chosen.open else rows
+    return rows.filter(reason=chosen.reason) if chosen.reason else rows
+
+
+def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
+    runs = StageRun.objects.filter(item=OuterRef("pk"), stage=chosen.stage).order_by()
+    runs = runs.filter(state=chosen.ended) if chosen.ended != ENTERED else runs
+    return runs.filter(reason=chosen.reason) if chosen.reason else runs
+
+
+def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
+    """Those that this batch was the first to make."""
+    return _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
+
+
+def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
+    """Only rows that have what was chosen; an empty text and None choose nothing."""
+    wanted = {name: getattr(chosen, name) for name in names}
+    return rows.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
+
+
+def product_of(item: BatchItem) -> BatchProduct | None:
+    """Of an item that `items` gave."""
+    found: Any = getattr(item, "product", None)
+    return found
+
+
+PLACES = """
+WITH RECURSIVE known(role, stage) AS (
+  (SELECT role, stage FROM batches_llmcall WHERE batch_id = %(batch)s ORDER BY role, stage LIMIT 1)
+  UNION ALL
+  SELECT next.role, next.stage FROM known, LATERAL (
+    SELECT role, stage FROM batches_llmcall AS call
+    WHERE call.batch_id = %(batch)s AND (call.role, call.stage) > (known.role, known.stage)
+    ORDER BY role, stage LIMIT 1
+  ) AS next
+) SELECT role, stage FROM known
+"""
+
+
+def places(batch: int) -> list[tuple[str, str]]:
+    """Roles and what they were asked for in a batch: a hop through the index from one pair to the next."""
+    with connection.cursor() as cursor:
+        cursor.execute(PLACES, {"batch": batch})
+        return [(role, stage) for role, stage in cursor.fetchall()]

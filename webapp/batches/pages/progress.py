@@ -1,0 +1,335 @@
+"""What the page of a batch shows while it runs: the funnel, where items stand, how fast, how long still.
+
+All of it is read out of roll-ups and indexes, so that a batch of any size can be asked every second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count
+from django.utils import timezone
+
+from synthesis.stages import LEVELS, Level, Pipeline, StageSettings
+from webapp.batches import queries
+from webapp.batches.engine.claims import OPEN, SAVE
+from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, ItemState, LLMCall, StageState
+from webapp.batches.setting_labels import STAGE_WORDS
+
+CALLS_LOOKED_AT = 1_000
+CALLS_WITHIN = timedelta(minutes=1)
+ITEMS_WITHIN = timedelta(minutes=10)
+REASONS_SHOWN = 5
+"""In a row of the funnel; the rest is on the page of failures."""
+LEAST_SECONDS = 10.0
+"""A pace is not worth saying before."""
+WORDS = {"theme": "Themes", "scenario": "Scenarios", "task": "Tasks", "trajectory": "Trajectories"}
+ENDINGS = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED)
+
+
+Bar = tuple[str, float, float]
+"""A piece of a picture: what it stands for, where it begins and how wide it is, of 100."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    state: str
+    reason: str
+    count: int
+
+
+@dataclass
+class StageLine:
+    """A row of the funnel. `here` are items that wait for the stage or are in it; `entered` those that it has ended
+    for, well or not. `cost` is the known part: of `unpriced` replies nobody can tell it."""
+
+    name: str
+    level: str = ""
+    barrier: bool = False
+    here: int = 0
+    running: int = 0
+    kept: int = 0
+    rejected: int = 0
+    failed: int = 0
+    reasons: list[Reason] = field(default_factory=list)
+    seconds: float = 0.0
+    requests: int = 0
+    replayed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+    bar: list[Bar] = field(default_factory=list)
+
+    @property
+    def entered(self) -> int:
+        return self.kept + self.rejected + self.failed
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def cells(self) -> list[tuple[str, int]]:
+        return [("entered", self.entered), ("kept", self.kept), ("rejected", self.rejected), ("failed", self.failed)]
+
+    @property
+    def commonest(self) -> list[Reason]:
+        return self.reasons[:REASONS_SHOWN]
+
+    @property
+    def rarer(self) -> int:
+        """How many reasons more there are."""
+        return max(0, len(self.reasons) - REASONS_SHOWN)
+
+    @property
+    def words(self) -> str:
+        return STAGE_WORDS.get(self.name, "")
+
+    @property
+    def mean(self) -> float | None:
+        return self.seconds / self.entered if self.entered else None
+
+
+Open = Mapping[tuple[str, str], Mapping[str, int]]
+
+
+def open_items(batch: int) -> dict[tuple[str, str], dict[str, int]]:
+    """Items that wait or run, by level and stage, then by state."""
+    rows = BatchItem.objects.filter(batch_id=batch, state__in=OPEN).values_list("level", "stage", "state")
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for level, stage, state, count in rows.annotate(Count("id")).order_by():
+        found.setdefault((level, stage), {})[state] = count
+    return found
+
+
+def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline) -> list[StageLine]:
+    """Every stage in the pipeline's order, then what has no place in it: saving, stages of another version."""
+    lines = {stage.name: StageLine(stage.name, stage.level, stage.group is not None) for stage in pipeline.stages}
+    saving = StageLine(SAVE)
+    for one in counts:
+        if one.count <= 0 and not one.seconds:
+            continue
+        line = saving if one.stage == SAVE else lines.setdefault(one.stage, StageLine(one.stage))
+        _add(line, one)
+    for (_level, stage), states in waiting.items():
+        line = saving if stage == SAVE else lines.setdefault(stage, StageLine(stage))
+        line.here += sum(states.values())
+        line.running += states.get(ItemState.RUNNING, 0)
+    found = [*lines.values(), saving]
+    most: Counter[str] = Counter()
+    for line in found:
+        most[line.level] = max(most[line.level], line.entered + line.here)
+    for line in found:
+        line.reasons.sort(key=lambda one: (-one.count, one.state, one.reason))
+        parts = {"kept": line.kept, "rejected": line.rejected, "failed": line.failed, "here": line.here}
+        line.bar = bar(parts, most[line.level])
+    return found
+
+
+def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
+    """Pieces beside each other; one that is there is never too thin to be seen."""
+    found: list[Bar] = []
+    at = 0.0
+    for name, count in parts.items():
+        if count and whole:
+            width = max(0.8, 100 * count / whole)
+            found.append((name, at, min(width, 100 - at)))
+            at = min(100.0, at + width)
+    return found
+
+
+def _add(line: StageLine, one: BatchStageCount) -> None:
+    count = max(0, one.count)
+    if one.state == StageState.KEPT:
+        line.kept += count
+    else:
+        if one.state == StageState.REJECTED:
+            line.rejected += count
+        else:
+            line.failed += count
+        if count:
+            line.reasons.append(Reason(one.state, one.reason, count))
+    for name in ("seconds", "requests", "replayed", "prompt_tokens", "completion_tokens", "cost", "unpriced"):
+        setattr(line, name, getattr(line, name) + getattr(one, name))
+
+
+def by_level(lines: Iterable[StageLine]) -> list[tuple[str, list[StageLine]]]:
+    """The funnel's rows under the words of their levels; what has no level only where something happened."""
+    found: dict[str, list[StageLine]] = {words: [] for words in WORDS.values()}
+    for line in lines:
+        if line.level:
+            found[WORDS[line.level]].append(line)
+        elif line.entered or line.here:
+            found.setdefault("Every level", []).append(line)
+    return [(words, rows) for words, rows in found.items() if rows]
+
+
+def took(batch: Batch) -> float | None:
+    """Seconds since it was started, pauses included; None before."""
+    if batch.started_at is None:
+        return None
+    return max(0.0, ((batch.finished_at or timezone.now()) - batch.started_at).total_seconds())
+
+
+@dataclass(frozen=True)
+class LevelLine:
+    """How far the items of one level are. `ended` of `total` have come to something."""
+
+    level: str
+    words: str
+    states: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.states.values())
+
+    @property
+    def ended(self) -> int:
+        return self.total - sum(self.states.get(state, 0) for state in OPEN)
+
+    @property
+    def running(self) -> int:
+        return self.states.get(ItemState.RUNNING, 0)
+
+    @property
+    def cells(self) -> list[tuple[str, int]]:
+        return [(str(state), self.states.get(state, 0)) for state in ItemState.values]
+
+    @property
+    def bar(self) -> list[Bar]:
+        shown = {"kept": "kept", "rejected": "rejected", "failed": "failed", "running": "here", "waiting": "waiting"}
+        parts = dict.fromkeys(shown.values(), 0)
+        return bar(parts | {name: self.states.get(state, 0) for state, name in shown.items()}, self.total)
+
+
+def levels(counts: Mapping[str, dict[str, int]]) -> list[LevelLine]:
+    return [LevelLine(level, WORDS[level], counts.get(level, {})) for level in LEVELS]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Each None where too little has happened to say it."""
+
+    calls_a_minute: float | None = None
+    items_an_hour: float | None = None
+    left: float | None = None
+    """Seconds until the end at most, at this pace."""
+    unknown: str = ""
+    """Why nobody can say how long it still takes: a stage that nothing has been through."""
+
+
+def pace(batch: Batch, lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings) -> Pace:
+    if batch.state != BatchState.RUNNING or batch.started_at is None:
+        return Pace()
+    running = sum(states.get(ItemState.RUNNING, 0) for states in waiting.values())
+    left, unknown = time_left(lines, waiting, pipeline, settings)
+    return Pace(
+        _calls_a_minute(batch.pk),
+        _items_an_hour(batch),
+        left / running if left is not None and running else None,
+        unknown,
+    )
+
+
+def _calls_a_minute(batch: int) -> float | None:
+    """Of the newest calls, those of the last minute."""
+    newest = LLMCall.objects.filter(batch_id=batch).order_by("-id").values_list("created_at", flat=True)
+    now = timezone.now()
+    times = [at for at in newest[:CALLS_LOOKED_AT] if at > now - CALLS_WITHIN]
+    if len(times) < CALLS_LOOKED_AT:
+        return float(len(times))
+    return len(times) * 60 / max(0.1, (now - times[-1]).total_seconds())
+
+
+def _items_an_hour(batch: Batch) -> float | None:
+    assert batch.started_at is not None
+    now = timezone.now()
+    since = max(batch.started_at, now - ITEMS_WITHIN)
+    seconds = (now - since).total_seconds()
+    if seconds < LEAST_SECONDS:
+        return None
+    ended = BatchItem.objects.filter(batch_id=batch.pk, state__in=ENDINGS, updated_at__gt=since).count()
+    return ended * 3600 / seconds
+
+
+def time_left(
+    lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings
+) -> tuple[float | None, str]:
+    """Seconds of work that are left if all that is open is kept, or the stage that nothing is known of yet."""
+    means = {line.name: line.mean for line in lines}
+    total = 0.0
+    try:
+        for level in LEVELS:
+            stages = {stage: sum(states.values()) for (one, stage), states in waiting.items() if one == level}
+            if stages:
+                below = _below(means, pipeline, level, settings)
+                total += sum((_work(means, pipeline, level, stage) + below) * n for stage, n in stages.items())
+    except LookupError as error:
+        return None, str(error.args[0])
+    return total, ""
+
+
+def _below(means: Mapping[str, float | None], pipeline: Pipeline, level: Level, settings: StageSettings) -> float:
+    """Seconds of all that a kept item of this level brings along."""
+    of_level: dict[str, float] = {}
+    for part in pipeline.parts(level, settings):
+        if part.level not in of_level:
+            of_level[part.level] = _work(means, pipeline, part.level) + _below(means, pipeline, part.level, settings)
+    return sum(of_level[part.level] for part in pipeline.parts(level, settings))
+
+
+def _work(means: Mapping[str, float | None], pipeline: Pipeline, level: Level, start: str = "") -> float:
+    """Seconds of an item's stages of its level, from `start` on. Raises LookupError with a stage nobody has seen."""
+    names = [stage.name for stage in pipeline.of(level) if stage.group is None]
+    every = [stage.name for stage in pipeline.of(level)]
+    if start in every:
+        names = [name for name in names if every.index(name) >= every.index(start)]
+    elif start:
+        names = []
+    total = 0.0
+    for name in [*names, SAVE]:
+        mean = means.get(name)
+        if mean is None:
+            raise LookupError(name)
+        total += mean
+    return total
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a batch has used. Tokens are those of stages that have ended."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    replayed: int
+
+
+def used(lines: Iterable[StageLine]) -> Used:
+    found = list(lines)
+    return Used(*(sum(getattr(line, name) for line in found) for name in Used.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Failures of one kind with the call at fault, where there is one."""
+
+    failures: queries.Failures
+    call: int | None
+
+
+def groups(batch: int) -> list[Group]:
+    found = queries.failures(batch)
+    keys = [one.call_key for one in found if one.call_key]
+    calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
+    return [Group(one, calls.get(one.call_key)) for one in found]
+
+
+def lanes(batch: Batch) -> list[dict[str, Any]]:
+    """The jobs that work on it, or did last."""
+    rows = batch.lanes.order_by("-id").values("job_id", "job__state", "job__worker", "job__heartbeat_at")
+    return [dict(row) for row in rows[: max(1, int(batch.settings.get("lanes", 1)))]]

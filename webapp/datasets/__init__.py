@@ -1,0 +1,1 @@
+"""Datasets: frozen selections of tasks or trajectories, and uploaded files."""

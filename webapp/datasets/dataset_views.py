@@ -1,0 +1,202 @@
+"""Datasets: the list, a new one with what it would come to, one of them with its rows, uploaded files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.datasets import queries, row_page, services
+from webapp.datasets.forms import DatasetForm, address_of, choices_for, environments_for, form_of
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.preview import MEANINGS, Look, look
+from webapp.datasets.schemas import DatasetQuery
+from webapp.datasets.selection import Choice, words
+from webapp.datasets.storage import open_file, sentence_of
+from webapp.paging import keyset
+from webapp.rest.api_examples import api_call, list_call
+from webapp.rest.idempotency import fingerprint, once
+from webapp.trajectories.export.archive import attachment, blocks
+
+KINDS = ("tasks", "trajectories")
+
+
+@access("read")
+@require_safe
+@never_cache
+def listed(request: HttpRequest) -> HttpResponse:
+    kind = request.GET.get("kind", "")
+    kind = kind if kind in KINDS else ""
+    archived = request.GET.get("archived", "") in ("1", "true")
+    page = keyset(request, queries.listed(kind, archived=archived))
+    context = {
+        "page": page,
+        "rows": [(row, sentence_of(row)) for row in page.rows],
+        "kind": kind,
+        "kinds": KINDS,
+        "archived": archived,
+        "copy_as": list_call(request, "api:list_datasets", DatasetQuery),
+    }
+    return render(request, "datasets/list.html", context)
+
+
+@access("train")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    form = form_of(request.POST if request.method == "POST" else None, request.GET)
+    if request.method == "POST" and "look" not in request.POST and form.is_valid():
+
+        def make() -> str:
+            name = form.cleaned_data["name"]
+            return services.create_dataset(request.user, form.choice, form.split(), name).public_id
+
+        made, now = once(request.user, f"dataset-{fingerprint(request)}", make)
+        said = "It is being frozen; this page follows it." if now else "This form was sent before; here is its dataset."
+        messages.success(request, said)
+        return redirect("datasets:dataset", made)
+    refused = request.method == "POST" and not form.is_valid()
+    text = request.POST.get("find", request.GET.get("find", "")).replace("\x00", "")[:200]
+    context = _looked(form) | _picks(form, text) | choices_for(form)
+    context |= {"form": form, "find": text, "meanings": MEANINGS, "copy_as": _call(request, form)}
+    context |= {one: address_of(form, kind=one, seed=None) for one in KINDS}
+    return render(request, "datasets/new.html", context, status=422 if refused else 200)
+
+
+@access("train")
+@require_safe
+@never_cache
+def looked(request: HttpRequest) -> HttpResponse:
+    """What the form would come to, while it is filled in."""
+    form = form_of(request.GET, request.GET)
+    return render(request, "datasets/preview.html", _looked(form) | {"form": form})
+
+
+@access("train")
+@require_safe
+@never_cache
+def environments(request: HttpRequest) -> HttpResponse:
+    """Environments to tick, by part of their name."""
+    form = form_of(request.GET, request.GET)
+    found = _picks(form, request.GET.get("find", "").replace("\x00", "")[:200])
+    return render(request, "datasets/picks.html", found | {"form": form})
+
+
+def _looked(form: DatasetForm) -> dict[str, Any]:
+    """What the panel shows: what it would come to, or what is wrong with the form."""
+    if not form.is_valid():
+        return {"found": None}
+    found: Look = look(form.choice, form.split())
+    near = [
+        (one, address_of(form, unit=one.split.unit, test_share=f"{one.split.test_share:g}", seed=one.split.seed))
+        for one in found.proposals
+    ]
+    return {"found": found, "proposals": near, "words": words(form.choice)[1:]}
+
+
+def _picks(form: DatasetForm, text: str) -> dict[str, Any]:
+    rows, more = environments_for(form, text)
+    ticked = set(form.picked)
+    return {"picks": [(row, row.pk in ticked) for row in rows], "more_environments": more, "find": text}
+
+
+def _call(request: HttpRequest, form: DatasetForm) -> Any:
+    valid = form.is_valid()
+    body = {
+        "selection": {"kind": form.kind_now} | (form.choice.chosen() if valid else {}),
+        "split": form.split().model_dump(mode="json") if valid else {},
+    }
+    return api_call(request, "POST", "api:create_dataset", body=body)
+
+
+def _found(ident: str) -> Dataset:
+    return get_object_or_404(queries.known(), public_id=ident)
+
+
+def _shown(row: Dataset) -> dict[str, Any]:
+    return {
+        "dataset": row,
+        "sentence": sentence_of(row),
+        "words": words(Choice.model_validate(row.selection)) if row.source == "selection" and row.selection else [],
+        "meaning": MEANINGS.get(row.split.get("unit", "environment"), ""),
+        "twins": list(queries.twins_of(row).only("public_id", "name")[:5]),
+        "freezing": row.state == DatasetState.FREEZING,
+    }
+
+
+@access("read")
+@require_safe
+@never_cache
+def dataset(request: HttpRequest, dataset: str) -> HttpResponse:
+    row = _found(dataset)
+    context = _shown(row) | {"copy_as": api_call(request, "GET", "api:get_dataset", args=(row.public_id,))}
+    if row.state == DatasetState.READY:
+        context |= row_page.page_of(request, row)
+    return render(request, "datasets/page.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def live(request: HttpRequest, dataset: str) -> HttpResponse:
+    """The part that changes while it is frozen. When that has ended the page is loaded anew."""
+    row = _found(dataset)
+    answer = render(request, "datasets/freezing.html", _shown(row))
+    if row.state != DatasetState.FREEZING:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@access("read")
+@require_safe
+@never_cache
+def rows(request: HttpRequest, dataset: str) -> HttpResponse:
+    """The rows of one side, fifty a page."""
+    row = _found(dataset)
+    if row.state != DatasetState.READY:
+        raise Http404("This dataset has no rows: it is not ready.")
+    return render(request, "datasets/rows.html", {"dataset": row} | row_page.page_of(request, row))
+
+
+@access("read")
+@require_safe
+def download(request: HttpRequest, dataset: str, side: str) -> StreamingHttpResponse:
+    row = _found(dataset)
+    try:
+        file = open_file(row, f"{side}.jsonl")
+    except InputError as error:
+        raise Http404(str(error)) from error
+    audit(request.user, "dataset.download", row, side=side)
+    return attachment(blocks(file), f"{row.public_id}-{side}.jsonl", "application/jsonl")
+
+
+def _act(request: HttpRequest, ident: str, act: Callable[[Any, Dataset], Dataset], done: str) -> HttpResponse:
+    try:
+        act(request.user, _found(ident))
+        messages.success(request, done)
+    except InputError as error:
+        messages.error(request, str(error))
+    return redirect(reverse("datasets:dataset", args=[ident]))
+
+
+@access("train")
+@require_POST
+def archive(request: HttpRequest, dataset: str) -> HttpResponse:
+    return _act(
+        request, dataset, services.archive, "It is archived: lists and forms leave it out. You can take it back."
+    )
+
+
+@access("train")
+@require_POST
+def restore(request: HttpRequest, dataset: str) -> HttpResponse:
+    return _act(request, dataset, services.restore, "It is back in the lists.")

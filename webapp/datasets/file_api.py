@@ -1,0 +1,124 @@
+"""The API of uploaded files, in OpenAI's shapes: `/files`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from asgiref.sync import sync_to_async
+from django.core.files.storage import default_storage
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import File, Form, Query, Router, Schema, UploadedFile
+from pydantic import Field
+
+from synthesis.errors import InputError
+from webapp.datasets import file_uploads, queries
+from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out
+from webapp.datasets.models import StoredFile
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.openai_lists import A_PAGE, After, PublicId, paged
+from webapp.rest.problems import FieldError, Problem
+from webapp.rest.types import ShortText, file_of
+
+router = Router(tags=["training"])
+BLOCK = 1 << 20
+JSONL = file_of("application/jsonl", "The file as it was uploaded")
+
+
+class FilesQuery(Schema):
+    after: After = ""
+    limit: Annotated[int, Field(ge=1, le=1_000, description=A_PAGE)] = 100
+    order: Annotated[Literal["asc", "desc"], Field(description="`desc`: the newest first.")] = "desc"
+    purpose: Annotated[ShortText, Field(description="Only files uploaded for this.")] = ""
+
+
+def find(file: str) -> StoredFile:
+    row = queries.files().filter(public_id=file).first()
+    if row is None:
+        raise Problem(404, f"There is no file {file[:60]!r}. GET /files lists them.")
+    return row
+
+
+@router.post("/files", auth=needs("train"), response=FileOut)
+@idempotent
+def upload_file(
+    request: HttpRequest,
+    file: Annotated[UploadedFile, File(description="JSON Lines: tasks or trajectories.")],
+    purpose: Annotated[ShortText, Form(description="`fine-tune`.")],
+    kind: Annotated[
+        Literal["", "tasks", "trajectories"], Form(description="What its rows are; left out, its first line says it.")
+    ] = "",
+) -> Any:
+    """Upload training data, one JSON object a line. It is checked line by line; one with problems is not kept.
+
+    A large one is answered with the status `uploaded` and checked by a job.
+    """
+    if purpose != file_uploads.PURPOSE:
+        fault = FieldError(loc=["form", "purpose"], message=f"Must be {file_uploads.PURPOSE}", code="unknown")
+        raise Problem(422, f"purpose: {fault.message}: files here are training data.", errors=[fault])
+    try:
+        return file_out(file_uploads.store_file(person(request), file, kind))
+    except file_uploads.BadFile as error:
+        found = error.report.problems if error.report else ()
+        faults = [
+            FieldError(
+                loc=["file", "file", one.line, *([one.place] if one.place else [])], message=one.message, code="line"
+            )
+            for one in found
+        ]
+        whole = [FieldError(loc=["file", "file"], message=str(error), code="unusable")]
+        raise Problem(422, str(error), errors=faults or whole) from error
+
+
+@router.get("/files", auth=needs("read"), response=FileList)
+def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
+    """Uploaded files, newest first unless `order` is `asc`."""
+    rows = queries.files(query.purpose)
+    found, more = paged(rows, query.after, query.limit, newest=query.order == "desc")
+    return {
+        "object": "list",
+        "data": [file_out(row) for row in found],
+        "first_id": found[0].public_id if found else None,
+        "last_id": found[-1].public_id if found else None,
+        "has_more": more,
+    }
+
+
+@router.get("/files/{file}", auth=needs("read"), response=FileOut)
+def get_file(request: HttpRequest, file: PublicId) -> Any:
+    """One file with the report of its check."""
+    return file_out(find(file))
+
+
+@router.delete("/files/{file}", auth=needs("train"), response=FileDeleted)
+def delete_file(request: HttpRequest, file: PublicId) -> Any:
+    """Delete a file that no dataset was made of."""
+    row = find(file)
+    try:
+        file_uploads.delete_file(person(request), row)
+    except InputError as error:
+        raise Problem(409, str(error)) from error
+    return {"id": row.public_id, "object": "file", "deleted": True}
+
+
+@router.get("/files/{file}/content", auth=needs("read"), openapi_extra=JSONL)
+def get_file_content(request: HttpRequest, file: PublicId) -> StreamingHttpResponse:
+    """The file as it was uploaded."""
+    row = find(file)
+    try:
+        opened = default_storage.open(row.stored, "rb")
+    except OSError as error:
+        raise Problem(404, f"The content of {row.public_id} is no longer here; upload the file again.") from error
+
+    async def blocks() -> AsyncIterator[bytes]:
+        with opened:
+            while block := await sync_to_async(opened.read)(BLOCK):
+                yield block
+
+    answer = StreamingHttpResponse(blocks(), content_type="application/jsonl")
+    # The name is the server's own: what the uploader called it stands in the file's `filename`.
+    answer["Content-Disposition"] = f'attachment; filename="{row.public_id}.jsonl"'
+    answer["Content-Length"] = str(row.bytes)
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer

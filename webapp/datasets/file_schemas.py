@@ -1,0 +1,59 @@
+"""Uploaded files as the API shows them, in OpenAI's shapes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ninja import Schema
+
+from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.models import StoredFile
+from webapp.rest.openai_lists import seconds
+from webapp.rest.types import Json
+
+
+class FileOut(Schema):
+    """OpenAI's `file`. `kind` and `report` (lines, rows, problems by line) are Envarium's."""
+
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: str
+    status: str
+    status_details: str | None
+    kind: str
+    sha256: str
+    report: Json
+
+
+class FileList(Schema):
+    object: Literal["list"]
+    data: list[FileOut]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class FileDeleted(Schema):
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
+def file_out(row: StoredFile) -> dict[str, Any]:
+    """A row as `FileOut` takes it."""
+    return {
+        "id": row.public_id,
+        "object": "file",
+        "bytes": row.bytes,
+        "created_at": seconds(row.created_at),
+        "filename": row.filename,
+        "purpose": row.purpose,
+        "status": row.state,
+        "status_details": first_problem(row.report) if row.state == "error" else None,
+        "kind": row.kind,
+        "sha256": row.sha256,
+        "report": row.report,
+    }

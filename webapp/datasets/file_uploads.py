@@ -1,0 +1,152 @@
+"""Uploaded files of training data: JSON Lines, checked line by line, kept under names made here."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, BinaryIO, Literal, cast
+
+from django.conf import settings
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from training.dataset import DatasetKind, UploadLimits, UploadReport, check_upload
+from webapp.accounts.services import audit
+from webapp.datasets.models import FileState, StoredFile
+from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
+from webapp.jobs.services import create
+from webapp.public_ids import new_id
+
+KIND = "check_file"
+FOLDER = "training-files"
+PURPOSE = "fine-tune"
+LINES = "One JSON object a line is expected (JSON Lines)."
+AT_ONCE_BYTES = 16 << 20
+"""Larger files are checked by a job; until it has ended their state is `uploaded`."""
+
+
+class BadFile(InputError):
+    """A file with problems; nothing of it was kept."""
+
+    def __init__(self, message: str, report: UploadReport | None = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+def limits() -> UploadLimits:
+    return UploadLimits(file_bytes=int(settings.UPLOAD_LIMIT_MIB) << 20)
+
+
+def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "") -> StoredFile:
+    """Check and keep a file. `kind` is found out from its first line where it is not said.
+
+    A large one is kept at once and checked by a job. Raises BadFile, with the lines that are at fault.
+    """
+    name = clean(str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1])[:200] or "upload"
+    size, most = file.size or 0, limits().file_bytes
+    if not size:
+        raise BadFile(f"{name}: the file is empty: one JSON object a line is expected.")
+    if size > most:
+        raise BadFile(f"{name}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it.")
+    stream = cast(BinaryIO, file)
+    row = StoredFile(public_id=new_id("file"), filename=name, purpose=PURPOSE, bytes=size, created_by=user)
+    row.kind = kind or _guess(name, stream)
+    if size <= AT_ONCE_BYTES:
+        report = _checked(row, stream)
+        if not report.ok:
+            raise BadFile(f"{name}: {first_problem(row.report)}", report)
+    file.seek(0)
+    row.stored = default_storage.save(f"{FOLDER}/{row.public_id}.jsonl", file)
+    return _keep(user, row)
+
+
+@transaction.atomic
+def _keep(user: Any, row: StoredFile) -> StoredFile:
+    row.save()
+    audit(user, "file.create", row, public_id=row.public_id, filename=row.filename, bytes=row.bytes)
+    if row.state == FileState.UPLOADED:
+        create(KIND, f"Check the file {row.filename}", {"file": row.pk, "id": row.public_id}, user)
+    return row
+
+
+def check_stored(context: JobContext) -> dict[str, Any]:
+    """The job of a large file: its report, and whether it can be used."""
+    row = StoredFile.objects.get(pk=context.payload["file"])
+    if row.deleted_at is not None:
+        return {"deleted": True}
+    with default_storage.open(row.stored, "rb") as file:
+        report = _checked(row, cast(BinaryIO, file))
+    row.save(update_fields=["state", "report", "sha256"])
+    if not report.ok:
+        raise InputError(f"{row.filename}: {first_problem(row.report)}")
+    return {"rows": report.rows}
+
+
+def close_check(job: int) -> None:
+    """A check that ended without its handler leaves no file that waits for ever."""
+    payload = Job.objects.values_list("payload", flat=True).get(pk=job)
+    report = {"problems": [{"line": 0, "place": "", "message": "Its check did not end; upload it again."}]}
+    StoredFile.objects.filter(pk=payload["file"], state=FileState.UPLOADED).update(state=FileState.ERROR, report=report)
+
+
+@transaction.atomic
+def delete_file(user: Any, file: StoredFile) -> None:
+    """Take a file away. Raises InputError: a dataset was made of it, whose results name it."""
+    row = StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
+    used = row.datasets.order_by("pk").first()
+    if used is not None:
+        raise InputError(
+            f"The file {row.public_id} cannot be deleted: the dataset {used.public_id} was made of it, and results "
+            "name that. Archive the dataset if it should not be listed."
+        )
+    if row.deleted_at is None:
+        row.deleted_at = timezone.now()
+        row.save(update_fields=["deleted_at"])
+        audit(user, "file.delete", row, public_id=row.public_id, filename=row.filename)
+        stored = row.stored
+        transaction.on_commit(lambda: default_storage.delete(stored) if stored else None)
+
+
+def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
+    file.seek(0)
+    report = check_upload(file, cast(DatasetKind, row.kind), limits())
+    row.report = report.model_dump(mode="json")
+    row.sha256 = report.sha256
+    row.state = FileState.PROCESSED if report.ok else FileState.ERROR
+    return report
+
+
+def first_problem(report: dict[str, Any]) -> str:
+    """The first problem of a stored report, with its line; how many more there are."""
+    found = report.get("problems") or [{"message": "it holds no rows"}]
+    line, place, message = (found[0].get(name) for name in ("line", "place", "message"))
+    where = [f"line {line}"] if line else []
+    where += [str(place)] if place else []
+    others = int(report.get("problem_count") or len(found)) - 1
+    more = f". {others} more problem{'s' * (others > 1)}" if others else ""
+    return f"{': '.join([', '.join(where), str(message)] if where else [str(message)])}{more}."
+
+
+def _guess(name: str, file: BinaryIO) -> DatasetKind:
+    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`. Raises BadFile."""
+    file.seek(0)
+    line = file.readline(limits().line_bytes + 1)
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        report = check_upload(io.BytesIO(line), "trajectories", limits())
+        raise BadFile(f"{name}: {first_problem(report.model_dump(mode='json'))} {LINES}", report) from error
+    names = set(row) if isinstance(row, dict) else set()
+    if "rollout" in names:
+        return "tasks"
+    if names & {"messages", "prompt", "completion"}:
+        return "trajectories"
+    raise BadFile(
+        f"{name}: line 1: is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and "
+        "`completion`)."
+    )

@@ -1,0 +1,127 @@
+"""Uploaded files: the list with the form, one of them with its report, and the dataset that is made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.datasets import file_uploads, queries, services
+from webapp.datasets.forms import SplitForm
+from webapp.datasets.models import FileState, StoredFile
+from webapp.datasets.preview import MEANINGS, Sides, look_at_file
+from webapp.paging import keyset
+from webapp.rest.api_examples import api_call
+
+WHOLE = {"unit": "environment", "test_share": "0", "seed": "0"}
+
+
+class UploadForm(forms.Form):
+    kind = forms.ChoiceField(
+        choices=[("", "what its first line says"), ("tasks", "tasks"), ("trajectories", "trajectories")], required=False
+    )
+    file = forms.FileField(
+        allow_empty_file=True, error_messages={"required": "Choose a file: JSON Lines, one JSON object a line."}
+    )
+
+
+@access("read")
+@require_safe
+@never_cache
+def files(request: HttpRequest) -> HttpResponse:
+    """The list, and the form for those who may upload."""
+    return _list(request, UploadForm())
+
+
+@access("train")
+@require_POST
+@never_cache
+def upload(request: HttpRequest) -> HttpResponse:
+    """Check and keep a file; or say by line what is wrong with it."""
+    form = UploadForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return _list(request, form)
+    try:
+        row = file_uploads.store_file(request.user, form.cleaned_data["file"], form.cleaned_data["kind"])
+    except file_uploads.BadFile as error:
+        form.add_error("file", str(error))
+        return _list(request, form, error.report)
+    return redirect("datasets:file", row.public_id)
+
+
+def _list(request: HttpRequest, form: UploadForm, report: Any = None) -> HttpResponse:
+    page = keyset(request, queries.files().select_related("created_by"))
+    context: dict[str, Any] = {"form": form, "report": report, "page": page, "most": file_uploads.limits()}
+    context["copy_as"] = api_call(request, "POST", "api:upload_file", files={"file": "data.jsonl"})
+    return render(request, "datasets/files/list.html", context, status=422 if form.errors else 200)
+
+
+@access("read")
+@require_safe
+@never_cache
+def file(request: HttpRequest, file: str) -> HttpResponse:
+    return _page(request, _found(file), SplitForm(WHOLE))
+
+
+@access("train")
+@require_POST
+def make(request: HttpRequest, file: str) -> HttpResponse:
+    """Freeze the file, split as asked."""
+    row, form = _found(file), SplitForm(request.POST)
+    if form.is_valid():
+        try:
+            looked = look_at_file(row, form.split())
+            if looked and looked[0].empty:
+                raise InputError(_ways_out(*looked))
+            made = services.uploaded(request.user, row, form.split(), form.cleaned_data["name"])
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("datasets:dataset", made.public_id)
+    return _page(request, row, form, 422)
+
+
+@access("train")
+@require_POST
+def delete(request: HttpRequest, file: str) -> HttpResponse:
+    row = _found(file)
+    try:
+        file_uploads.delete_file(request.user, row)
+    except InputError as error:
+        messages.error(request, str(error))
+        return redirect("datasets:file", row.public_id)
+    messages.success(request, f"{row.filename} is deleted.")
+    return redirect("datasets:files")
+
+
+def _ways_out(sides: Sides, near: list[Sides]) -> str:
+    told = [
+        f"by {one.split.unit} with seed {one.split.seed} ({one.train_rows} to learn from, {one.test_rows} held out)"
+        if one.split.test_share
+        else "a share of 0, which holds nothing out"
+        for one in near
+    ]
+    return f"With this split there is {sides.empty}. Take another: {'; or '.join(told)}."
+
+
+def _found(ident: str) -> StoredFile:
+    return get_object_or_404(queries.files().select_related("created_by"), public_id=ident)
+
+
+def _page(request: HttpRequest, row: StoredFile, form: SplitForm, status: int = 200) -> HttpResponse:
+    context: dict[str, Any] = {
+        "file": row,
+        "form": form,
+        "meanings": MEANINGS,
+        "usable": row.state != FileState.ERROR,
+        "made": list(row.datasets.order_by("-pk").only("public_id", "name", "state", "archived")[:20]),
+        "copy_as": api_call(request, "POST", "api:create_dataset", body={"file": row.public_id, "split": {}}),
+    }
+    return render(request, "datasets/files/page.html", context, status=status)

@@ -1,0 +1,184 @@
+"""A new dataset as a person fills it in: which rows, how they are written, how they are split."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.db.models import Q
+from django.http import QueryDict
+
+from synthesis.errors import InputError
+from training.dataset import Split
+from webapp.datasets.preview import MEANINGS, UNITS, good_split
+from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, Choice, choice_of
+from webapp.environments.models import Environment
+from webapp.environments.queries import distinct
+from webapp.taxonomy.models import Node
+from webapp.taxonomy.queries import siblings, subtree
+from webapp.trajectories.export.spec import read_range
+from webapp.trajectories.models import Trajectory
+
+LISTED = 300
+PICKS = 40
+KINDS = [("tasks", "tasks, to be attempted (RL)"), ("trajectories", "trajectories, to be learnt (SFT)")]
+AUDITS = [
+    ("", "any"),
+    ("green", "green"),
+    ("red", "red"),
+    ("incomplete", "incomplete"),
+    ("stale", "stale"),
+    ("none", "not audited"),
+]
+OUTCOMES = [("", "any"), *((one, one.replace("_", " ")) for one in ("solved", "failed", "agent_error", "truncated"))]
+NAMES = ("source", "category", "setting", "audit", "policy", "attempts", "pass_low", "pass_high")
+SPLIT = ("unit", "test_share", "seed")
+
+
+class SplitForm(forms.Form):
+    """What is held out."""
+
+    name = forms.CharField(max_length=200, required=False)
+    unit = forms.ChoiceField(choices=[(one, one) for one in UNITS])
+    test_share = forms.FloatField(label="Share held out", min_value=0, max_value=0.99)
+    seed = forms.IntegerField(min_value=0, max_value=2**31 - 1)
+
+    def split(self) -> Split:
+        """Of a valid form."""
+        return Split.model_validate({name: self.cleaned_data[name] for name in SPLIT})
+
+
+class DatasetForm(SplitForm):
+    """`choice` is what a valid form chooses."""
+
+    token = forms.CharField(max_length=64, widget=forms.HiddenInput, required=False)
+    kind = forms.ChoiceField(choices=KINDS)
+    source = forms.CharField(max_length=32, required=False)
+    category = forms.IntegerField(min_value=1, max_value=2**63 - 1, required=False)
+    environments = forms.TypedMultipleChoiceField(coerce=int, required=False)
+    setting = forms.ChoiceField(
+        choices=[("", "any"), ("task", "task"), ("conversation", "conversation")], required=False
+    )
+    audit = forms.ChoiceField(choices=AUDITS, required=False)
+    policy = forms.CharField(max_length=200, required=False)
+    attempts = forms.IntegerField(label="At least so many attempts", min_value=0, max_value=1_000_000, required=False)
+    pass_low = forms.FloatField(label="Solved share, from", min_value=0, max_value=1, required=False)
+    pass_high = forms.FloatField(label="Solved share, to", min_value=0, max_value=1, required=False)
+    outcome = forms.ChoiceField(choices=OUTCOMES, required=False)
+    low = forms.FloatField(label="Reward, from", required=False)
+    high = forms.FloatField(label="Reward, to", required=False)
+    least_reward = forms.FloatField(label="Least reward to learn from", min_value=0, max_value=1, required=False)
+    actions = forms.CharField(max_length=20, required=False)
+    shape = forms.ChoiceField(choices=[("whole", "a whole trajectory"), ("turns", "one turn")], required=False)
+    thinking = forms.ChoiceField(choices=[("kept", "kept"), ("stripped", "stripped")], required=False)
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **named: Any) -> None:
+        super().__init__(data, use_required_attribute=False, **named)
+        field: Any = self.fields["environments"]
+        field.choices = [(pk, pk) for pk in self.picked]
+        self.choice = Choice()
+
+    @property
+    def picked(self) -> list[int]:
+        """The environments that are ticked."""
+        given = self["environments"].value() or []
+        return [int(one) for one in map(str, given) if one.isascii() and one.isdigit() and len(one) < 19][
+            :MOST_ENVIRONMENTS
+        ]
+
+    @property
+    def kind_now(self) -> str:
+        return "trajectories" if self["kind"].value() == "trajectories" else "tasks"
+
+    def clean(self) -> dict[str, Any]:
+        said: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return said
+        wanted = {name: value for name in NAMES if (value := said.get(name)) not in (None, "")}
+        wanted |= {"kind": said["kind"], "environments": tuple(said.get("environments") or ())}
+        try:
+            if said["kind"] == "trajectories":
+                wanted |= self._of_trajectories(said)
+            self.choice = choice_of(wanted)
+        except InputError as error:
+            self._refuse(str(error))
+        return said
+
+    def _of_trajectories(self, said: dict[str, Any]) -> dict[str, Any]:
+        told = ("outcome", "low", "high", "least_reward")
+        wanted = {name: value for name in told if (value := said.get(name)) not in (None, "")}
+        wanted["actions"] = read_range(said.get("actions") or "")
+        return wanted | {"mask_history": said["shape"] == "turns", "reasoning": said["thinking"] != "stripped"}
+
+    def _refuse(self, why: str) -> None:
+        """Put what the choice says beside its field."""
+        name, found, rest = why.removeprefix("selection.").partition(": ")
+        fits = bool(found) and name in self.fields
+        self.add_error(name if fits else "actions" if "actions" in why else None, rest if fits else why)
+
+
+def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
+    """Sent, or as it is handed out: an address may choose. A seed that nobody named is one that leaves both sides
+    something."""
+    if data is not None:
+        return DatasetForm(data)
+    given = _given(query)
+    form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
+    if form.is_valid() and "seed" not in query:
+        given["seed"] = str(good_split(form.choice, form.split()).seed)
+        form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
+    return form
+
+
+def _given(query: QueryDict) -> dict[str, Any]:
+    said = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
+    said |= {"shape": "whole", "thinking": "kept"}
+    for name in DatasetForm.base_fields:
+        if name in query and name not in ("token", "environments"):
+            said[name] = str(query[name]).replace("\x00", "")[:200]
+    return said | {"environments": query.getlist("environments")[:MOST_ENVIRONMENTS]}
+
+
+def address_of(form: DatasetForm, **changes: Any) -> str:
+    """The query of the page with this form as it is filled in, and these changes."""
+    names = [name for name in form.fields if name not in ("token", "environments")]
+    said = {name: form[name].value() for name in names} | changes
+    if said["kind"] != "trajectories":
+        said = {name: value for name, value in said.items() if name not in (*OF_TRAJECTORIES, "shape", "thinking")}
+    kept: list[tuple[str, Any]] = [(name, value) for name, value in said.items() if value not in (None, "")]
+    return urlencode(kept + [("environments", pk) for pk in form.picked])
+
+
+def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], bool]:
+    """Environments to tick, those that are ticked first; whether there are more than are shown."""
+    columns = ("name", "category", "task_count", "trajectory_count")
+    rows = Environment.objects.only(*columns).order_by("name", "id")
+    ticked = list(rows.filter(pk__in=form.picked))
+    others = rows.exclude(pk__in=form.picked)
+    source, category = form["source"].value(), form["category"].value()
+    if text:
+        others = others.filter(Q(name__icontains=text) | Q(key__iexact=text))
+    if source and form.kind_now == "tasks":
+        others = others.filter(source=str(source)[:32])
+    if category and (node := _node(category)) is not None:
+        others = others.filter(node__in=subtree(node))
+    found = list(others[: PICKS + 1])
+    return ticked + found[:PICKS], len(found) > PICKS
+
+
+def choices_for(form: DatasetForm) -> dict[str, Any]:
+    """What the selects of the form offer."""
+    table = Environment if form.kind_now == "tasks" else Trajectory
+    nodes = list(siblings(None)[:LISTED])
+    node = _node(form["category"].value())
+    if node is not None and node.pk not in {one.pk for one in nodes}:
+        nodes.append(node)
+    return {"sources": distinct(table._meta.db_table, "source"), "labels": nodes, "units": list(MEANINGS.items())}
+
+
+def _node(value: Any) -> Node | None:
+    text = str(value or "")
+    return Node.objects.filter(pk=int(text)).first() if text.isascii() and text.isdigit() and len(text) < 19 else None

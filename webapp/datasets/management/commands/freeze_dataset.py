@@ -1,0 +1,51 @@
+"""Freeze a dataset of tasks or trajectories, here and now."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.core.management import BaseCommand, CommandError, CommandParser
+
+from synthesis.errors import InputError
+from training.dataset import Split
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.preview import UNITS
+from webapp.datasets.selection import choice_of
+from webapp.datasets.services import create_dataset
+from webapp.datasets.storage import sentence_of
+from webapp.jobs import jobs
+from webapp.jobs.models import Job
+
+
+class Command(BaseCommand):
+    help = "Freeze a selection of tasks or trajectories as a dataset; prints its id and what it holds."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--kind", choices=("tasks", "trajectories"), default="tasks")
+        parser.add_argument("--source", default="", help="such as starter; any by default")
+        parser.add_argument("--audit", default="", choices=("green", "red", "incomplete", "stale", "none"))
+        parser.add_argument("--environment", type=int, action="append", default=[], help="an id; may be repeated")
+        parser.add_argument("--unit", choices=UNITS, default="environment")
+        parser.add_argument("--test-share", type=float, default=0.2)
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--name", default="")
+
+    def handle(self, **told: Any) -> None:
+        chosen = {"kind": told["kind"], "source": told["source"], "audit": told["audit"]}
+        try:
+            choice = choice_of(chosen | {"environments": tuple(told["environment"])})
+            split = Split(unit=told["unit"], test_share=told["test_share"], seed=told["seed"])
+        except (InputError, ValueError) as error:
+            raise CommandError(str(error)) from error
+        row = create_dataset(None, choice, split, told["name"])
+        assert row.job_id is not None
+        jobs.run(row.job_id)  # gives way where a worker was faster
+        while Job.objects.get(pk=row.job_id).is_open:
+            time.sleep(0.2)
+        row = Dataset.objects.get(pk=row.pk)
+        if row.state != DatasetState.READY:
+            raise CommandError(row.error)
+        self.stdout.write(f"{row.public_id}: {sentence_of(row)} (content {row.sha256[:12]})")
+        for reason, number in row.left_out.items():
+            self.stdout.write(f"  left out {number}: {reason}")

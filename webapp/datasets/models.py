@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F
+
+from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
+from webapp.public_ids import public_id_field
+
+
+class FileState(models.TextChoices):
+    """OpenAI's statuses of a file."""
+
+    UPLOADED = "uploaded"
+    PROCESSED = "processed"
+    ERROR = "error"
+
+
+class StoredFile(models.Model):
+    """A file of `/api/v1/files`: JSON Lines, checked line by line (`report` is an `UploadReport`). `stored` is its name
+    in the file store, `kind` what its rows are: tasks or trajectories."""
+
+    public_id = public_id_field("file")
+    filename = models.CharField(max_length=200)
+    purpose = models.CharField(max_length=32, default="fine-tune")
+    kind = models.CharField(max_length=16, blank=True)
+    state = models.CharField(max_length=12, choices=FileState.choices, default=FileState.UPLOADED)
+    stored = models.CharField(max_length=200, blank=True)
+    bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, blank=True)
+    report = OrderedJSONField(default=dict)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(F("id").desc(), name="storedfile_newest")]
+
+
+class DatasetState(models.TextChoices):
+    FREEZING = "freezing"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Dataset(models.Model):
+    """A frozen selection of tasks or trajectories, or an uploaded file that was split and frozen.
+
+    `stored` is the folder in the file store with `train.jsonl`, `test.jsonl` and `manifest.json` (`training.dataset`).
+    `selection` is the filter, `left_out` why rows of it are not here (words to number). A row's id is `revision:PK` or
+    `trajectory:PK` where it was chosen here (`source` is `selection`); with `file` it is the uploader's own.
+    """
+
+    public_id = public_id_field("ds")
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=16)
+    source = models.CharField(max_length=16, default="selection")
+    file = models.ForeignKey(StoredFile, null=True, blank=True, on_delete=models.PROTECT, related_name="datasets")
+    selection = OrderedJSONField(default=dict)
+    split = OrderedJSONField(default=dict)
+    state = models.CharField(max_length=12, choices=DatasetState.choices, default=DatasetState.FREEZING)
+    error = models.TextField(blank=True)
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    stored = models.CharField(max_length=200, blank=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+    manifest = OrderedJSONField(default=dict)
+    """A `training.dataset.Manifest`; its `sentence` stands beside every result."""
+    left_out = OrderedJSONField(default=dict)
+    tokens = OrderedJSONField(default=dict)
+    """What the preflight knows of lengths: characters by row as {mean, p95, most}."""
+    train_rows = models.PositiveIntegerField(default=0)
+    test_rows = models.PositiveIntegerField(default=0)
+    environments = models.PositiveIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    archived = models.BooleanField(default=False)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="dataset_newest"),
+            models.Index(fields=["kind", "state", "-id"], name="dataset_of_kind"),
+            models.Index(fields=["sha256"], name="dataset_by_hash"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

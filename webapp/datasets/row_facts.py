@@ -1,0 +1,101 @@
+"""What a preflight knows of a dataset's rows: environment, setting, agent's turns and length of each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+
+from synthesis.errors import InputError
+from training.dataset import UploadLimits
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.storage import open_file
+
+MOST_BYTES = 32 << 20
+"""Larger datasets are not read for a preflight, which answers at once; the trainer looks at them before it begins."""
+LONGEST = UploadLimits().line_bytes + 1
+CHARACTERS_A_TOKEN = 4
+"""A rule of thumb for English and JSON; a tokenizer alone knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFact:
+    """`turns` are the agent's that can be learnt; `characters` of a whole trajectory, or of what an agent is told of a
+    task before its first turn."""
+
+    environment: str
+    setting: str
+    turns: int
+    characters: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The rows to learn from, in their order."""
+
+    rows: tuple[RowFact, ...]
+
+    def environments(self) -> Counter[str]:
+        return Counter(row.environment for row in self.rows)
+
+    def settings(self) -> set[str]:
+        return {row.setting for row in self.rows}
+
+
+_KNOWN: OrderedDict[str, Facts] = OrderedDict()
+"""By hash: a dataset never changes."""
+KEPT = 4
+
+
+def facts_of(dataset: Dataset) -> Facts | None:
+    """None where nothing is frozen yet, where it is too large to read now, or where its file cannot be read."""
+    size = int((dataset.manifest.get("train") or {}).get("bytes", dataset.bytes))
+    if dataset.state != DatasetState.READY or size > MOST_BYTES:
+        return None
+    return _known(dataset.sha256, lambda: open_file(dataset, "train.jsonl"))
+
+
+def facts_of_file(file: StoredFile) -> Facts | None:
+    """An uploaded file that a job names is learnt from as a whole. None as `facts_of`."""
+    if file.state != FileState.PROCESSED or file.bytes > MOST_BYTES:
+        return None
+    return _known(file.sha256, lambda: default_storage.open(file.stored, "rb"))
+
+
+def _known(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
+    if not sha256:
+        return None
+    if sha256 not in _KNOWN:
+        try:
+            with opened() as file:
+                _KNOWN[sha256] = Facts(tuple(_facts(iter(lambda: file.readline(LONGEST), b""))))
+        except (InputError, OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return None  # the trainer says what is wrong with it
+        while len(_KNOWN) > KEPT:
+            _KNOWN.popitem(last=False)
+    return _KNOWN.get(sha256)
+
+
+def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
+    for line in lines:
+        row = json.loads(line)
+        task = row.get("rollout")
+        turns, characters = (1, _told(task)) if task is not None else _spoken(row)
+        yield RowFact(str(row.get("environment", "")), str(row.get("setting", "task")), turns, characters)
+
+
+def _told(task: Any) -> int:
+    told = json.loads(task) if isinstance(task, str) else task
+    tools = json.dumps((told.get("program") or {}).get("tools", []))
+    return len(str(told.get("documentation", ""))) + len(str(told.get("instruction", ""))) + len(tools)
+
+
+def _spoken(row: dict[str, Any]) -> tuple[int, int]:
+    messages = row.get("messages") or [*(row.get("prompt") or []), *(row.get("completion") or [])]
+    turns = sum(message.get("role") == "assistant" for message in messages) if row.get("messages") else 1
+    return turns, len(json.dumps(messages, ensure_ascii=False)) + len(json.dumps(row.get("tools", [])))

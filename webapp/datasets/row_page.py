@@ -1,0 +1,100 @@
+"""Rows of a frozen dataset as a person looks at them: fifty a page, found again by where they begin in the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from synthesis.errors import EnvariumError, FormatError
+from training.dataset import Row, SideName, TaskRow, TrajectoryRow, parse_line
+from training.dataset.files import LINE_BYTES
+from webapp.datasets.models import Dataset
+from webapp.datasets.storage import manifest_of, open_file
+from webapp.scenarios.models import TaskRevision
+
+PAGE = 50
+
+
+def page_of(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
+    """The page of rows that the address names. An offset that is none gives the first."""
+    manifest = manifest_of(dataset)
+    side: SideName = "test" if request.GET.get("side") == "test" and manifest.test.rows else "train"
+    start, number = _number(request.GET.get("at", "")), _number(request.GET.get("row", ""))
+    told: dict[str, Any] = {"side": side, "sides": [("train", manifest.train), ("test", manifest.test)]}
+    try:
+        found, end = _read(dataset, side, start)
+    except EnvariumError as error:
+        return told | {"rows_problem": str(error), "lines": [], "first": 0}
+    total = manifest.test.rows if side == "test" else manifest.train.rows
+    more = end < (manifest.test.bytes if side == "test" else manifest.train.bytes)
+    base = reverse("datasets:dataset", args=[dataset.public_id])
+    return told | {
+        "lines": _lines(found, number, here=dataset.source == "selection"),
+        "first": number + 1,
+        "total": total,
+        "following": f"{base}?side={side}&at={end}&row={number + len(found)}#rows" if more and found else "",
+        "beginning": f"{base}?side={side}#rows" if start else "",
+    }
+
+
+def _read(dataset: Dataset, side: SideName, start: int) -> tuple[list[Row], int]:
+    """A page of rows from a byte on, and the byte that follows them."""
+    found: list[Row] = []
+    with open_file(dataset, f"{side}.jsonl") as file:
+        if start:
+            file.seek(start - 1)
+            if file.read(1) != b"\n":
+                raise FormatError("at", "no row begins there; go back to the first page")
+        while len(found) < PAGE and (line := file.readline(LINE_BYTES + 1)):
+            found.append(parse_line(line, dataset.kind))  # type: ignore[arg-type]
+        return found, file.tell()
+
+
+def _lines(rows: list[Row], number: int, *, here: bool) -> list[dict[str, Any]]:
+    """What the table shows of rows, with the task or trajectory that each leads to where it was chosen here: ids of an
+    uploaded file are the uploader's."""
+    keys = [_leads_to(row) if here else ("", 0) for row in rows]
+    revisions = [pk for what, pk in keys if what == "revision"]
+    tasks = dict(TaskRevision.objects.filter(pk__in=revisions).values_list("pk", "task_id"))
+    return [
+        {
+            "number": number + place,
+            "row": row,
+            "task": tasks.get(pk) if what == "revision" else None,
+            "trajectory": pk if what == "trajectory" else None,
+            "said": _said(row),
+            "size": _size(row),
+        }
+        for place, (row, (what, pk)) in enumerate(zip(rows, keys, strict=True), 1)
+    ]
+
+
+def _leads_to(row: Row) -> tuple[str, int]:
+    what, _, rest = row.id.partition(":")
+    number = rest.split(":")[0]
+    sound = what in ("revision", "trajectory") and number.isascii() and number.isdigit() and len(number) < 19
+    return (what, int(number)) if sound else ("", 0)
+
+
+def _said(row: Row) -> str:
+    """The instruction of a task, or what the user said first."""
+    if isinstance(row, TaskRow):
+        return row.rollout.instruction
+    return next((one.content for one in (*row.messages, *row.prompt) if one.role == "user"), "")
+
+
+def _size(row: Row) -> str:
+    if isinstance(row, TaskRow):
+        return f"{len(row.rollout.checks)} check{'s' * (len(row.rollout.checks) != 1)}"
+    return _turns(row)
+
+
+def _turns(row: TrajectoryRow) -> str:
+    number = sum(one.role == "assistant" for one in (*row.messages, *row.completion))
+    return f"{number} turn{'s' * (number != 1)}"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,0 +1,116 @@
+"""Datasets over the API: what is asked for and what is told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from synthesis.stages import ActionRange
+from training.config import SettingName
+from training.dataset import DatasetKind, Split, SplitUnit
+from webapp.datasets.preview import Look
+from webapp.datasets.selection import MOST_ENVIRONMENTS, AuditName, Choice, OutcomeName, choice_of
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, ShortText
+
+PublicId = Annotated[str, Field(max_length=60)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Reward = Annotated[float, Field(ge=-1_000_000, le=1_000_000, allow_inf_nan=False)]
+
+
+def _as_tuple(value: Any) -> Any:
+    """JSON has no tuples, and bodies are strict."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+class SelectionIn(BodyIn):
+    """The filter. Fields from `outcome` on are for trajectories."""
+
+    kind: DatasetKind = "tasks"
+    source: Annotated[ShortText, Field(max_length=32)] = ""
+    category: Annotated[Id | None, Field(description="A label of the taxonomy, with all below it.")] = None
+    environments: Annotated[tuple[Id, ...], BeforeValidator(_as_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
+    setting: SettingName | Literal[""] = ""
+    audit: AuditName = ""
+    policy: ShortText = ""
+    attempts: Annotated[int, Field(ge=0, le=1_000_000, description="Least number of judged attempts.")] = 0
+    pass_low: Annotated[Share | None, Field(description="Least share of solved among a task's judged attempts.")] = None
+    pass_high: Share | None = None
+    outcome: OutcomeName = ""
+    low: Annotated[Reward | None, Field(description="Least reward.")] = None
+    high: Reward | None = None
+    reasoning: bool = True
+    mask_history: Annotated[bool, Field(description="One row a turn, of which that turn alone is learnt.")] = False
+    least_reward: Share = 1.0
+    actions: Annotated[ActionRange, BeforeValidator(_as_tuple)] = None
+
+
+class SplitIn(BodyIn):
+    unit: SplitUnit = "environment"
+    test_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.2
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+
+    def split(self) -> Split:
+        return Split.model_validate(self.model_dump())
+
+
+class DatasetIn(BodyIn):
+    """Either a `selection`, or a `file` that was uploaded (`file-…`)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"selection": {"kind": "tasks", "source": "starter", "audit": "green"}}]}
+    )
+
+    name: ShortText = ""
+    selection: SelectionIn | None = None
+    file: PublicId = ""
+    split: SplitIn = Field(default_factory=SplitIn)
+    dry_run: Annotated[bool, Field(description="Say what it would come to, and store nothing.")] = False
+
+    def choice(self) -> Choice:
+        """Raises InputError, which names the field."""
+        return choice_of((self.selection or SelectionIn()).model_dump())
+
+
+class DatasetQuery(PageQuery):
+    kind: Annotated[DatasetKind | None, Field(description="Only those of tasks, or of trajectories.")] = None
+    state: Annotated[Literal["freezing", "ready", "failed"] | None, Field(description="Only in this state.")] = None
+    archived: Annotated[bool, Field(description="The archived ones instead of the others.")] = False
+
+
+class DatasetLine(Schema):
+    id: str = Field(validation_alias="public_id")
+    object: Literal["dataset"] = "dataset"
+    name: str
+    kind: DatasetKind
+    source: Literal["selection", "file"]
+    state: Literal["freezing", "ready", "failed"]
+    error: str
+    sentence: Annotated[str, Field(description="What has to stand beside every result on this dataset.")]
+    sha256: str
+    train_rows: int
+    test_rows: int
+    environments: int
+    bytes: int
+    archived: bool
+    created_at: datetime
+    job: Annotated[int | None, Field(description="The background job that freezes it.", validation_alias="job_id")]
+
+
+class DatasetOut(DatasetLine):
+    selection: dict[str, Any]
+    file: Annotated[str | None, Field(description="The uploaded file that it was made of.")]
+    split: dict[str, Any]
+    manifest: dict[str, Any]
+    left_out: Annotated[dict[str, int], Field(description="Why rows of the selection are not in it.")]
+    characters: Annotated[dict[str, float], Field(description="Of each row: mean, 95th percentile, most.")]
+    same_content: Annotated[list[str], Field(description="Older and newer datasets with the same hash.")]
+
+
+class LookOut(Look):
+    """A dry run: nothing was stored."""
+
+    object: Literal["dataset.dry_run"] = "dataset.dry_run"

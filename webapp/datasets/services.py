@@ -1,0 +1,111 @@
+"""Writes on datasets: frozen out of a selection or an uploaded file, archived. A frozen one is never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from training.dataset import Split
+from webapp.accounts.services import audit
+from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.freeze_job import KIND
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.selection import Choice, title_of
+from webapp.jobs.services import create
+
+WHOLE = Split(test_share=0)
+"""All to learn from: how a file is split that a job names."""
+
+Holder = Callable[[Dataset], str]
+HOLDERS: dict[str, Holder] = {}
+"""Asked by name before a dataset is archived: why it cannot be yet, or nothing. Apps that use datasets add to it."""
+
+
+def create_dataset(user: Any, choice: Choice, split: Split, name: str = "") -> Dataset:
+    """Write the row and queue the job that freezes it. `user` is None for a command."""
+    named = clean(name).strip()[:200] or title_of(choice)
+    return _create(user, Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json")), split)
+
+
+def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "") -> Dataset:
+    """The dataset of an uploaded file, split so; frozen once. Raises InputError: the file cannot be used."""
+    require_usable(file)
+    with transaction.atomic():
+        StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
+        made = file.datasets.filter(archived=False).exclude(state=DatasetState.FAILED).order_by("pk")
+        if found := [one for one in made if Split.model_validate(one.split) == split]:
+            return found[0]
+        named = clean(name).strip()[:200] or file.filename
+        return _create(user, Dataset(name=named, kind=file.kind, source="file", file=file), split)
+
+
+def require_usable(file: StoredFile) -> None:
+    """Raises InputError with what is wrong with an uploaded file. One that is still being checked may be named: the
+    job reads its lines again."""
+    if file.deleted_at is not None:
+        raise InputError(f"The file {file.public_id} was deleted. Upload it again.")
+    if file.state == FileState.ERROR:
+        raise InputError(f"The file {file.public_id} has problems: {first_problem(file.report)}")
+
+
+@transaction.atomic
+def _create(user: Any, dataset: Dataset, split: Split) -> Dataset:
+    dataset.split = split.model_dump(mode="json")
+    dataset.created_by = user
+    dataset.save()
+    payload = {"dataset": dataset.pk, "id": dataset.public_id}
+    dataset.job = create(KIND, f"Freeze dataset {dataset.name}", payload, user)
+    dataset.save(update_fields=["job"])
+    audit(user, "dataset.create", dataset, kind=dataset.kind, source=dataset.source, split=dataset.split)
+    return dataset
+
+
+def dataset_of(ident: str, user: Any) -> Dataset:
+    """The dataset that a job names: `ds-…`, or `file-…`, which becomes one. It may still be freezing.
+
+    Raises InputError: there is none, it failed, or it is archived.
+    """
+    if ident.startswith("file-"):
+        file = StoredFile.objects.filter(public_id=ident, deleted_at=None).first()
+        if file is None:
+            raise InputError(f"There is no file {ident[:60]!r}. Upload it, or name a dataset (ds-…).")
+        return uploaded(user, file)
+    dataset = Dataset.objects.filter(public_id=ident).first()
+    if dataset is None:
+        raise InputError(f"There is no dataset {ident[:60]!r}. Name one that is listed (ds-…), or a file (file-…).")
+    if dataset.archived:
+        raise InputError(f"The dataset {ident} is archived. Take it back from the archive, or name another.")
+    if dataset.state == DatasetState.FAILED:
+        raise InputError(f"The dataset {ident} could not be frozen: {dataset.error or 'see its job'}")
+    return dataset
+
+
+@transaction.atomic
+def archive(user: Any, dataset: Dataset) -> Dataset:
+    """Take it out of the lists; its files stay, because results name them. Raises InputError: an open job uses it, or
+    it is being frozen."""
+    row = Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
+    for reason in (holder(row) for holder in HOLDERS.values()):
+        if reason:
+            raise InputError(reason)
+    if row.state == DatasetState.FREEZING:
+        raise InputError("This dataset is being frozen. Stop that job, or wait for its end, then archive it.")
+    return _set_archived(user, row, True)
+
+
+@transaction.atomic
+def restore(user: Any, dataset: Dataset) -> Dataset:
+    """Bring it back into the lists."""
+    return _set_archived(user, Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk), False)
+
+
+def _set_archived(user: Any, row: Dataset, archived: bool) -> Dataset:
+    if row.archived != archived:
+        row.archived = archived
+        row.save(update_fields=["archived"])
+        audit(user, "dataset.archive" if archived else "dataset.restore", row)
+    return row

@@ -1,0 +1,161 @@
+"""Pages on endpoints: register, change, try, take away, and which model plays which role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import EnvariumError, InputError
+from webapp.accounts.access import access
+from webapp.endpoints import queries, services
+from webapp.endpoints import trial as trying
+from webapp.endpoints.forms import EndpointForm, PriceForm
+from webapp.endpoints.models import Endpoint, Structured
+from webapp.endpoints.schemas import EXAMPLE, EndpointIn
+from webapp.rest.api_examples import Call, api_call
+
+
+@access("admin")
+@require_safe
+@never_cache
+def listing(request: HttpRequest) -> HttpResponse:
+    lines = queries.roles()
+    context = {
+        "endpoints": queries.endpoints(),
+        "choices": queries.choices(),
+        "roles": lines,
+        "roles_set": any(line.value for line in lines),
+    }
+    return render(request, "endpoints/list.html", context)
+
+
+@access("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters("key")
+@never_cache
+def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """Register an endpoint, or change the one that `pk` names."""
+    row = get_object_or_404(Endpoint, pk=pk) if pk is not None else None
+    form = EndpointForm(request.POST) if request.method == "POST" else EndpointForm.of(row)
+    if request.method == "POST" and form.is_valid():
+        try:
+            saved = services.save_endpoint(request.user, form.wish(), pk)
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            done = "saved" if row else "registered"
+            messages.success(request, f"{saved.name} is {done}. Try a model to see whether it replies.")
+            return redirect("endpoints:edit", saved.pk)
+    status = 422 if request.method == "POST" else 200
+    context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
+    if row is not None:
+        found = request.GET.get("found", "")
+        context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
+        context |= {"found": Structured(found) if found in Structured.values and found != row.structured else None}
+    return render(request, "endpoints/edit.html", context, status=status)
+
+
+def save_call(request: HttpRequest, row: Endpoint | None) -> Call:
+    """The form as a call: what is known of `row`, or an example. The key is left out, which keeps the one there is."""
+    if row is None:
+        return api_call(request, "POST", "api:create_endpoint", body=EXAMPLE)
+    fields = [name for name in EndpointIn.model_fields if name != "key"]
+    body = {name: getattr(row, name) for name in fields}
+    return api_call(request, "PUT", "api:change_endpoint", args=(row.pk,), body=body)
+
+
+@access("admin")
+@require_POST
+def remove(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(Endpoint, pk=pk)
+    services.delete_endpoint(request.user, pk)
+    messages.success(request, f"{row.name} is gone, with its key. Jobs that would use it say so.")
+    return redirect("endpoints:list")
+
+
+@access("admin")
+@require_POST
+def trial(request: HttpRequest, pk: int) -> HttpResponse:
+    """A few tiny requests to one model; the page that follows offers to keep what they found."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    model = request.POST.get("model", "").strip()[:200]
+    if not model:
+        messages.error(request, "Name a model to try. None is listed: look for models, or type their names.")
+        return redirect("endpoints:edit", pk)
+    found = trying.try_endpoint(row, model)
+    level = messages.SUCCESS if found.calls_tools else messages.WARNING if found.ok else messages.ERROR
+    messages.add_message(request, level, f"{found.message} ({found.seconds:.1f} s)")
+    page = reverse("endpoints:edit", args=[pk])
+    return redirect(f"{page}?found={found.structured}" if found.structured else page)
+
+
+@access("admin")
+@require_POST
+def structured(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep a form of structured output that a trial found."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    try:
+        services.save_structured(request.user, pk, request.POST.get("structured", ""))
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Kept. Whoever wants JSON of {row.name} asks for it so from now on.")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def look(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take over the models that the server lists."""
+    row = get_object_or_404(Endpoint, pk=pk)
+    try:
+        names = trying.look_for_models(row)
+        services.save_models(request.user, pk, names)
+    except EnvariumError as error:
+        messages.error(request, str(error))
+    else:
+        kept = f" The first {services.MAX_MODELS} are kept." if len(names) > services.MAX_MODELS else ""
+        messages.success(request, f"{row.name} lists {len(names):,} model{'' if len(names) == 1 else 's'}.{kept}")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def price(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say what a model costs, or (`forget`) that nobody knows."""
+    get_object_or_404(Endpoint, pk=pk)
+    model, form = request.POST.get("forget", "")[:200], PriceForm(request.POST)
+    try:
+        if model:
+            services.save_price(request.user, pk, model, None)
+        elif form.is_valid():
+            model = form.cleaned_data["model"]
+            services.save_price(request.user, pk, model, form.price())
+        else:
+            wrong = [f"{form.fields[name].label or name}: {said.as_text()[2:]}" for name, said in form.errors.items()]
+            raise InputError(f"The price is not saved. {' '.join(wrong)}")
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The price of {model} is {'saved' if form.is_valid() else 'unknown now'}.")
+    return redirect("endpoints:edit", pk)
+
+
+@access("admin")
+@require_POST
+def roles(request: HttpRequest) -> HttpResponse:
+    """Save the default model of every role at once."""
+    try:
+        services.set_roles(request.user, {line.role: request.POST.get(line.role, "") for line in queries.roles()})
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "The roles are saved.")
+    return redirect("endpoints:list")

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import re
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.environments import exporter, queries, tool_descriptions, version_diff
+from webapp.environments.assessment_views import assessment_tab
+from webapp.environments.findings import SEVERITIES, grouped, tool_of
+from webapp.environments.models import Environment, Finding, Version
+from webapp.environments.schemas import EnvironmentQuery
+from webapp.paging import keyset
+from webapp.rest.api_examples import list_call
+from webapp.taxonomy.models import Node
+
+TABS = (
+    ("rules", "Overview"),
+    ("state", "State"),
+    ("tools", "Tools"),
+    ("scenarios", "Scenarios"),
+    ("assessment", "Assessment"),
+    ("findings", "Findings"),
+    ("versions", "Versions"),
+)
+VERSIONS_UP_TO = 200
+
+
+@access("read")
+@require_safe
+def listing(request: HttpRequest) -> HttpResponse:
+    filters = queries.read_filters(request.GET)
+    page = keyset(request, queries.environments(filters), filters.order)
+    context = {
+        "filters": filters,
+        "page": page,
+        "sorts": [(key, label) for key, (_, label) in queries.SORTS.items()],
+        "categories": queries.categories(),
+        "kinds": queries.finding_kinds(),
+        "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
+    }
+    return render(request, "environments/list.html", context)
+
+
+def version_of(environment: Environment, number: str | None) -> Version | None:
+    """The version that `?version=` names, or the current one; None for an environment without any."""
+    rows: QuerySet[Version] = environment.versions.defer("record", "source")
+    if not number:
+        return rows.filter(pk=environment.current_id).first() if environment.current_id else None
+    found = rows.filter(number=int(number)).first() if re.fullmatch(r"[0-9]{1,9}", number) else None
+    if found is None:
+        raise Http404(f"No version {number} of this environment.")
+    return found
+
+
+@access("read")
+@require_safe
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    environment = get_object_or_404(Environment, pk=pk)
+    tab = request.GET.get("tab", "rules")
+    if tab not in dict(TABS):
+        raise Http404(f"No tab {tab}.")
+    version = version_of(environment, request.GET.get("version"))
+    context: dict[str, object] = {
+        "environment": environment,
+        "version": version,
+        "is_current": version is None or version.pk == environment.current_id,
+        "tabs": tabs_of(environment),
+        "tab": tab,
+        "tab_template": f"environments/tab_{tab}.html",
+    }
+    if version is not None:
+        context.update(TAB_CONTEXT[tab](request, environment, version))
+    return render(request, "environments/detail.html", context)
+
+
+def tabs_of(environment: Environment) -> list[tuple[str, str, int | None]]:
+    counts = {
+        "tools": environment.tool_count,
+        "scenarios": environment.scenario_count,
+        "findings": environment.finding_count,
+    }
+    return [(key, label, counts.get(key)) for key, label in TABS]
+
+
+def rules_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    worst = list(version.findings.filter(severity="fatal")[:5])
+    source = Version.objects.values_list("source", flat=True).get(pk=version.pk)
+    return {"rules": [str(rule) for rule in version.rules or []], "fatal": worst, "source": source}
+
+
+def state_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    rows = version.state_schema if isinstance(version.state_schema, list) else []
+    return {"entities": [row for row in rows if isinstance(row, dict)]}
+
+
+def tools_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    findings = list(version.findings.order_by("id"))
+    views = tool_descriptions.tool_views(list(version.tools.all()), findings)
+    return {"tools": views, "changes": sum(view.tool.kind == "change" for view in views)}
+
+
+def findings_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    rows: list[Finding] = list(version.findings.order_by("id"))
+    tools = sorted({tool_of(row.place) for row in rows} - {""})
+    severity, tool = request.GET.get("severity", ""), request.GET.get("tool", "")
+    shown = [
+        row for row in rows if (not severity or row.severity == severity) and (not tool or tool_of(row.place) == tool)
+    ]
+    return {
+        "groups": grouped(shown),
+        "shown": len(shown),
+        "total": len(rows),
+        "severities": SEVERITIES,
+        "finding_tools": tools,
+        "severity": severity,
+        "tool": tool,
+    }
+
+
+def versions_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    columns = ("number", "content_hash", "class_name", "created_at", "environment_id")
+    return {"versions": list(environment.versions.only(*columns).order_by("-number")[:VERSIONS_UP_TO])}
+
+
+def scenarios_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+    return {}
+
+
+TAB_CONTEXT = {
+    "rules": rules_tab,
+    "state": state_tab,
+    "tools": tools_tab,
+    "scenarios": scenarios_tab,
+    "assessment": assessment_tab,
+    "findings": findings_tab,
+    "versions": versions_tab,
+}
+
+
+@access("read")
+@require_safe
+def of_node(request: HttpRequest, pk: int) -> HttpResponse:
+    """The environments of a label of the taxonomy, as a part of its page."""
+    node = get_object_or_404(Node, pk=pk)
+    rows, more, categories = queries.of_node(node)
+    context = {"node": node, "rows": rows, "more": more, "categories": categories}
+    return render(request, "environments/of_node.html", context)
+
+
+@access("read")
+@require_safe
+def choose_diff(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of the versions tab: two numbers become the address of their difference."""
+    numbers = [request.GET.get(name, "") for name in ("a", "b")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+        raise Http404("Two version numbers are needed.")
+    return redirect("environments:diff", pk, *map(int, numbers))
+
+
+@access("read")
+@require_safe
+def diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
+    environment = get_object_or_404(Environment, pk=pk)
+    if max(a, b) >= 2**31:
+        raise Http404("No such version.")
+    rows = environment.versions.defer("record").prefetch_related("tools")
+    found = {version.number: version for version in rows.filter(number__in=[a, b])}
+    if a not in found or b not in found:
+        raise Http404("No such version.")
+    context = {
+        "environment": environment,
+        "old": found[a],
+        "new": found[b],
+        "parts": version_diff.compare(found[a], found[b]),
+    }
+    return render(request, "environments/diff.html", context)
+
+
+@access("read")
+@require_safe
+def export_one(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+    environment = get_object_or_404(Environment.objects.only("id", "key"), pk=pk)
+    audit(request.user, "environment.export", environment)
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", environment.key)[:80] or str(pk)
+    return exporter.attachment(Environment.objects.filter(pk=pk), f"{name}.envscaler.json")
+
+
+@access("read")
+@require_safe
+def export_list(request: HttpRequest) -> StreamingHttpResponse:
+    """Every environment that the list's filters leave, as one EnvScaler file."""
+    audit(request.user, "environments.export", query=request.GET.urlencode()[:500])
+    return exporter.attachment(queries.environments(queries.read_filters(request.GET)), "environments.envscaler.json")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import access
+from webapp.jobs import queries, services
+from webapp.jobs.models import Job, JobState
+from webapp.jobs.schemas import JobQuery
+from webapp.paging import keyset
+from webapp.rest.api_examples import list_call
+
+
+@access("read")
+@require_safe
+def listing(request: HttpRequest) -> HttpResponse:
+    state = request.GET.get("state", "")
+    state = state if state in JobState.values else ""
+    page = keyset(request, queries.jobs(state))
+    context = {
+        "page": page,
+        "state": state,
+        "states": JobState.values,
+        "copy_as": list_call(request, "api:list_jobs", JobQuery),
+    }
+    return render(request, "jobs/list.html", context)
+
+
+def job_context(pk: int) -> dict[str, Any]:
+    job = get_object_or_404(Job.objects.select_related("created_by"), pk=pk)
+    return {
+        "job": job,
+        "lines": queries.last_lines(job),
+        "log_limit": queries.LOG_UP_TO,
+        "elapsed": queries.elapsed(job),
+        "result": queries.result_view(job.result),
+        "page": queries.page_of(job),
+    }
+
+
+@access("read")
+@require_safe
+@never_cache
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    return render(request, "jobs/detail.html", job_context(pk))
+
+
+@access("read")
+@require_safe
+@never_cache
+def live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of the page that changes while the job is open; asked for every second until it ends."""
+    return render(request, "jobs/live.html", job_context(pk))
+
+
+@access("synthesise")
+@require_POST
+def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    get_object_or_404(Job.objects.only("pk"), pk=pk)
+    if services.cancel(pk, request.user):
+        messages.success(request, "The job was asked to stop. It stops at its next step.")
+    else:
+        messages.error(request, "The job had ended before it could be stopped.")
+    return redirect("jobs:detail", pk)
+
+
+@access("synthesise")
+@require_POST
+def retry(request: HttpRequest, pk: int) -> HttpResponse:
+    get_object_or_404(Job.objects.only("pk"), pk=pk)
+    if services.retry(pk, request.user):
+        messages.success(request, "The job is queued again.")
+    else:
+        messages.error(request, "Only a failed or cancelled job can be tried again; this one is neither.")
+    return redirect("jobs:detail", pk)

@@ -1,0 +1,100 @@
+"""Pages that compose several apps."""
+
+from __future__ import annotations
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from synthesis.errors import InputError
+from synthesis.formats import mcp
+from webapp.accounts.access import access
+from webapp.batches.pages.batch_list import working
+from webapp.jobs.models import Job
+from webapp.pages import queries
+from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
+from webapp.pages.services import visit
+from webapp.rest.api_examples import api_call
+from webapp.runs.job_list import working as training
+from webapp.scenarios.starting import start_envscaler_import
+from webapp.taxonomy.starting import start_mcp_import
+from webapp.trajectories.starting import start_trajectory_import
+
+FORMS: dict[str, type[forms.Form]] = {
+    "environments": EnvironmentsForm,
+    "trajectories": TrajectoriesForm,
+    "servers": ServersForm,
+}
+
+ENVIRONMENT_FILES = {"environments": "env_metadata.json", "scenarios": "scenarios.json"}
+TRAJECTORY_FILES = {"trajectories": "trajectories.json"}
+SERVER_FILES = {"servers": "servers.jsonl"}
+
+
+@access("read")
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    context = {
+        "since": visit(request.user),
+        "waiting": queries.waiting(request.user),
+        "running": queries.running(),
+        "batches": working(),
+        "training": training(),
+        "amounts": queries.amounts(),
+        "environments": list(queries.newest_environments()),
+        "themes": list(queries.newest_themes()),
+        "audits": list(queries.newest_audits()),
+        "trajectories": list(queries.newest_trajectories()),
+    }
+    return render(request, "pages/home.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def running(request: HttpRequest) -> HttpResponse:
+    """The part of the home page that says what runs; asked for every two seconds while something does."""
+    context = {"running": queries.running(), "batches": working(), "training": training()}
+    return render(request, "pages/running.html", context)
+
+
+def start(request: HttpRequest, form: forms.Form) -> Job:
+    files = form.cleaned_data
+    if isinstance(form, ServersForm):
+        return start_mcp_import(request.user, files["servers"])
+    if isinstance(form, TrajectoriesForm):
+        return start_trajectory_import(request.user, files["trajectories"])
+    return start_envscaler_import(request.user, files["environments"], files["scenarios"])
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+def import_files(request: HttpRequest) -> HttpResponse:
+    """Three forms: environments with their scenarios, trajectories, and MCP servers. Each becomes a job."""
+    what = request.POST.get("what", "")
+    chosen = FORMS.get(what)
+    form = chosen(request.POST, request.FILES) if chosen else None
+    if form is not None and form.is_valid():
+        try:
+            job = start(request, form)
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, "The file is here. The import runs in the background; this page follows it.")
+            return redirect("jobs:detail", job.pk)
+    context = {
+        "environments_form": form if what == "environments" else EnvironmentsForm(),
+        "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
+        "servers_form": form if what == "servers" else ServersForm(),
+        "limit": settings.UPLOAD_LIMIT_MIB,
+        "servers_limit": mcp.MAX_FILE_BYTES >> 20,
+        "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
+        "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
+        "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),
+    }
+    refused = request.method == "POST"
+    return render(request, "pages/import.html", context, status=422 if refused else 200)

@@ -1,0 +1,67 @@
+"""A filled-in form and a list as the calls that do the same: curl, and Python with the `openai` client."""
+
+from __future__ import annotations
+
+from pprint import pformat
+from typing import Any
+
+from django.http import HttpRequest
+
+from webapp.rest.api_examples import TOKEN, Call, curl
+from webapp.runs.spec import NewJob
+
+SUFFIX = 64
+PATH = "/api/v1/fine_tuning/jobs"
+STANDARD = ("model", "training_file", "validation_file", "suffix", "seed", "method", "metadata")
+"""What `client.fine_tuning.jobs.create` takes by name; the rest goes into `extra_body`."""
+
+
+def body_of(asked: NewJob) -> dict[str, Any]:
+    """The request's body, without what is as it would be anyway."""
+    own = {"preset": asked.preset, "changes": asked.changes}
+    method = {"type": asked.method, asked.method: {key: value for key, value in own.items() if value}}
+    body: dict[str, Any] = {"model": asked.model, "training_file": asked.dataset, "method": method}
+    optional = {
+        "validation_file": asked.evaluation,
+        "suffix": asked.name[:SUFFIX],
+        "metadata": dict(asked.metadata),
+        "after": asked.after,
+        "engine": asked.engine if asked.engine != "transformers" else "",
+        "user_model": asked.user_model,
+        "calls_allowed": asked.calls_allowed if asked.calls_allowed != 100_000 else None,
+    }
+    return body | {key: value for key, value in optional.items() if value not in ("", None, {})}
+
+
+def new_job_call(request: HttpRequest, asked: NewJob) -> Call:
+    body = body_of(asked)
+    url = request.build_absolute_uri(PATH)
+    return Call("POST", url, curl("POST", url, body, {}), _python(request, "create", _arguments(body)))
+
+
+def list_call(request: HttpRequest) -> Call:
+    url = request.build_absolute_uri(PATH)
+    lines = ["for job in client.fine_tuning.jobs.list(limit=20):", "    print(job.id, job.status)"]
+    return Call("GET", url, curl("GET", url, None, {}), "\n".join([*_client(request), "", *lines]))
+
+
+def _client(request: HttpRequest) -> list[str]:
+    base = request.build_absolute_uri("/api/v1")
+    made = f"client = OpenAI(base_url={base!r}, api_key=os.environ[{TOKEN!r}])"
+    return ["import os", "", "from openai import OpenAI", "", made]
+
+
+def _arguments(body: dict[str, Any]) -> list[str]:
+    lines = [f"    {key}={_literal(body[key])}," for key in STANDARD if key in body]
+    extra = {key: value for key, value in body.items() if key not in STANDARD}
+    return [*lines, *([f"    extra_body={_literal(extra)},"] if extra else [])]
+
+
+def _literal(value: Any) -> str:
+    """A Python expression, in lines where it is long."""
+    return pformat(value, width=92, sort_dicts=False).replace("\n", "\n    ")
+
+
+def _python(request: HttpRequest, act: str, arguments: list[str]) -> str:
+    lines = [*_client(request), f"job = client.fine_tuning.jobs.{act}(", *arguments, ")", "print(job.id, job.status)"]
+    return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""Candidates for a training job: who could be given one now, as the apps that bring workers tell it.
+
+An app that brings workers registers a source when it is ready (`AppConfig.ready`); nothing here knows their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from training.job import ANY_MODEL, is_model_name
+from webapp.runs.spec import AFTER, DEMO_MODEL
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A worker that is here, or (without a `worker` id) one that this site starts by itself when a job waits.
+
+    `memory_mib` is that of its largest device (0: none, or not told), `since` when it first came. One `beside` stands
+    beside the site; the one that the site would start is not counted while it runs.
+    """
+
+    name: str
+    engines: tuple[str, ...]
+    models: frozenset[str]
+    worker: str = ""
+    memory_mib: int = 0
+    since: datetime | None = None
+    beside: bool = False
+
+    def can_take(self, model: str, engine: str) -> bool:
+        return engine in self.engines and loads(self.models, model)
+
+
+Source = Callable[[], list[Candidate]]
+SOURCES: dict[str, Source] = {}
+"""Sources by name, asked in the order in which they were registered."""
+
+
+def register(name: str, source: Source) -> None:
+    """Ask `source` too from now on. Under a name that is known it takes the place of the one before."""
+    SOURCES[name] = source
+
+
+def candidates() -> list[Candidate]:
+    """All that could take a job now, of every source."""
+    everyone = [candidate for source in SOURCES.values() for candidate in source()]
+    running = any(candidate.beside and candidate.worker for candidate in everyone)
+    return [candidate for candidate in everyone if candidate.worker or not running]
+
+
+def loads(names: Iterable[str], model: str) -> bool:
+    """Whether a worker that lists these names can begin with this model, or at least look for it."""
+    if model in (DEMO_MODEL, AFTER) or model.startswith("ft:"):
+        return True
+    return model in names or (ANY_MODEL in names and "/" in model and is_model_name(model))

@@ -1,0 +1,91 @@
+"""Files of checkpoints: which one a job begins with or goes on from, and what people may download."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+
+from synthesis.errors import InputError
+from webapp.accounts.services import audit
+from webapp.rest.file_response import file_response
+from webapp.rest.problems import Problem
+from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.spec import AFTER
+
+RESUME_ONLY = (".pt", ".pth")
+"""What only a trainer that goes on reads, with `weights_only`; never handed out as a model."""
+
+
+def whole(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+    return checkpoints.filter(state=CheckpointState.READY)
+
+
+def last_checkpoint(job: TrainingJob) -> Checkpoint | None:
+    """The whole checkpoint that the job's next attempt goes on from."""
+    rows = whole(Checkpoint.objects.filter(job=job, final=False, superseded=False))
+    return rows.order_by("-step", "-attempt").first()
+
+
+def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
+    """The checkpoint that is the job's model (`after`, `ft:JOB`, `ft:JOB:step-N`); None for a model of another kind.
+
+    Raises InputError: it is not there.
+    """
+    if job.model == AFTER:
+        source = job.after
+        if source is None:
+            raise InputError("model: `after` needs a job in `after` whose model is taken.")
+        return _final(source)
+    if not job.model.startswith("ft:"):
+        return None
+    name, _, step = job.model.removeprefix("ft:").partition(":step-")
+    found = TrainingJob.objects.filter(public_id=name).first()
+    if found is None:
+        raise InputError(f"model: there is no training job {name[:60]}.")
+    if not step:
+        return _final(found)
+    rows = whole(Checkpoint.objects.filter(job=found, final=False, superseded=False))
+    row = rows.filter(step=int(step)).order_by("-attempt").first() if step.isdecimal() and len(step) < 10 else None
+    if row is None:
+        raise InputError(f"model: {job.model[:100]} is no checkpoint that is kept; choose one of the job's list.")
+    return row
+
+
+def model_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
+    """The files of a checkpoint that make a model."""
+    return [file for file in checkpoint.files.all() if not file.path.endswith(RESUME_ONLY)]
+
+
+def _final(job: TrainingJob) -> Checkpoint:
+    row = whole(Checkpoint.objects.filter(job=job, final=True)).order_by("-attempt").first()
+    if row is None:
+        raise InputError(f"model: the job {job.public_id} has no final model; it ended as {job.state}.")
+    return row
+
+
+def files_of(checkpoint: Checkpoint) -> list[CheckpointFile]:
+    """What people may have of a checkpoint: never what resuming alone needs, where a pickle may hide."""
+    if checkpoint.state != CheckpointState.READY:
+        return []
+    return [file for file in checkpoint.files.all() if file.is_handed_out]
+
+
+def checkpoint_file(checkpoint: Checkpoint, path: str, wanted: str, user: Any) -> HttpResponseBase:
+    """A file of a checkpoint, or the bytes of it that the header `Range` (`wanted`) names.
+
+    Raises Problem: 404 with the reason, 416.
+    """
+    if checkpoint.state != CheckpointState.READY:
+        raise Problem(404, f"The checkpoint {checkpoint.public_id} is {checkpoint.state}: it has no files to download.")
+    file = next((one for one in checkpoint.files.all() if one.path == path), None)
+    if file is None or not file.stored:
+        raise Problem(404, f"The checkpoint {checkpoint.public_id} has no file {path[:100]!a}.")
+    if not file.is_handed_out:
+        raise Problem(404, f"{path} is for resuming, which workers do; it is not handed out.")
+    response = file_response(file.stored, path, wanted, path.rpartition("/")[2])
+    if not wanted or wanted.startswith("bytes=0-"):
+        audit(user, "checkpoint.download", checkpoint, path=path)
+    response["X-Content-SHA256"] = file.sha256
+    return response

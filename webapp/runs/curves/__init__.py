@@ -1,0 +1,1 @@
+"""Curves of a training job: charts, the numbers behind them, and what is marked on them."""

@@ -1,0 +1,337 @@
+"""Which curves a job has, under which headings, and their points as the page's script draws them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+
+from training.metrics import NAMES
+from webapp.runs.curves.marks import Mark, marks_of
+from webapp.runs.curves.series import Bucket, Series, series
+from webapp.runs.models import MetricKey, TrainingJob
+from webapp.taxonomy.treemap import drawn_label
+
+HELD_OUT = "evaluation/environment/"
+PREFIXES = {"environment": "Environments", "node": "Nodes of the taxonomy", "check": "Checks"}
+MEASURES = ("reward", "success", "length", "turns", "tool_errors", "reward_std")
+SHOWN_PARTS = 6
+MOST_PARTS = 12
+LISTED_PARTS = 300
+RESOLUTION = 240
+"""Buckets of a line: about one for every third pixel of the widest chart."""
+MOST_OTHERS = 24
+
+
+@dataclass(frozen=True)
+class Line:
+    key: str
+    label: str
+    spread: str = ""
+    """The key of a standard deviation that is drawn as a band around the line."""
+    rare: bool = False
+    """It has a point only now and then: drawn with markers."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    name: str
+    title: str
+    lines: tuple[Line, ...]
+    unit: str = ""
+    stacked: bool = False
+    share: bool = False
+    """Its values are shares from 0 to 1."""
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for line in self.lines for key in (line.key, line.spread) if key]
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    title: str
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of the curves a page shows; all of it stands in its address."""
+
+    groups: tuple[str, ...]
+    measure: str = "reward"
+    parts: dict[str, tuple[str, ...]] | None = None
+    """Of each prefix, the parts that were chosen; without an entry the first few are drawn."""
+    low: int | None = None
+    high: int | None = None
+
+
+def _one(name: str, *, title: str = "", share: bool = False) -> Chart:
+    known = NAMES[name]
+    return Chart(name, title or known.label, (Line(name, title or known.label),), known.unit, share=share)
+
+
+_RULES: tuple[Group, ...] = (
+    Group(
+        "reward",
+        "Reward and success",
+        (
+            Chart(
+                "reward",
+                "Reward",
+                (
+                    Line("reward", "attempts", "reward_std"),
+                    Line("evaluation/reward", "held out", rare=True),
+                ),
+            ),
+            Chart(
+                "success",
+                "Success",
+                (Line("success", "attempts"), Line("evaluation/success", "held out", rare=True)),
+                share=True,
+            ),
+        ),
+    ),
+    Group("parts", "By environment, node and check", ()),
+    Group(
+        "attempts",
+        "Attempts",
+        (
+            Chart("outcome", "Outcomes", (), stacked=True, share=True),
+            _one("length", title="Length"),
+            Chart("turns", "Turns", (Line("turns", "mean turns"), Line("horizon", "horizon")), "turns"),
+            _one("tool_errors", title="Tool errors", share=True),
+            _one("masked", title="Masked attempts", share=True),
+            _one("flat_groups", title="Groups without variance", share=True),
+            _one("draws", title="Draws"),
+        ),
+    ),
+    Group(
+        "policy",
+        "Policy and loss",
+        (
+            _one("loss", title="Loss"),
+            _one("kl", title="KL"),
+            _one("entropy", title="Entropy"),
+            Chart(
+                "clipped",
+                "Clipped",
+                (Line("clipped_low", "from below"), Line("clipped_high", "from above")),
+                share=True,
+            ),
+            _one("grad_norm", title="Gradient norm"),
+            _one("learning_rate", title="Learning rate"),
+            _one("advantage_std", title="Spread of the advantages"),
+            _one("token_accuracy", title="Token accuracy", share=True),
+            _one("sampling_gap", title="Gap between sampling and training"),
+        ),
+    ),
+    Group(
+        "machine",
+        "Machine",
+        (
+            _one("tokens_per_s", title="Throughput"),
+            Chart("time", "Time of a step", (Line("step_s", "whole step"), Line("rollout_s", "its attempts")), "s"),
+            Chart(
+                "shares",
+                "Time spent beside the model",
+                (Line("environment_share", "environments"), Line("verification_share", "verifiers")),
+                share=True,
+            ),
+            _one("gpu_memory", title="GPU memory"),
+        ),
+    ),
+    Group("other", "Other", ()),
+)
+GROUPS = {group.name: group.title for group in _RULES}
+_CLAIMED = {key for group in _RULES for chart in group.charts for key in chart.keys}
+
+
+def choice_of(query: QueryDict) -> Choice:
+    """Reads an address; what does not fit counts for nothing."""
+    asked = [name for name in query.getlist("show") if name in GROUPS]
+    measure = query.get("measure", "")
+    parts = {
+        prefix: tuple(name[:300].replace("\x00", "") for name in query.getlist(prefix)[:MOST_PARTS])
+        for prefix in PREFIXES
+        if query.getlist(prefix)
+    }
+    return Choice(
+        groups=tuple(asked) or tuple(GROUPS),
+        measure=measure if measure in MEASURES else "reward",
+        parts=parts,
+        low=_step(query.get("from", "")),
+        high=_step(query.get("to", "")),
+    )
+
+
+def _step(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple[str, float | None]]:
+    """(part, its last number), the worst first: those that a person looks for."""
+    begin, end = f"{prefix}/", f"/{measure}"
+    found = [
+        (key.name[len(begin) : -len(end)], key.last_value)
+        for key in keys
+        if key.name.startswith(begin) and key.name.endswith(end) and len(key.name) > len(begin) + len(end)
+    ]
+    return sorted(found, key=lambda one: (one[1] is None, one[1] or 0.0, one[0]))
+
+
+def measure_of(prefix: str, choice: Choice) -> str:
+    """Of a check there is one number alone: how many attempts passed it."""
+    return "success" if prefix == "check" else choice.measure
+
+
+def groups_of(keys: Sequence[MetricKey], choice: Choice, names: Mapping[str, str] | None = None) -> list[Group]:
+    """The charts that this job has numbers for, of the headings that were chosen. `names` are words for checks."""
+    known = {key.name for key in keys}
+    found: list[Group] = []
+    for group in _RULES:
+        charts = [_narrowed(chart, known) for chart in group.charts]
+        if group.name == "parts":
+            charts = [_by_part(keys, prefix, choice, names or {}) for prefix in PREFIXES]
+            charts.insert(1, _held_out(keys, choice))
+        elif group.name == "other":
+            charts = [Chart(name, name, (Line(name, name),)) for name in _others(known)]
+        elif group.name == "attempts":
+            charts[0] = _outcomes(known)
+        kept = tuple(chart for chart in charts if chart.lines)
+        if kept and group.name in choice.groups:
+            found.append(Group(group.name, group.title, kept))
+    return found
+
+
+def _narrowed(chart: Chart, known: set[str]) -> Chart:
+    lines = tuple(
+        Line(line.key, line.label, line.spread if line.spread in known else "", line.rare)
+        for line in chart.lines
+        if line.key in known
+    )
+    return Chart(chart.name, chart.title, lines, chart.unit, chart.stacked, chart.share)
+
+
+def _outcomes(known: set[str]) -> Chart:
+    """Shares that add up to one; a user's error is a flag beside an outcome, so it has no part in the stack."""
+    names = sorted(key for key in known if key.startswith("outcome/") and key != "outcome/user_error")
+    order = ["solved", "failed", "truncated", "agent_error", "infra_error", "cancelled"]
+    names.sort(key=lambda key: order.index(key[8:]) if key[8:] in order else len(order))
+    lines = tuple(Line(key, key[8:].replace("_", " ")) for key in names[:MOST_PARTS])
+    return Chart("outcome", "Outcomes", lines, stacked=True, share=True)
+
+
+def _by_part(keys: Sequence[MetricKey], prefix: str, choice: Choice, told: Mapping[str, str]) -> Chart:
+    measure = measure_of(prefix, choice)
+    parts = parts_of(keys, prefix, measure)
+    chosen = (choice.parts or {}).get(prefix)
+    names = [name for name, _ in parts if chosen is None or name in chosen]
+    names = sorted(names[: SHOWN_PARTS if chosen is None else MOST_PARTS])
+    words = {name: told.get(name, name) if prefix == "check" else name for name in names}
+    lines = tuple(Line(f"{prefix}/{name}/{measure}", words[name]) for name in names)
+    share = measure in ("success", "tool_errors")
+    title = "Passed by check" if prefix == "check" else f"{measure.replace('_', ' ').capitalize()} by {prefix}"
+    return Chart(f"by-{prefix}", title, lines, NAMES[measure].unit, share=share)
+
+
+def _held_out(keys: Sequence[MetricKey], choice: Choice) -> Chart:
+    """Of the environments that were chosen, else of those that are worst on the held-out split."""
+    parts = parts_of(keys, HELD_OUT.rstrip("/"), "success")
+    chosen = (choice.parts or {}).get("environment", ())
+    named = [name for name, _ in parts if name in chosen]
+    names = sorted(named or [name for name, _ in parts[:SHOWN_PARTS]])[:MOST_PARTS]
+    lines = tuple(Line(f"{HELD_OUT}{name}/success", name, rare=True) for name in names)
+    return Chart("held-out-by-environment", "Held-out success by environment", lines, share=True)
+
+
+def _others(known: set[str]) -> list[str]:
+    prefixes = (*(f"{prefix}/" for prefix in PREFIXES), "outcome/", HELD_OUT)
+    return sorted(key for key in known if key not in _CLAIMED and not key.startswith(prefixes))[:MOST_OTHERS]
+
+
+def shape_of(groups: Iterable[Group]) -> str:
+    """Another one as soon as there is another chart or line: what a page draws is then not all that there is."""
+    told = [[chart.name, *chart.keys] for group in groups for chart in group.charts]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
+def drawing(job: TrainingJob, charts: Sequence[Chart], choice: Choice) -> dict[str, Any]:
+    """What the script draws: marks; of every line steps, means, and least and greatest where steps share a point."""
+    names = [key for chart in charts for key in chart.keys]
+    found = _all_series(job, names, choice)
+    return {
+        "step": job.step,
+        "charts": {
+            chart.name: _stacked(chart, found, choice.low or 0)
+            if chart.stacked
+            else [_drawn(line, found[line.key], found.get(line.spread)) for line in chart.lines if line.key in found]
+            for chart in charts
+        },
+        "marks": [mark.as_json() for mark in within(marks_of(job), choice)],
+    }
+
+
+def _all_series(job: TrainingJob, names: Sequence[str], choice: Choice) -> dict[str, Series]:
+    """Buckets of one width for all: the range ends where the job is, not where each key ends."""
+    high = job.step if choice.high is None else min(choice.high, job.step)
+    return series(job, names, choice.low, max(high, choice.low or 0), RESOLUTION)
+
+
+def within(marks: Iterable[Mark], choice: Choice) -> list[Mark]:
+    low, high = choice.low or 0, choice.high if choice.high is not None else 1 << 40
+    return [mark for mark in marks if low <= mark.step <= high]
+
+
+def _drawn(line: Line, found: Series, spread: Series | None) -> dict[str, Any]:
+    buckets = found.buckets
+    told: dict[str, Any] = {
+        "label": drawn_label(line.label, 40),
+        "x": [bucket.last_step for bucket in buckets],
+        "y": [_short(bucket.mean) for bucket in buckets],
+        "last": next((_short(bucket.last) for bucket in reversed(buckets) if bucket.last is not None), None),
+    }
+    if line.rare:
+        told["rare"] = True
+    if found.width > 1:
+        told["first"] = [bucket.first for bucket in buckets]
+        told["low"], told["high"] = ([_short(getattr(bucket, end)) for bucket in buckets] for end in ("min", "max"))
+    if spread is not None:
+        wide = {bucket.last_step: bucket.mean for bucket in spread.buckets}
+        told["spread"] = [_short(wide.get(bucket.last_step)) for bucket in buckets]
+    return told
+
+
+def _stacked(chart: Chart, found: Mapping[str, Series], low: int) -> list[dict[str, Any]]:
+    """Shares that add up to one at every point: a step names only those of its shares that are not 0."""
+    places: dict[int, dict[str, Bucket]] = {}
+    for line in chart.lines:
+        whole = found[line.key]
+        for bucket in whole.buckets:
+            places.setdefault((bucket.first - low) // whole.width, {})[line.key] = bucket
+    points = [places[place] for place in sorted(places)]
+    sums = [{key: (one.mean or 0.0) * one.points for key, one in point.items()} for point in points]
+    ends = [max(one.last_step for one in point.values()) for point in points]
+    told: list[dict[str, Any]] = []
+    for line in chart.lines:
+        last = points[-1].get(line.key) if points else None
+        shown: dict[str, Any] = {
+            "label": line.label,
+            "x": ends,
+            "y": [_short(known.get(line.key, 0.0) / (sum(known.values()) or 1.0)) for known in sums],
+            "last": _short(last.last) if last is not None and last.last_step == ends[-1] else 0.0 if points else None,
+        }
+        if found[line.key].width > 1:
+            shown["first"] = [min(one.first for one in point.values()) for point in points]
+        told.append(shown)
+    return told
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits draw the same line and make half the answer."""
+    return None if value is None else float(f"{value:.6g}")

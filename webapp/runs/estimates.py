@@ -1,0 +1,146 @@
+"""How many steps a job has, what it takes of memory and time, and when its turn comes. What cannot be known is None."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from django.db.models import Avg, F, Sum
+from django.utils import timezone
+
+from synthesis.contracts import Frozen
+from training.config import Lora, Reinforcement, Supervised
+from webapp.runs.candidates import Candidate
+from webapp.runs.job_lookup import base_of
+from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
+from webapp.runs.spec import DEMO_MODEL
+
+DEMO_PARAMETERS = 1_000_000
+PAST = 5
+RECENT = 20
+"""The pace of a job is the mean of so many steps."""
+_SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([BbMm])(?![A-Za-z0-9])")
+
+
+class Memory(Frozen):
+    """`bytes` are `parameters` x `bytes_a_parameter`; activations and caches come on top."""
+
+    bytes: int
+    parameters: int
+    bytes_a_parameter: float
+    note: str
+
+
+class Duration(Frozen):
+    """By what earlier jobs took for a step."""
+
+    seconds: float
+    seconds_a_step: float
+    jobs: int
+
+
+class Queue(Frozen):
+    """`ahead` jobs wait before it; `workers` are here, `idle` of them without a job; `able` could take this one."""
+
+    ahead: int
+    running: int
+    workers: int
+    idle: int
+    able: tuple[str, ...] = ()
+
+
+def parameters_of(base: str) -> tuple[int, str]:
+    """(parameters, how this is known); 0 where it is not."""
+    if base == DEMO_MODEL:
+        return DEMO_PARAMETERS, "about a million"
+    found = _SIZE.search(base.rpartition("/")[2])
+    if found is None:
+        return 0, "the model's name does not say its size"
+    return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), f"{found[0]}, by its name"
+
+
+def memory_of(base: str, config: Supervised | Reinforcement | None) -> tuple[Memory | None, str]:
+    """(memory of weights, gradients and optimiser, why it is not known)."""
+    if config is None:
+        return None, "the configuration does not fit"
+    parameters, known = parameters_of(base)
+    if not parameters:
+        return None, known
+    if isinstance(config.tuning, Lora):
+        wide = config.optimiser.precision == "fp32"
+        each, what = (4.0, "float32") if wide else (2.0, "bfloat16")
+        note = f"weights in {what}; adapters, activations and caches come on top"
+    else:
+        each, note = 16.0, "weights, gradients and AdamW's two moments in float32; activations and caches come on top"
+        if isinstance(config, Reinforcement) and config.kl.coefficient and config.kl.to == "reference":
+            each, note = each + 4.0, f"{note}; the reference's weights beside them"
+    return Memory(
+        bytes=round(parameters * each), parameters=parameters, bytes_a_parameter=each, note=f"{known}: {note}"
+    ), ""
+
+
+def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple[Duration | None, str]:
+    """(time by what past jobs of this model and preset took, why it is not known)."""
+    rows = TrainingJob.objects.filter(method=method, preset=preset, state=TrainingState.SUCCEEDED, step__gt=0)
+    rows = rows.exclude(started_at=None).exclude(finished_at=None).select_related("after").order_by("-pk")[: 10 * PAST]
+    past = [row for row in rows if base_of(row) == base][:PAST]
+    if not past:
+        return None, "no job of this model and preset has succeeded here yet"
+    spent = _spent(past)
+    if not spent:
+        return None, "earlier jobs of this model and preset left no times"
+    each = spent.total_seconds() / sum(row.step for row in past)
+    if steps is None:
+        return None, f"a step took {each:.1f} s in {len(past)} earlier jobs; how many there will be is not known"
+    return Duration(seconds=each * steps, seconds_a_step=each, jobs=len(past)), ""
+
+
+def spent(job: TrainingJob) -> float | None:
+    """Seconds that workers have spent on it so far: not those in which it was paused or waited. None: not begun."""
+    found = [
+        ((ended or timezone.now()) - begun).total_seconds()
+        for begun, ended in TrainingAttempt.objects.filter(job=job).values_list("started_at", "ended_at")
+    ]
+    return sum(found) if found else None
+
+
+def _spent(rows: Sequence[TrainingJob]) -> timedelta:
+    """What workers spent on these jobs: not while they were paused or waited."""
+    attempts = TrainingAttempt.objects.filter(job__in=[row.pk for row in rows], ended_at__isnull=False)
+    found = attempts.aggregate(spent=Sum(F("ended_at") - F("started_at")))["spent"]
+    return found or timedelta()
+
+
+def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
+    """By primary key how long those that run will take for the rest of their steps, at the pace of their last ones.
+
+    Evaluations between steps are no part of it. A job that will not get to its end, since a pause or its end was asked
+    for, is left out, and so is one whose steps, total or pace are not known.
+    """
+    running = {
+        job.pk: job
+        for job in jobs
+        if job.state == TrainingState.RUNNING and not job.wish and 0 < job.step < job.total_steps
+    }
+    if not running:
+        return {}
+    recent = MetricPoint.objects.filter(
+        key__job__in=list(running), key__name="step_s", step__gt=F("key__last_step") - RECENT,
+        superseded=False, value__gt=0,
+    )  # fmt: skip
+    paces = recent.order_by().values_list("key__job").annotate(pace=Avg("value"))
+    return {pk: pace * (running[pk].total_steps - running[pk].step) for pk, pace in paces}
+
+
+NAMED = 20
+
+
+def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = ()) -> Queue:
+    """What is ahead of a job that is queued now, which workers of the names `able` could take."""
+    here = {candidate.worker for candidate in candidates if candidate.worker}
+    running = TrainingJob.objects.filter(state=TrainingState.RUNNING)
+    busy = set(running.values_list("worker", flat=True)) & here
+    ahead = TrainingJob.objects.filter(state__in=(TrainingState.VALIDATING, TrainingState.QUEUED)).count()
+    idle = len(here) - len(busy)
+    return Queue(ahead=ahead, running=running.count(), workers=len(here), idle=idle, able=tuple(able[:NAMED]))

@@ -1,0 +1,80 @@
+"""The list of training jobs: rows with the number that says how they are, without reading curves to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from webapp.runs.form_choices import split_of
+from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
+from webapp.runs.queries import jobs
+
+NEWEST = 6
+HELD_OUT = "evaluation/success"
+SHOWN = ("reward", "loss", HELD_OUT)
+HEAVY = ("config", "changes", "result", "metadata")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A job in a list. `number` is its last mean reward (RL) or loss (SFT), `before` and `after` held-out successes."""
+
+    job: TrainingJob
+    sentence: str
+    what: str = ""
+    number: float | None = None
+    before: float | None = None
+    after: float | None = None
+    evaluated_at: int | None = None
+    """The step of `after`."""
+
+
+def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
+    """Rows of the list, newest first."""
+    return jobs(state=state, dataset=dataset).defer(
+        *HEAVY, "estimate", "dataset__manifest", "dataset__selection", "dataset__left_out"
+    )
+
+
+def lines(found: Iterable[TrainingJob]) -> list[Line]:
+    """For the rows of a page: two queries."""
+    page = list(found)
+    keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
+    known: dict[int, dict[str, MetricKey]] = {}
+    for key in keys:
+        known.setdefault(key.job_id, {})[key.name] = key
+    held_out = [key.pk for by_name in known.values() for name, key in by_name.items() if name == HELD_OUT]
+    points = MetricPoint.objects.filter(key__in=held_out, superseded=False).order_by("key", "step", "-attempt")
+    first = {point.key_id: point for point in points.distinct("key")}
+    return [_line(job, known.get(job.pk, {}), first) for job in page]
+
+
+def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> Line:
+    what = "reward" if job.method == "reinforcement" else "loss"
+    line = Line(job, split_of(job.dataset))
+    if what in keys:
+        line = replace(line, what=what, number=keys[what].last_value)
+    if HELD_OUT not in keys:
+        return line
+    last = keys[HELD_OUT]
+    begun = first.get(last.pk)
+    if begun is None or begun.step == last.last_step:
+        return replace(line, before=last.last_value)
+    return replace(line, before=begun.value, after=last.last_value, evaluated_at=last.last_step)
+
+
+def standing_still(user: Any, since: datetime) -> list[TrainingJob]:
+    """A person's jobs that go on only when somebody says so, the newest first."""
+    found = TrainingJob.objects.filter(created_by=user, created_at__gte=since)
+    found = found.filter(state__in=(TrainingState.PAUSED, TrainingState.FAILED))
+    return list(found.only("public_id", "name", "state", "reason", "error").order_by("-id")[:NEWEST])
+
+
+def working() -> list[Line]:
+    """Jobs that run or wait for a worker, the newest first, for the home page."""
+    found = rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))
+    return lines(found[:NEWEST])

@@ -1,0 +1,53 @@
+"""The list of training jobs."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.datasets.models import Dataset
+from webapp.htmx import wants_fragment
+from webapp.paging import keyset
+from webapp.runs import job_list, queries
+from webapp.runs.api_examples import list_call
+from webapp.runs.models import TrainingState
+
+PART = "training-list"
+ON_DATASET = 20
+
+
+@access("read")
+@require_safe
+@never_cache
+def jobs(request: HttpRequest) -> HttpResponse:
+    """All jobs by state and dataset; the table alone where htmx asks for it."""
+    state = request.GET.get("state", "")
+    state = state if state in TrainingState.values else ""
+    dataset = request.GET.get("dataset", "").replace("\x00", "")[:60]
+    page = keyset(request, job_list.rows(state, dataset))
+    context = {
+        "page": page,
+        "lines": job_list.lines(page.rows),
+        "state": state,
+        "states": TrainingState.values,
+        "dataset": dataset,
+        "of": Dataset.objects.filter(public_id=dataset).only("name", "public_id").first() if dataset else None,
+        "here": request.get_full_path(),
+    }
+    if wants_fragment(request, PART):
+        return render(request, "runs/list_part.html", context)
+    return render(request, "runs/list.html", context | {"copy_as": list_call(request)})
+
+
+@access("read")
+@require_safe
+@never_cache
+def of_dataset(request: HttpRequest, dataset: str) -> HttpResponse:
+    """The newest jobs on a dataset: a part of its page, and a page of its own."""
+    found = get_object_or_404(Dataset.objects.only("name", "public_id"), public_id=dataset)
+    context = {"dataset": found, "jobs": list(queries.jobs_on(dataset)[:ON_DATASET])}
+    part = wants_fragment(request, "dataset-jobs")
+    return render(request, "runs/of_dataset_part.html" if part else "runs/of_dataset.html", context)

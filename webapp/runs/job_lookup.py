@@ -1,0 +1,261 @@
+"""A `NewJob` looked up: its configuration, datasets, model and user, and all that is wrong with it, by field."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from synthesis.contracts import Frozen
+from synthesis.errors import InputError
+from training import presets
+from training.config import Reinforcement, Supervised, faults
+from training.job import is_model_name
+from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.queries import default_of, find_choice
+from webapp.runs.candidates import candidates
+from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
+from webapp.runs.spec import AFTER, DEMO_MODEL, NewJob
+
+ENDED_BADLY = (TrainingState.FAILED, TrainingState.CANCELLED)
+DEFAULTS = "defaults"
+"""Stands for no preset: Envarium's own defaults."""
+
+
+class Remark(Frozen):
+    """Something about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
+
+    param: str
+    code: str
+    message: str
+
+
+class Refused(InputError):
+    """A job that cannot begin as it was asked for. `remarks` name the fields; the first one is the message."""
+
+    def __init__(self, remarks: tuple[Remark, ...]) -> None:
+        super().__init__(remarks[0].message)
+        self.remarks = remarks
+        self.param = remarks[0].param
+
+
+@dataclass
+class Asked:
+    """What was found. A part that could not be found is None, and `problems` says why."""
+
+    new: NewJob
+    preset: str = ""
+    changes: dict[str, Any] = field(default_factory=dict)
+    config: Supervised | Reinforcement | None = None
+    chosen: presets.Chosen | None = None
+    dataset: Dataset | None = None
+    file: StoredFile | None = None
+    evaluation: Dataset | None = None
+    evaluation_file: StoredFile | None = None
+    after: TrainingJob | None = None
+    base: str = ""
+    """The model that all began with, through every `after` and `ft:`."""
+    user: tuple[Endpoint, str] | None = None
+    problems: list[Remark] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
+
+    def refuse(self, param: str, code: str, message: str) -> None:
+        self.problems.append(Remark(param=param, code=code, message=message))
+
+    def warn(self, param: str, code: str, message: str) -> None:
+        self.warnings.append(Remark(param=param, code=code, message=message))
+
+
+def look_up(new: NewJob) -> Asked:
+    """Find everything a job names; nothing is written."""
+    asked = Asked(new)
+    asked.dataset, asked.file = _data(asked, "training_file", new.dataset)
+    if new.evaluation:
+        asked.evaluation, asked.evaluation_file = _data(asked, "validation_file", new.evaluation)
+    _find_after(asked)
+    _find_model(asked)
+    _find_config(asked)
+    _find_user(asked)
+    return asked
+
+
+def _data(asked: Asked, param: str, ident: str) -> tuple[Dataset | None, StoredFile | None]:
+    if ident.startswith("ds-"):
+        row = Dataset.objects.filter(public_id=ident).first()
+        if row is None:
+            asked.refuse(
+                param, "dataset_not_found", f"There is no dataset {ident}. GET /datasets lists those there are."
+            )
+        elif row.state == DatasetState.FAILED:
+            asked.refuse(param, "dataset_failed", f"The dataset {ident} could not be frozen: {row.error}")
+        elif row.archived:
+            said = f"The dataset {ident} is archived. Take it back from the archive, or name another."
+            asked.refuse(param, "dataset_archived", said)
+        return row, None
+    if ident.startswith("file-"):
+        file = StoredFile.objects.filter(public_id=ident, deleted_at=None).first()
+        if file is None:
+            asked.refuse(param, "file_not_found", f"There is no file {ident}. Upload it with POST /files.")
+        elif file.state == FileState.ERROR:
+            asked.refuse(param, "file_has_errors", f"The file {ident} has errors: {first_problem(file.report)}")
+        return None, file
+    said = f"{ident[:60]!r} names no data: give the id of a dataset (ds-…) or of an uploaded file (file-…)."
+    asked.refuse(param, "invalid_id", said)
+    return None, None
+
+
+def _find_after(asked: Asked) -> None:
+    ident = asked.new.after
+    if not ident:
+        return
+    asked.after = TrainingJob.objects.filter(public_id=ident).first()
+    if asked.after is None:
+        asked.refuse("after", "job_not_found", f"There is no training job {ident[:60]!r} to come after.")
+    elif asked.after.state in ENDED_BADLY:
+        said = f"The job {ident} has {asked.after.state}: nothing comes after it. Name another one, or leave it out."
+        asked.refuse("after", "job_ended", said)
+
+
+def _find_model(asked: Asked) -> None:
+    model = asked.new.model
+    if model == AFTER:
+        if not asked.new.after:
+            said = (
+                "The model is `after`, and no job is named by `after`. Name the job whose model this one goes on with."
+            )
+            asked.refuse("after", "missing", said)
+        elif asked.after is not None:
+            asked.base = base_of(asked.after)
+        return
+    if model.startswith("ft:"):
+        _find_tuned(asked, model)
+        return
+    asked.base = model
+    if model == DEMO_MODEL and asked.new.method == "reinforcement":
+        said = (
+            f"{DEMO_MODEL} knows no words before it was taught some, so this job will fail: begin with supervised "
+            "training, and go on with that job's model (ft:ftjob-…, or `after`)."
+        )
+        asked.warn("model", "untrained", said)
+    if model == DEMO_MODEL or not is_model_name(model):
+        known = model == DEMO_MODEL
+    else:
+        known = "/" in model or any(model in candidate.models for candidate in candidates())
+    if known:
+        return  # whether a worker can load it now is said with the workers
+    said = (
+        f"There is no model {model[:100]!r}: take {DEMO_MODEL}, the model of a job (ft:ftjob-…), one that a worker "
+        "lists, or organisation/name."
+    )
+    asked.refuse("model", "model_not_found", said)
+
+
+def _find_tuned(asked: Asked, model: str) -> None:
+    _, _, rest = model.partition(":")
+    ident, _, step = rest.partition(":")
+    job = TrainingJob.objects.filter(public_id=ident).first()
+    if job is None:
+        asked.refuse("model", "model_not_found", f"There is no training job {ident[:60]!r} whose model this could be.")
+        return
+    asked.base = base_of(job)
+    rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, superseded=False)
+    if not step:
+        if not rows.filter(final=True).exists():
+            said = f"The job {ident} has {job.state} and left no final model. Name a checkpoint ({model[:60]}:step-N)"
+            said += f", or let this job wait for it: model `{AFTER}` and after {ident}." if job.is_open else "."
+            asked.refuse("model", "model_not_ready", said)
+        return
+    number = step.removeprefix("step-")
+    known = number.isascii() and number.isdigit() and len(number) < 10 and step.startswith("step-")
+    if not known or not rows.filter(step=int(number)).exists():
+        there = [f"step-{one}" for one in rows.order_by("step").values_list("step", flat=True).distinct()[:20]]
+        said = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(there) or 'none'}."
+        asked.refuse("model", "checkpoint_not_found", said)
+
+
+def base_of(job: TrainingJob) -> str:
+    """The model that a chain of jobs began with."""
+    for _ in range(50):
+        if job.model == AFTER and job.after is not None:
+            job = job.after
+        elif job.model.startswith("ft:"):
+            earlier = TrainingJob.objects.filter(public_id=job.model.split(":")[1]).first()
+            if earlier is None:
+                return job.model
+            job = earlier
+        else:
+            return job.model
+    return job.model
+
+
+def preset_for(method: str, base: str) -> str:
+    """The preset that is taken where none is named: the demo's for its model, else Envarium's defaults."""
+    if base != DEMO_MODEL:
+        return DEFAULTS
+    return "demo-sft" if method == "supervised" else "demo-rl"
+
+
+def load_preset(name: str, method: Literal["supervised", "reinforcement"]) -> presets.Preset:
+    """Raises InputError: no such preset. Envarium's defaults are each marked as ours; without a name it is they."""
+    if name and name != DEFAULTS:
+        return presets.load(name)
+    config = Supervised() if method == "supervised" else Reinforcement()
+    own = presets.Mark(kind="ours", note="Envarium's default")
+    return presets.Preset(
+        name=DEFAULTS,
+        title="Envarium's defaults",
+        paper="",
+        about="",
+        config=config,
+        marks={path: own for path, _ in presets.leaves(config)},
+    )
+
+
+def _find_config(asked: Asked) -> None:
+    new = asked.new
+    asked.preset = new.preset or preset_for(new.method, asked.base)
+    asked.changes = copy.deepcopy(new.changes)
+    if new.seed is not None:
+        asked.changes["seed"] = new.seed
+    try:
+        preset = load_preset(asked.preset, new.method)
+    except InputError as error:
+        asked.refuse("preset", "preset_not_found", str(error))
+        return
+    if preset.config.type != new.method:
+        said = f"The preset {asked.preset} is for {preset.config.type} training; this job's method is {new.method}."
+        asked.refuse("preset", "wrong_method", said)
+        return
+    try:
+        asked.chosen = presets.change(preset, asked.changes)
+        asked.config = asked.chosen.config
+    except InputError as error:
+        found = faults(error.__cause__) if isinstance(error.__cause__, ValidationError) else [("", str(error))]
+        for place, message in found:
+            param = f"changes.{place}" if place else "changes"
+            asked.refuse(param, "invalid_value", f"{param}: {message}")
+    except RecursionError:
+        asked.refuse("changes", "invalid_value", "changes: is nested too deeply")
+
+
+def _find_user(asked: Asked) -> None:
+    value = asked.new.user_model
+    if value:
+        asked.user = find_choice(value)
+        if asked.user is None:
+            said = (
+                f"{value[:80]!r} is no model that plays the user: give `endpoint id/model` of one that is listed there."
+            )
+            asked.refuse("user_model", "model_not_found", said)
+    elif asked.new.method == "reinforcement":
+        asked.user = default_of("user")
+
+
+def weight(weights: Mapping[Any, float], name: str) -> float:
+    """What is not named has weight 1, as in `training.config.Mixture`."""
+    return weights.get(name, 1.0)

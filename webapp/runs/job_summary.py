@@ -1,0 +1,143 @@
+"""What a job's page says of it: the strip of numbers, held-out success before and now, rows of the numbers' table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from synthesis.errors import InputError
+from training.config import Reinforcement, read_config
+from training.dataset import Manifest
+from training.presets import differences, load
+from webapp.datasets.models import DatasetState
+from webapp.runs.curves.charts import Chart
+from webapp.runs.curves.marks import marks_of
+from webapp.runs.estimates import seconds_left, spent
+from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
+from webapp.runs.setting_fields import told
+from webapp.runs.setting_labels import LABELS
+
+ROWS = 50
+HELD_OUT = "evaluation/success"
+
+
+@dataclass(frozen=True)
+class Strip:
+    """What stands over the curves. `before` and `now` are success on the held-out split."""
+
+    reward: float | None
+    loss: float | None
+    before: float | None
+    before_step: int
+    now: float | None
+    now_step: int
+    seconds: float | None
+    left: float | None
+    """Seconds until the last step, at the pace of the last ones."""
+
+
+def strip(job: TrainingJob) -> Strip:
+    last = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=("reward", "loss", HELD_OUT))}
+    held_out = last.get(HELD_OUT)
+    first = None
+    if held_out is not None:
+        points = MetricPoint.objects.filter(key=held_out, superseded=False, value__isnull=False).order_by("step")
+        first = points.values_list("step", "value").first()
+    return Strip(
+        reward=last["reward"].last_value if "reward" in last else None,
+        loss=last["loss"].last_value if "loss" in last else None,
+        before=first[1] if first else None,
+        before_step=first[0] if first else 0,
+        now=held_out.last_value if held_out else None,
+        now_step=held_out.last_step if held_out else 0,
+        seconds=spent(job),
+        left=seconds_left([job]).get(job.pk),
+    )
+
+
+def sentence(job: TrainingJob) -> str:
+    """What has to stand beside every result: how many rows the dataset has, and what it was split by."""
+    if job.dataset.state == DatasetState.FREEZING:
+        return "being frozen"
+    try:
+        return Manifest.model_validate(job.dataset.manifest).sentence
+    except ValidationError:
+        return f"{job.dataset.train_rows} rows to learn from, {job.dataset.test_rows} held out"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A field that differs from the preset. `before` is what the preset has and `note` where that is from; None where
+    the preset is not known here any more."""
+
+    label: str
+    value: str
+    before: str | None = None
+    note: str = ""
+
+
+def changed(job: TrainingJob) -> list[Change]:
+    """Every field that differs from the preset: what was asked for, where it cannot be compared."""
+    try:
+        preset, config = _preset(job.preset), read_config(job.config)
+    except InputError:
+        return _asked(job.changes)
+    kind = config.horizon.kind if isinstance(config, Reinforcement) else ""
+    return [
+        Change(_label(one.path, kind), told(one.chosen), told(one.preset), f"{one.mark.kind}: {one.mark.note}")
+        for one in differences(preset, config)
+    ]
+
+
+_preset = lru_cache(maxsize=64)(load)
+
+
+def _asked(changes: dict[str, Any], above: str = "") -> list[Change]:
+    found: list[Change] = []
+    for name, value in changes.items():
+        path = f"{above}{name}"
+        if isinstance(value, dict) and value:
+            found += _asked(value, f"{path}.")
+        else:
+            found.append(Change(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
+    return found
+
+
+def _label(path: str, kind: str) -> str:
+    """A field in words, with the part of the settings that it belongs to; `kind` is the horizon's."""
+    label = LABELS.get(path) or LABELS.get(f"{path}@{kind}")
+    part = path.partition(".")[0].replace("_", " ")
+    return path if label is None else label if "." not in path else f"{part}: {label}".capitalize()
+
+
+@dataclass(frozen=True)
+class NumbersRow:
+    step: int
+    values: list[float | None]
+    words: str
+
+
+def numbers(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[NumbersRow], int | None]:
+    """(a chart's numbers step by step, the newest first, from below `before` on; where the next page begins)."""
+    names = [line.key for line in chart.lines]
+    keys = {key.name: key.pk for key in MetricKey.objects.filter(job=job, name__in=names)}
+    found: dict[int, dict[str, float | None]] = {}
+    for name, key in keys.items():
+        points = MetricPoint.objects.filter(key=key, superseded=False)
+        points = points if before is None else points.filter(step__lt=before)
+        for step, value in points.order_by("-step", "-attempt").values_list("step", "value")[: ROWS + 1]:
+            found.setdefault(step, {}).setdefault(name, value)
+    steps = sorted(found, reverse=True)
+    kept = steps[:ROWS]
+    words: dict[int, list[str]] = {}
+    for mark in marks_of(job):
+        words.setdefault(mark.step, []).append(mark.words)
+    absent = 0.0 if chart.stacked else None
+    rows = [
+        NumbersRow(step, [found[step].get(name, absent) for name in names], "; ".join(words.get(step, [])))
+        for step in kept
+    ]
+    return rows, kept[-1] if len(steps) > ROWS else None

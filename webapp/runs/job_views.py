@@ -1,0 +1,323 @@
+"""A training job's page: what it is, its numbers and curves, events, checkpoints, settings; and what people do with it.
+
+The tab, the headings, the parts and the range of steps that are shown all stand in the address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.htmx import wants_fragment
+from webapp.paging import keyset
+from webapp.rest.api_examples import api_call
+from webapp.rest.problems import Problem
+from webapp.runs import checkpoint_files, control, job_summary, matching, queries
+from webapp.runs.candidates import candidates
+from webapp.runs.check_names import check_names
+from webapp.runs.curves import charts as curves
+from webapp.runs.curves import marks
+from webapp.runs.curves.charts import Chart, Choice
+from webapp.runs.models import AttemptEnd, CheckpointFile, MetricKey, TrainingJob, TrainingState
+from webapp.taxonomy.static_files import NAME, map_style_id
+
+TABS = ("curves", "events", "checkpoints", "settings")
+LEVELS = ("info", "warn", "error")
+PARTS = {
+    "job-events": ("events", "runs/job/events_part.html"),
+    "job-attempts": ("events", "runs/job/attempts_part.html"),
+    "job-checkpoints": ("checkpoints", "runs/job/checkpoints.html"),
+}
+"""Parts that are asked for while a job runs: by their ids, the tab that they stand on and their template."""
+SHOWN = 8
+
+
+def find(public_id: str) -> TrainingJob:
+    try:
+        return queries.job_of(public_id)
+    except TrainingJob.DoesNotExist:
+        raise Http404(f"There is no training job {public_id}.") from None
+
+
+def head_context(found: TrainingJob, tab: str) -> dict[str, Any]:
+    """What changes while a job runs, on every tab."""
+    return {
+        "job": found,
+        "tab": tab,
+        "tabs": TABS,
+        "strip": job_summary.strip(found),
+        "sentence": job_summary.sentence(found),
+        "changed": job_summary.changed(found),
+        "can": actions(found),
+        "waiting": queries.waiting_before(found) if found.state == TrainingState.QUEUED else None,
+        "able": _able(found),
+        "last_attempt": queries.attempts_of(found).first() if found.attempt else None,
+        "followers": list(found.followers.only("public_id", "name", "state").order_by("-pk")[:SHOWN]),
+    }
+
+
+def _able(found: TrainingJob) -> list[str]:
+    """Who could take a job that waits."""
+    if found.state != TrainingState.QUEUED or found.reason:
+        return []
+    return matching.able(found.model, found.engine, candidates())[:SHOWN]
+
+
+def actions(found: TrainingJob) -> dict[str, bool]:
+    running = found.state == TrainingState.RUNNING
+    waits = found.state in (TrainingState.QUEUED, TrainingState.VALIDATING)
+    return {
+        "pause": (running and not found.wish) or waits,
+        "resume": found.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and found.wish == "pause"),
+        "cancel": found.is_open and found.wish != "cancel",
+    }
+
+
+def tab_of(request: HttpRequest) -> str:
+    tab = request.GET.get("tab", "")
+    return tab if tab in TABS else TABS[0]
+
+
+@access("read")
+@require_safe
+@never_cache
+def job(request: HttpRequest, job: str) -> HttpResponse:
+    found = find(job)
+    tab = tab_of(request)
+    more = {"curves": _curves, "events": _events, "checkpoints": _checkpoints, "settings": _settings}[tab]
+    for part, (of, template) in PARTS.items():
+        if of == tab and wants_fragment(request, part):
+            return render(request, template, {"job": found} | more(request, found))
+    return render(request, "runs/job/page.html", head_context(found, tab) | more(request, found))
+
+
+@access("read")
+@require_safe
+@never_cache
+def job_live(request: HttpRequest, job: str) -> HttpResponse:
+    """The part of the page that changes; asked for when something has."""
+    return render(request, "runs/job/live.html", head_context(find(job), tab_of(request)))
+
+
+def _curves(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+    choice = curves.choice_of(request.GET)
+    keys = queries.keys_of(found)
+    names = check_names(found, keys)
+    groups = curves.groups_of(keys, choice, names)
+    last = {key.name: key for key in keys}
+    parts = _parts(keys, choice, groups, names)
+    query = _drawn_query(request, choice, parts)
+    return {
+        "choice": choice,
+        "headings": [(name, title, name in choice.groups) for name, title in curves.GROUPS.items()],
+        "groups": [(group, [(chart, _last(chart, last)) for chart in group.charts]) for group in groups],
+        "parts": parts,
+        "measures": curves.MEASURES,
+        "any_keys": bool(keys),
+        "marks": curves.within(marks.marks_of(found), choice),
+        "query": query,
+        "drawing": {
+            "url": reverse("runs:job_curves", args=[found.public_id]),
+            "query": query,
+            "shape": curves.shape_of(groups),
+            "steps": reverse("runs:step", args=[found.public_id, 0]).removesuffix("0/"),
+            "topic": f"training:{found.pk}",
+            "live": found.is_open,
+            "from": choice.low,
+            "to": choice.high,
+            "charts": {
+                chart.name: {
+                    "title": chart.title, "unit": chart.unit, "stacked": chart.stacked, "share": chart.share,
+                }
+                for group in groups
+                for chart in group.charts
+            },
+        },
+        "plotly": NAME,
+        "map_style_id": map_style_id(),
+        "copy_as": _copy(request, "get_training_metrics", found),
+    }  # fmt: skip
+
+
+def _last(chart: Chart, last: dict[str, MetricKey]) -> list[tuple[str, float | None, int]]:
+    """(line, its last number, of which step): what the page says without a script. Of shares that add up to one, those
+    that the last step does not name are 0."""
+    told = [(line.label, last[line.key].last_value, last[line.key].last_step) for line in chart.lines]
+    end = max(step for _, _, step in told)
+    return [(label, 0.0, end) if chart.stacked and step < end else (label, value, step) for label, value, step in told]
+
+
+def _parts(
+    keys: list[MetricKey], choice: Choice, groups: list[curves.Group], names: dict[str, str]
+) -> list[dict[str, Any]]:
+    """What may be drawn part by part, with what is."""
+    drawn = {line.key for group in groups if group.name == "parts" for chart in group.charts for line in chart.lines}
+    found = []
+    for prefix, title in curves.PREFIXES.items() if "parts" in choice.groups else ():
+        measure = curves.measure_of(prefix, choice)
+        parts = curves.parts_of(keys, prefix, measure)
+        if parts:
+            rows = [
+                (name, value, f"{prefix}/{name}/{measure}" in drawn, names.get(name, name)) for name, value in parts
+            ]
+            rows.sort(key=lambda row: not row[2])
+            found.append(
+                {
+                    "prefix": prefix,
+                    "title": title,
+                    "rows": rows[: curves.LISTED_PARTS],
+                    "total": len(rows),
+                    "drawn": sum(row[2] for row in rows),
+                }
+            )
+    return found
+
+
+def _drawn_query(request: HttpRequest, choice: Choice, parts: list[dict[str, Any]]) -> str:
+    """The address with the parts that are drawn where there are more: they stay while it changes which are lowest."""
+    kept = request.GET.copy()
+    for name in ("tab", "from", "to"):
+        kept.pop(name, None)
+    for one in parts:
+        if one["total"] > curves.SHOWN_PARTS and one["prefix"] not in (choice.parts or {}):
+            kept.setlist(one["prefix"], [name for name, _, on, _ in one["rows"] if on])
+    return kept.urlencode()
+
+
+@access("read")
+@require_safe
+@never_cache
+def job_curves(request: HttpRequest, job: str) -> JsonResponse:
+    """Points of the charts that `?chart=` names (all that the address shows, without it), in the range asked for."""
+    found = find(job)
+    choice = curves.choice_of(request.GET)
+    asked = request.GET.getlist("chart")
+    keys = queries.keys_of(found)
+    groups = curves.groups_of(keys, choice, check_names(found, keys))
+    charts = [chart for group in groups for chart in group.charts if not asked or chart.name in asked]
+    told = curves.drawing(found, charts, choice)
+    return JsonResponse(told | {"live": found.is_open, "shape": curves.shape_of(groups)})
+
+
+@access("read")
+@require_safe
+@never_cache
+def job_numbers(request: HttpRequest, job: str) -> HttpResponse:
+    """A chart's numbers as a table: the same as its curve, step by step."""
+    found = find(job)
+    choice = curves.choice_of(request.GET)
+    keys = queries.keys_of(found)
+    groups = curves.groups_of(keys, choice, check_names(found, keys))
+    name = request.GET.get("chart", "")
+    chart = next((one for group in groups for one in group.charts if one.name == name), None)
+    if chart is None:
+        raise Http404("The job has no such numbers.")
+    before = request.GET.get("before", "")
+    at = int(before) if before.isascii() and before.isdecimal() and len(before) < 10 else None
+    rows, after = job_summary.numbers(found, chart, at)
+    kept = request.GET.copy()
+    kept.pop("before", None)
+    context = {
+        "job": found, "chart": chart, "rows": rows, "after": after, "before": at, "query": kept.urlencode(),
+    }  # fmt: skip
+    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "runs/job/numbers_part.html" if part else "runs/job/numbers.html", context)
+
+
+def _events(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+    level = request.GET.get("level", "")
+    level = level if level in LEVELS else ""
+    attempts = list(queries.attempts_of(found)[:20])
+    return {
+        "page": keyset(request, queries.events_of(found, level).order_by()),
+        "level": level,
+        "levels": LEVELS,
+        "attempts": attempts,
+        "ends": AttemptEnd,
+        "newest": "after" not in request.GET and "before" not in request.GET,
+        "copy_as": _copy(request, "list_training_events", found),
+    }
+
+
+def _checkpoints(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+    page = keyset(request, queries.checkpoints_of(found).order_by().prefetch_related("files"), "-step")
+    newest = "after" not in request.GET and "before" not in request.GET
+    return {"page": page, "newest": newest, "copy_as": _copy(request, "list_training_checkpoints", found)}
+
+
+def _settings(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+    return {"copy_as": _copy(request, "get_training_job", found)}
+
+
+def _copy(request: HttpRequest, operation: str, found: TrainingJob) -> Any:
+    try:
+        return api_call(request, "GET", f"api:{operation}", args=(found.public_id,))
+    except NoReverseMatch:
+        return None
+
+
+@access("train")
+@require_safe
+def checkpoint_file(request: HttpRequest, job: str, pk: int) -> HttpResponseBase:
+    """A file of a whole checkpoint, to keep. What a pickle may hide in (resume state) is for workers alone."""
+    rows = CheckpointFile.objects.filter(checkpoint__job__public_id=job).select_related("checkpoint")
+    found = get_object_or_404(rows, pk=pk)
+    try:
+        return checkpoint_files.checkpoint_file(
+            found.checkpoint, found.path, request.headers.get("Range", ""), request.user
+        )
+    except Problem as problem:
+        if problem.status != 404:
+            return HttpResponse(str(problem), status=problem.status, headers=problem.headers)
+        raise Http404(str(problem)) from None
+
+
+@access("train")
+@require_POST
+def pause(request: HttpRequest, job: str) -> HttpResponse:
+    said = "The job stands still within a step, with a checkpoint, until somebody resumes it."
+    return _done(request, job, lambda found: control.pause(found, request.user), said)
+
+
+@access("train")
+@require_POST
+def resume(request: HttpRequest, job: str) -> HttpResponse:
+    """With more hours where the form gives them."""
+    hours = _number(request.POST.get("hours", ""))
+    return _done(request, job, lambda found: control.resume(found, request.user, hours=hours), "The job goes on.")
+
+
+@access("train")
+@require_POST
+def cancel(request: HttpRequest, job: str) -> HttpResponse:
+    said = "The job ends within a step. Its numbers, rollouts and checkpoints stay."
+    return _done(request, job, lambda found: control.cancel(found, request.user), said)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < 1e9 else None
+
+
+def _done(request: HttpRequest, public_id: str, act: Callable[[TrainingJob], Any], said: str) -> HttpResponse:
+    found = find(public_id)
+    try:
+        act(found)
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, said)
+    return redirect("runs:job", public_id)

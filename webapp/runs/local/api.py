@@ -1,0 +1,74 @@
+"""The API of the demo, and of what training needs on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Router, Schema
+from pydantic import ConfigDict, Field
+
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.problems import Problem
+from webapp.rest.types import BodyIn
+from webapp.runs import openai_mapping
+from webapp.runs.job_lookup import Refused
+from webapp.runs.local import installation
+from webapp.runs.local.demo import train_demo
+from webapp.runs.response_schemas import TrainingJobOut
+
+router = Router(tags=["training"])
+
+
+class DemoIn(BodyIn):
+    """`seed` draws tasks, teachers and the model's first weights."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"seed": 0}]})
+
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+
+class DemoOut(Schema):
+    """The two jobs: `reinforcement` begins with the model that `supervised` ends with."""
+
+    supervised: TrainingJobOut
+    reinforcement: TrainingJobOut
+
+
+class InstallationOut(Schema):
+    """Whether what training needs is installed beside the site; `job` is the newest that installed it, or tried to."""
+
+    state: str
+    sentence: str
+    size: str
+    job: JobOut | None
+
+
+@router.post("/training/demo", auth=needs("train"), response={202: DemoOut})
+@idempotent
+def train_the_demo(request: HttpRequest, body: DemoIn) -> tuple[int, dict[str, object]]:
+    """Train the demo: a tiny model copies a careless teacher (SFT), then unlearns the habit (RL).
+
+    Its environments, tasks and lessons are brought in first, if they are not here; the jobs wait for that.
+    """
+    try:
+        first, second = train_demo(person(request), body.seed)
+    except Refused as error:
+        raise Problem(422, str(error)) from error
+    return 202, {"supervised": openai_mapping.job_out(first), "reinforcement": openai_mapping.job_out(second)}
+
+
+@router.get("/training/installation", auth=needs("read"), response=InstallationOut)
+def get_training_installation(request: HttpRequest) -> dict[str, object]:
+    """Whether a worker beside this site can train, or how far installing what it needs is."""
+    found = installation.state()
+    return {"state": found.kind, "sentence": found.sentence, "size": found.size, "job": found.job}
+
+
+@router.post("/training/installation", auth=needs("train"), response={202: JobOut})
+@idempotent
+def install_training(request: HttpRequest) -> tuple[int, object]:
+    """Install what training needs, beside the running site. Refused where it is installed, or not by this site."""
+    return 202, installation.start(person(request))

@@ -1,0 +1,95 @@
+"""Train the demo: SFT on what teachers did, most of them careless, then RL after it.
+
+The model copies the habit of acting without looking, and RL is to undo it. Doing it again makes new jobs alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from django.db import connection, transaction
+
+from training.dataset import Split
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.selection import Choice
+from webapp.jobs.services import create
+from webapp.runs.local.demo_rows import KIND, Demo, demo_of
+from webapp.runs.models import TrainingJob
+from webapp.runs.services import create_job
+from webapp.runs.spec import AFTER, DEMO_MODEL, NewJob
+
+ABOUT = (
+    "What it shows: a tiny model copies the habit of a careless teacher, who acts without looking, and RL undoes it. "
+    "What it does not show: that RL improves a model that learnt from good teachers alone."
+)
+LOCK = int.from_bytes(hashlib.sha256(b"train the demo").digest()[:8], signed=True)
+
+
+@transaction.atomic
+def train_demo(user: Any, seed: int = 0) -> tuple[TrainingJob, TrainingJob]:
+    """Start the demo; returns the SFT job and the RL job that follows it. `user` is None for a command.
+
+    They wait while a job brings in what they learn from, if that is not here already.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    tasks, lessons = _datasets(demo_of(seed), user)
+    sft = NewJob(
+        name=f"Demo, seed {seed}: copy a careless teacher",
+        method="supervised",
+        model=DEMO_MODEL,
+        dataset=lessons.public_id,
+        evaluation=tasks.public_id,
+        preset="demo-sft",
+        seed=seed,
+    )
+    first = create_job(sft, user)
+    rl = NewJob(
+        name=f"Demo, seed {seed}: unlearn the habit",
+        method="reinforcement",
+        model=AFTER,
+        after=first.public_id,
+        dataset=tasks.public_id,
+        preset="demo-rl",
+        seed=seed,
+    )
+    return first, create_job(rl, user)
+
+
+def _datasets(demo: Demo, user: Any) -> tuple[Dataset, Dataset]:
+    """Its two datasets, tasks first: those that are here or on their way, else new rows and the job that fills them."""
+    seed = demo.seed
+    tasks, lessons = demo.choices
+    made = [
+        _kept_or_new(f"Demo tasks, seed {seed}", tasks, demo.split, user),
+        _kept_or_new(
+            f"Demo lessons of a careless teacher, seed {seed}", lessons, Split(unit="task", test_share=0), user
+        ),
+    ]
+    waiting = [row for row in made if row.state == DatasetState.FREEZING and row.job_id is None]
+    if waiting:
+        payload = {"seed": seed, "datasets": [row.pk for row in waiting], "id": waiting[0].public_id}
+        job = create(KIND, f"Bring in the training demo, seed {seed}", payload, user)
+        for row in waiting:
+            row.job = job
+            row.save(update_fields=["job"])
+    return made[0], made[1]
+
+
+def _kept_or_new(name: str, choice: Choice, split: Split, user: Any) -> Dataset:
+    """The newest of this name with the same choice, which names the content, and the same split."""
+    rows = Dataset.objects.filter(kind=choice.kind, name=name, archived=False).exclude(state=DatasetState.FAILED)
+    wanted = choice.model_dump(mode="json"), split.model_dump(mode="json")
+    same = (row for row in rows.order_by("-pk") if (row.selection, row.split) == wanted)
+    return next(same, None) or _new(name, choice, split, user)
+
+
+def _new(name: str, choice: Choice, split: Split, user: Any) -> Dataset:
+    return Dataset.objects.create(
+        name=name,
+        kind=choice.kind,
+        selection=choice.model_dump(mode="json"),
+        split=split.model_dump(mode="json"),
+        created_by=user,
+    )

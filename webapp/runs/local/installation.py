@@ -1,0 +1,240 @@
+"""What training needs beyond the site itself: whether it is here, and the job that installs it while the site runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from pathlib import Path
+from typing import Any, Literal
+
+from django.conf import settings
+from django.db import connection, transaction
+from packaging.requirements import Requirement
+
+from synthesis.errors import InputError
+from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job, JobState
+from webapp.jobs.services import create
+from webapp.runs.local.pip import MIB, InstallError, Progress, is_whole, normal, run_pip
+from webapp.runs.wakeups import wake_workers
+from webapp.stack.install import TORCH, has_nvidia, torch_options
+
+KIND = "install_training"
+EXTRA = "train"
+LOCK = 6172006
+NEEDED_MIB = {False: 2_500, True: 14_000}
+"""Free disk, without an NVIDIA GPU and with one: packed and unpacked lie side by side for a while."""
+SIZES = {
+    False: "about 300 MB to fetch, 1.3 GB on disk",
+    True: "several GB to fetch (torch with CUDA), about 8 GB on disk",
+}
+Kind = Literal["ready", "elsewhere", "missing", "waiting", "installing", "failed", "cancelled"]
+SENTENCES: dict[Kind, str] = {
+    "ready": "What training needs is installed here.",
+    "elsewhere": "This site does not train by itself: jobs wait for workers that are started elsewhere.",
+    "missing": "What training needs is not installed here yet.",
+    "waiting": "What training needs is installed as soon as the worker beside the site is free.",
+    "installing": "What training needs is being installed; jobs wait for it.",
+    "failed": "What training needs could not be installed.",
+    "cancelled": "Installing what training needs was stopped.",
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """How far this installation is with training. `job` is the newest that installed, or tried to."""
+
+    kind: Kind
+    sentence: str
+    size: str
+    job: Job | None = None
+
+    @property
+    def may_start(self) -> bool:
+        return self.kind in ("missing", "failed", "cancelled")
+
+
+def requirements(extra: str = EXTRA) -> list[Requirement]:
+    """What pyproject.toml names for training, or another extra."""
+    about = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
+    return [Requirement(text) for text in about["project"]["optional-dependencies"][extra]]
+
+
+def missing() -> list[str]:
+    """The requirements that are not installed whole, or in another version."""
+    return [str(wanted) for wanted in requirements() if not _is_met(wanted)]
+
+
+def _is_met(wanted: Requirement) -> bool:
+    try:
+        found = distribution(wanted.name).version
+    except PackageNotFoundError:
+        return False
+    return is_whole(wanted.name) and wanted.specifier.contains(found, prereleases=True)
+
+
+def importable() -> bool:
+    """Whether a training worker can run in this Python."""
+    return not missing()
+
+
+def state() -> State:
+    """For pages: what is here, or what is being done about it."""
+    size = SIZES[has_nvidia()]
+    if settings.TRAINING and importable():
+        return State("ready", SENTENCES["ready"], size)
+    if settings.PRODUCTION or not settings.TRAINING:
+        return State("elsewhere", SENTENCES["elsewhere"], size)
+    job = Job.objects.filter(kind=KIND).order_by("-pk").first()
+    kind = _kind(job)
+    return State(kind, SENTENCES[kind], size, job)
+
+
+def _kind(job: Job | None) -> Kind:
+    known: dict[str, Kind] = {
+        JobState.QUEUED: "waiting",
+        JobState.RUNNING: "installing",
+        JobState.FAILED: "failed",
+        JobState.CANCELLED: "cancelled",
+    }
+    return known.get(job.state, "missing") if job else "missing"
+
+
+@transaction.atomic
+def start(user: Any) -> Job:
+    """Queue the installation, or hand back the one that is on its way. Raises InputError: there is nothing to install,
+    or not by this site."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    found = state()
+    if found.job is not None and found.job.is_open:
+        return found.job
+    if not found.may_start:
+        raise InputError(found.sentence)
+    return create(KIND, "Install what training needs", {}, user)
+
+
+def start_once() -> Job | None:
+    """At the start of the site: install unless that is done, on its way, or was stopped by a person."""
+    return start(None) if state().kind in ("missing", "failed") else None
+
+
+def install(context: JobContext) -> dict[str, Any]:
+    """Install torch, then the rest, without touching the version of anything that is here. A second run goes on."""
+    if importable():
+        return {"installed": 0}
+    _require_room()
+    drop_halves()
+    before = {name for name, _ in _installed()}
+    wanted = requirements()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as kept:
+        kept.write(constraints())
+        kept.flush()
+        options = ["--constraint", kept.name]
+        context.log(f"Installing {TORCH}; {SIZES[has_nvidia()]}.")
+        done: list[Progress] = []
+        if not all(_is_met(one) for one in wanted if normal(one.name) == "torch"):
+            done.append(_step(context, [*options, *torch_options(settings.TORCH_INDEX), TORCH], "torch"))
+        done.append(_step(context, [*options, *(str(one) for one in wanted)], "what stands on it"))
+    left = missing()
+    if left:
+        raise InstallError(f"pip ended well, but these are not here: {', '.join(left)}. Install again.")
+    _prove(context)
+    wake_workers()
+    size = sum(one.bytes for one in done) / MIB
+    return {"installed": len({name for name, _ in _installed()} - before), "mib": round(size)}
+
+
+def constraints() -> str:
+    """What the site runs on stays as it is. What training alone uses, and tools that install, may change."""
+    installed = dict(_installed())
+    return "".join(f"{name}=={installed[name]}\n" for name in sorted(_site()) if name in installed)
+
+
+def _site() -> set[str]:
+    """The packages that the site runs on, with all that those need."""
+    found: dict[str, set[str]] = {}
+    waiting = requirements("web") + requirements("synthesis")
+    while waiting:
+        one = waiting.pop()
+        name, extras = normal(one.name), {*one.extras, ""}
+        if extras <= found.get(name, set()):
+            continue
+        found.setdefault(name, set()).update(extras)
+        try:
+            needs = [Requirement(text) for text in distribution(name).requires or ()]
+        except PackageNotFoundError:
+            continue
+        waiting += [need for need in needs if _applies(need, found[name])]
+    return set(found)
+
+
+def _applies(need: Requirement, extras: Iterable[str]) -> bool:
+    return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
+
+
+def _step(context: JobContext, arguments: list[str], what: str) -> Progress:
+    def seen(done: Progress, line: str) -> None:
+        context.progress(len(done.fetched) + done.installed, 2 * max(len(done.collected), 1), done.sentence)
+        if line.startswith(("Installing", "Successfully", "ERROR", "WARNING")):
+            context.log(line.strip()[:2_000])
+
+    context.progress(0, 1, f"Looking for {what}")
+    return run_pip(arguments, seen)
+
+
+def _installed() -> list[tuple[str, str]]:
+    """Names and versions of what is installed from an index: that is not to change."""
+    found = {normal(one.metadata["Name"]): one.version for one in distributions() if one.metadata["Name"]}
+    return sorted((name, version) for name, version in found.items() if name != "envarium" and is_whole(name))
+
+
+def drop_halves() -> int:
+    """Forget packages that an installation which was ended left half done: pip would take them for whole."""
+    found = 0
+    for one in list(distributions(path=_places())):
+        folder = getattr(one, "_path", None)
+        if isinstance(folder, Path) and folder.name.endswith(".dist-info") and not one.read_text("INSTALLER"):
+            shutil.rmtree(folder, ignore_errors=True)
+            found += 1
+    return found
+
+
+def _places() -> list[str]:
+    """Where pip installs to, and nowhere else."""
+    return list({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+
+
+def _require_room() -> None:
+    needed = NEEDED_MIB[has_nvidia()]
+    free = shutil.disk_usage(sys.prefix).free // MIB
+    if free < needed:
+        raise InstallError(
+            f"The disk has {free:,} MiB free where this site is installed, and this needs about {needed:,} MiB. "
+            "Make room, then install again."
+        )
+
+
+def _prove(context: JobContext) -> None:
+    """Import it once, in a process of its own: what cannot be imported here is said now, not by the first job."""
+    context.progress(1, 1, "Trying it out")
+    environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
+    code = "import torch, trl, transformers, peft, accelerate, datasets"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    if done.returncode != 0:
+        last = _last(done.stderr.splitlines())
+        raise InstallError(f"It is installed, but cannot be used on this machine: {last}")
+
+
+def _last(lines: Iterable[str]) -> str:
+    return next((line.strip()[:500] for line in reversed(list(lines)) if line.strip()), "no reason was given")

@@ -1,0 +1,167 @@
+"""The training worker that stands beside the web app: its account and token, and its process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import redis
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from training.job import ANY_MODEL, may_fetch
+from webapp.accounts.models import Role, User
+from webapp.accounts.services import audit
+from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token, granted
+from webapp.jobs.presence import workers as celery_workers
+from webapp.runs.candidates import Candidate
+from webapp.runs.local import installation
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.wakeups import GPU_QUEUE
+from webapp.stack.account import die_with_parent
+from webapp.stack.process import identity, signal_group
+
+USERNAME = "gpu-worker"
+TOKEN = "worker-token"
+RENEWED_WITHIN = timedelta(days=60)
+"""A token that ends so soon is replaced at the next start."""
+MODULE = "training.worker"
+NAME = "beside the site"
+BESIDE = "the one beside this site, which starts by itself"
+AT_ONCE = 500
+STOP_SECONDS = 25.0
+"""So long may a trainer end its step and hand in a checkpoint. `make run` waits a little longer."""
+
+
+def token_file() -> Path:
+    return Path(settings.ENVARIUM_HOME) / TOKEN
+
+
+@transaction.atomic
+def ensure_token() -> bool:
+    """See to it that the worker's account has a token, in a file that this account alone reads. True where it is new.
+
+    An account that an administrator has shut stays shut.
+    """
+    user, made = User.objects.get_or_create(username=USERNAME, defaults={"role": Role.OPERATOR})
+    if made:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+        audit(None, "user.create", user, role=user.role)
+    if not user.is_active or _is_good(user):
+        return False
+    _, text = create_token(None, user, "the worker beside the site", ["worker"], MOST_DAYS)
+    _write(text)
+    return True
+
+
+def _is_good(user: User) -> bool:
+    try:
+        token = find_token(token_file().read_text(encoding="utf-8").strip())
+    except OSError:
+        return False
+    if isinstance(token, Refusal) or token.user_id != user.pk:
+        return False
+    return "worker" in granted(token) and token.expires_at > timezone.now() + RENEWED_WITHIN
+
+
+def _write(text: str) -> None:
+    path = token_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+    fresh.replace(path)
+
+
+def startable_candidates() -> list[Candidate]:
+    """The worker that this installation starts when a job waits, as a candidate; none where it cannot."""
+    try:
+        queues = [queue for seen in celery_workers(settings.BROKER_URL) for queue in seen.queues]
+    except redis.RedisError:
+        return []
+    return [_candidate()] if GPU_QUEUE in queues and installation.importable() else []
+
+
+def _candidate() -> Candidate:
+    vllm = ("vllm",) if importlib.util.find_spec("vllm") else ()
+    models = frozenset({ANY_MODEL} if may_fetch() else ())
+    return Candidate(BESIDE, ("transformers", *vllm), models, beside=True)
+
+
+def is_wanted() -> bool:
+    """Whether a job waits that a worker here could do."""
+    if not installation.importable():
+        return False
+    rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
+    candidate = _candidate()
+    return any(candidate.can_take(*wanted) for wanted in rows.values_list("model", "engine")[:AT_ONCE])
+
+
+def command() -> list[str]:
+    """The worker takes jobs until none is left. Its token is in a file: arguments are read by every account."""
+    home = Path(settings.ENVARIUM_HOME) / "worker"
+    found = [sys.executable, "-m", MODULE, "--url", settings.SITE_URL, "--token-file", str(token_file())]
+    return [*found, "--home", str(home), "--name", NAME, "--beside", "--until-idle"]
+
+
+def environment() -> dict[str, str]:
+    """This process's, less what a worker has no business with."""
+    private = ("DATABASE_URL", "BROKER_URL", "OPENAI_API_KEY", "ENVARIUM_EVENTS_DATABASE_URL")
+    return {name: value for name, value in os.environ.items() if name not in private and "SECRET" not in name}
+
+
+def work() -> int:
+    """Run the worker to its end, in a group of its own; returns its exit status. However this ends, it ends too."""
+    connection.close()
+    parent = os.getpid()
+    process = subprocess.Popen(
+        command(),
+        stdin=subprocess.DEVNULL,
+        cwd=settings.BASE_DIR,
+        env=environment(),
+        start_new_session=True,
+        preexec_fn=lambda: die_with_parent(parent, signal.SIGTERM),
+    )
+    record = Path(settings.ENVARIUM_HOME) / "run" / "training-worker.json"
+    if record.parent.is_dir():
+        record.write_text(json.dumps(identity(process.pid)))
+    try:
+        return process.wait()
+    finally:
+        _end(process)
+        record.unlink(missing_ok=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask first, so that a checkpoint is kept; then end all of its group."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            signal_group(process.pid, signal.SIGKILL)
+            process.wait()
+    signal_group(process.pid, signal.SIGKILL)
+
+
+def end_below() -> int:
+    """Ask the training workers below this process to end; returns how many there were."""
+    found = 0
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if MODULE in child.cmdline():
+                child.terminate()
+                found += 1
+        except psutil.Error:
+            continue
+    return found

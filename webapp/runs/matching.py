@@ -1,0 +1,66 @@
+"""Matching of queued jobs and candidates: who could take a job, and why one that is queued waits."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from webapp.runs.candidates import Candidate, candidates
+from webapp.runs.job_lookup import Remark
+from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.topics import tell_job
+from webapp.runs.transitions import say
+
+AT_ONCE = 500
+
+
+def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
+    """Why nobody who is here can take such a job; None where somebody can."""
+    if any(one.can_take(model, engine) for one in here):
+        return None
+    if not here:
+        return Remark(param="", code="no_worker", message="No worker is here: the job waits until one comes.")
+    if not any(engine in one.engines for one in here):
+        said = f"No worker that is here has the engine {engine}: the job waits until one comes that has."
+        return Remark(param="engine", code="no_worker", message=said)
+    with_engine = f" with the engine {engine}" if engine != "transformers" else ""
+    said = (
+        f"No worker that is here{with_engine} can load {model}: start one that has it in its folder of models "
+        "(--models)"
+    )
+    said += f" or may fetch it (--hub {model})." if "/" in model else "."
+    return Remark(param="model", code="model_unseen", message=said)
+
+
+def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
+    """Names of those who could take such a job."""
+    return [one.name for one in here if one.can_take(model, engine)]
+
+
+def refresh() -> int:
+    """Write down why queued jobs wait, where that has changed; returns for how many."""
+    rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
+    jobs = list(rows.only("pk", "model", "engine", "reason", "attempt", "step")[:AT_ONCE])
+    here = candidates() if jobs else []
+    known: dict[tuple[str, str], Remark | None] = {}
+    changed = 0
+    for job in jobs:
+        kind = (job.model, job.engine)
+        if kind not in known:
+            known[kind] = impediment(*kind, here)
+        remark = known[kind]
+        if job.reason != (remark.message if remark else ""):
+            changed += _note(job, remark)
+    return changed
+
+
+@transaction.atomic
+def _note(job: TrainingJob, remark: Remark | None) -> bool:
+    new = remark.message if remark else ""
+    same = TrainingJob.objects.filter(pk=job.pk, state=TrainingState.QUEUED, reason=job.reason)
+    if not same.update(reason=new):
+        return False
+    last = TrainingEvent.objects.filter(job=job).order_by("-pk").values_list("message", flat=True).first()
+    if remark is not None and last != new:
+        say(job, "warn", new, code=remark.code)
+    tell_job(job.pk, listed=True)
+    return True

@@ -1,0 +1,275 @@
+"""A new training job: the form, what it would take while it is filled in, and its submission."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from synthesis.errors import EnvariumError
+from training import presets
+from webapp.accounts.access import access
+from webapp.datasets.models import Dataset
+from webapp.endpoints.queries import choices
+from webapp.rest.idempotency import fingerprint, once
+from webapp.runs import form_choices, setting_fields
+from webapp.runs.api_examples import new_job_call
+from webapp.runs.forms import HIDDEN, LOOK, NewJobForm, of_job
+from webapp.runs.job_lookup import Refused, Remark
+from webapp.runs.models import TrainingJob
+from webapp.runs.preflight import Preflight, preflight
+from webapp.runs.services import create_job
+from webapp.runs.setting_fields import Setting
+from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
+from webapp.runs.spec import DEMO_MODEL
+
+MOST_MARKED = 200
+
+
+@access("train")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def new(request: HttpRequest) -> HttpResponse:
+    """The form: empty, as an address or another job says, or (POST) as it stands, with another preset's values."""
+    if request.method == "POST":
+        form = NewJobForm(request.POST.dict())
+        return _page(request, form, look(form))
+    given = _given(request)
+    form = NewJobForm(given) if given.get("dataset") else NewJobForm(given=given)
+    return _page(request, form, look(form))
+
+
+@access("train")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def submit(request: HttpRequest) -> HttpResponse:
+    """Make the job, once however often the same form is sent; else the form again, with what needs a change."""
+    if request.method != "POST":
+        return redirect("runs:new")
+    form = NewJobForm(request.POST.dict())
+    if form.is_valid() and form.moved:
+        form.add_error("preset", LOOK)
+    asked = form.asked
+    if asked is None or form.errors:
+        return _page(request, form, look(form), refused=True)
+    try:
+        made, now = once(
+            request.user, f"form-{fingerprint(request)}", lambda: create_job(asked, request.user).public_id
+        )
+    except Refused as refused:
+        form.put(refused.remarks)
+    except EnvariumError as error:
+        form.put((Remark(param=getattr(error, "param", ""), code="refused", message=str(error)),))
+    else:
+        said = "The job waits for a worker; this page follows it."
+        messages.success(request, said if now else "This form was sent before; here is the job that it made.")
+        return redirect("runs:job", made)
+    return _page(request, form, Looked(form), refused=True)
+
+
+@access("train")
+@require_POST
+@never_cache
+def beside(request: HttpRequest) -> HttpResponse:
+    """What stands beside the form while it is filled in; without htmx the whole page with it."""
+    form = NewJobForm(request.POST.dict())
+    found = look(form)
+    if not request.htmx or request.htmx.history_restore_request:  # type: ignore[attr-defined]
+        return _page(request, form, found)
+    marked = request.POST.get("marked", "").split()[:MOST_MARKED]
+    wrong = {name: list(map(str, errors)) for name, errors in form.errors.items() if name in form.fields}
+    context = _beside(request, form, found) | {
+        "told": [(name, wrong.get(name, [])) for name in dict.fromkeys([*wrong, *marked]) if name in form.fields]
+    }
+    return render(request, "runs/preflight.html", context)
+
+
+@dataclass
+class Looked:
+    """A form and what the services say of it; nothing before there is enough to ask them."""
+
+    form: NewJobForm
+    found: Preflight | None = None
+    error: str = ""
+
+
+def look(form: NewJobForm) -> Looked:
+    """Ask for the preflight of a valid form and put its problems at their fields."""
+    if not form.is_valid() or form.asked is None:
+        return Looked(form)
+    try:
+        found = preflight(form.asked)
+    except EnvariumError as error:
+        return Looked(form, error=str(error))
+    form.put(found.problems)
+    return Looked(form, found)
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    """What an address chooses: a job to begin like, a dataset, a method, a preset, a model."""
+    said: dict[str, str] = {"model": DEMO_MODEL, "method": "supervised"}
+    origin = _origin(request.GET.get("from", ""))
+    if origin is not None:
+        said = of_job(origin)
+    dataset = request.GET.get("dataset", "")[:60].replace("\x00", "")
+    if dataset:
+        row = Dataset.objects.filter(public_id=dataset).only("kind").first()
+        kinds = {kind: method for method, kind in ((method, form_choices.kind_of(method)) for method in METHODS)}
+        said |= {"dataset": dataset} | ({"method": kinds[row.kind]} if row is not None and row.kind in kinds else {})
+    for name in ("method", "preset", "model", "after", "name", "evaluation"):
+        if value := request.GET.get(name, "").replace("\x00", "")[:300]:
+            said[name] = value
+    return said
+
+
+def _origin(ident: str) -> TrainingJob | None:
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after")
+    return rows.filter(public_id=ident.replace("\x00", "")[:60]).first() if ident else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting on the page. `preset` is what the preset has, as it would be typed; `mark` where that comes from."""
+
+    setting: Setting
+    field: Any
+    preset: str
+    mark: presets.Mark | None
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    title: str
+    rows: list[Row]
+    changed: int
+    wrong: bool
+
+    @property
+    def summary(self) -> str:
+        """The values in a line, those of variants that are not chosen left out."""
+        kinds = {row.setting.path: row.field.value() for row in self.rows if row.setting.path.endswith(".kind")}
+        shown = [one for one in self.rows if not one.setting.variant or _is_chosen(one.setting, kinds)]
+        return ", ".join(f"{one.setting.label.lower()} {one.field.value() or 'none'}" for one in shown)
+
+
+def _is_chosen(setting: Setting, kinds: dict[str, Any]) -> bool:
+    return kinds.get(f"{setting.path.rpartition('.')[0]}.kind") == setting.variant
+
+
+def _groups(form: NewJobForm) -> list[Group]:
+    found = []
+    for title, settings in setting_fields.grouped(form.method):
+        rows = [_row(form, one) for one in settings]
+        wrong = form.is_bound and any(one.name in form.errors for one in settings)
+        found.append(Group(title, rows, sum(row.changed for row in rows), wrong))
+    return found
+
+
+def _row(form: NewJobForm, one: Setting) -> Row:
+    typed, text = form.value(one.name), form.texts[one.name]
+    own = one.path in form.preset.marks and _in_preset(form, one)
+    return Row(one, form[one.name], text, form.preset.marks[one.path] if own else None, _differs(one, typed, text))
+
+
+def _in_preset(form: NewJobForm, one: Setting) -> bool:
+    above = one.path.rpartition(".")[0]
+    return not one.variant or form.texts[f"{above.replace('.', '__')}__kind"] == one.variant
+
+
+def _differs(one: Setting, typed: str, text: str) -> bool:
+    try:
+        return bool(setting_fields.read(one, typed) != setting_fields.read(one, text))
+    except ValueError:
+        return typed.strip() != text.strip()
+
+
+def _beside(request: HttpRequest, form: NewJobForm, looked: Looked) -> dict[str, Any]:
+    """Differences, the preflight and the same by API."""
+    origin = _origin(form.value("origin"))
+    config = form.chosen.config if form.chosen else None
+    return {
+        "form": form,
+        "preset": form.preset,
+        "found": looked.found,
+        "stopped": looked.error,
+        "faults": form.faults() if form.is_bound else [],
+        "wrong": " ".join(name for name in form.errors if name in form.fields) if form.is_bound else "",
+        "differences": _from_preset(form) if config else None if form.is_bound else [],
+        "origin": origin,
+        "from_origin": _from_origin(form, origin) if origin is not None and config else None,
+        "copy_as": new_job_call(request, form.asked) if form.asked else None,
+    }
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that differs from the preset's: its field, and what both have, in words. `note`: where the preset's is
+    from."""
+
+    name: str
+    label: str
+    path: str
+    before: str
+    after: str
+    note: str
+
+
+def _from_preset(form: NewJobForm) -> list[Change]:
+    """Values that differ, without those that only the preset's variant has."""
+    assert form.chosen is not None
+    shown = {one.path: one for one in setting_fields.settings_of(form.method) if _applies(form, one)}
+    return [
+        Change(
+            name=shown[one.path].name,
+            label=shown[one.path].label,
+            path=one.path,
+            before=setting_fields.told(one.preset),
+            after=setting_fields.told(one.chosen),
+            note=f"{one.mark.kind}: {one.mark.note}" if one.path in form.preset.marks else "",
+        )
+        for one in presets.differences(form.preset, form.chosen.config)
+        if one.path in shown
+    ]
+
+
+def _from_origin(form: NewJobForm, origin: TrainingJob) -> list[tuple[str, str, str]]:
+    """(what, that job's, this form's) wherever they differ."""
+    before = of_job(origin)
+    found = [
+        (BASICS_OF_JOB[name], before.get(name, ""), form.value(name))
+        for name in BASICS_OF_JOB
+        if before.get(name, "").strip() != form.value(name).strip()
+    ]
+    for one in setting_fields.settings_of(form.method):
+        was, now = before.get(one.name, ""), form.value(one.name)
+        if _applies(form, one) and _differs(one, now, was):
+            found.append((one.label, was, now))
+    return found
+
+
+def _applies(form: NewJobForm, one: Setting) -> bool:
+    above = one.path.rpartition(".")[0]
+    return not one.variant or form.value(f"{above.replace('.', '__')}__kind") == one.variant
+
+
+def _page(request: HttpRequest, form: NewJobForm, looked: Looked, *, refused: bool = False) -> HttpResponse:
+    context = _beside(request, form, looked) | {
+        "hidden": [form[name] for name in HIDDEN],
+        "groups": _groups(form),
+        "methods": METHODS.items(),
+        "presets": form_choices.presets_of(form.method),
+        "datasets": form_choices.datasets(form_choices.kind_of(form.method), form.value("dataset")),
+        "evaluations": form_choices.evaluations(form.method, form.value("evaluation")),
+        "models": form_choices.models(),
+        "jobs": form_choices.jobs_before(form.value("after")),
+        "players": choices(),
+        "learns_from": form_choices.kind_of(form.method),
+        "refused": refused,
+    }
+    return render(request, "runs/new.html", context, status=422 if refused else 200)

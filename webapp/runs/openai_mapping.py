@@ -1,0 +1,212 @@
+"""Between OpenAI's spelling of training jobs and ours."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from training.config import Reinforcement, Supervised, read_config
+from training.metrics import NAMES
+from webapp.rest.openai_lists import seconds
+from webapp.rest.problems import FieldError, Problem
+from webapp.runs.estimates import seconds_left
+from webapp.runs.job_lookup import Refused, Remark, look_up
+from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
+from webapp.runs.preflight import Preflight, sentence_of
+from webapp.runs.request_schemas import MethodIn, ReinforcementHyperparameters, SupervisedHyperparameters, TrainingJobIn
+from webapp.runs.spec import NewJob
+
+AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
+"""OpenAI's names of what a checkpoint tells."""
+TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", "evaluation/reward", "evaluation/success"]
+FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "supervised": {"n_epochs": ("epochs",), "batch_size": ("batch",)},
+    "reinforcement": {"batch_size": ("sampling", "tasks"), "eval_interval": ("evaluation", "every")},
+}
+"""Which fields of the configuration OpenAI's hyperparameters are."""
+RATE = ("optimiser", "learning_rate")
+
+
+def new_job(body: TrainingJobIn) -> NewJob:
+    """What a client's body asks for. Raises Problem: one value is given in two places."""
+    method = body.method or MethodIn(type="supervised")
+    said = method.supervised if method.type == "supervised" else method.reinforcement
+    hyper = (said.hyperparameters if said else None) or body.hyperparameters
+    changes = copy.deepcopy(dict(said.changes)) if said else {}
+    for name, place in FIELDS[method.type].items():
+        value = getattr(hyper, name, None)
+        if value is not None:
+            _put(changes, place, value, name)
+    asked = NewJob(
+        method=method.type,
+        model=body.model,
+        dataset=body.training_file,
+        evaluation=body.validation_file or "",
+        preset=said.preset if said else "",
+        changes=changes,
+        name=(body.suffix or "").strip(),
+        after=body.after,
+        engine=body.engine,
+        user_model=body.user_model,
+        calls_allowed=body.calls_allowed,
+        seed=body.seed,
+        metadata=body.metadata or {},
+    )
+    return _with_rate(asked, hyper)
+
+
+def _with_rate(asked: NewJob, hyper: SupervisedHyperparameters | ReinforcementHyperparameters | None) -> NewJob:
+    times = hyper.learning_rate_multiplier if hyper is not None else None
+    config = look_up(asked).config if times is not None else None
+    if times is None or config is None:
+        return asked  # what does not fit is said when the job is looked up
+    changes = copy.deepcopy(asked.changes)
+    _put(changes, RATE, config.optimiser.learning_rate * times, "learning_rate_multiplier")
+    return asked.model_copy(update={"changes": changes})
+
+
+def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str) -> None:
+    *above, last = place
+    table = changes
+    for part in above:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            return  # the configuration's own check names it
+    if last in table:
+        path = ".".join(place)
+        error = FieldError(loc=["body", "method", name], message=f"Is given in changes.{path} too", code="twice")
+        raise Problem(422, f"{name}: changes.{path} says it too; keep one of them.", errors=[error])
+    table[last] = value
+
+
+def refused(error: Refused, method: str) -> Problem:
+    """A job that cannot begin, with the field of the client's body that each remark is about."""
+    errors = [
+        FieldError(loc=["body", *_place(one, method)], message=one.message, code=one.code) for one in error.remarks
+    ]
+    more = f" {len(errors) - 1} more: see errors." if len(errors) > 1 else ""
+    return Problem(422, f"{errors[0].message}{more}", code=error.remarks[0].code, errors=errors)
+
+
+def _place(remark: Remark, method: str) -> list[str | int]:
+    parts: list[str | int] = list(remark.param.split("."))
+    return ["method", method, *parts] if parts[0] in ("preset", "changes") else parts
+
+
+def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(OpenAI's `method`, its old `hyperparameters`)."""
+    config = read_config(job.config)
+    if isinstance(config, Supervised):
+        hyper: dict[str, Any] = {"n_epochs": config.epochs, "batch_size": config.batch}
+    else:
+        hyper = {"batch_size": config.sampling.tasks, "eval_interval": config.evaluation.every}
+    rate = (job.changes.get("optimiser") or {}).get("learning_rate")
+    hyper["learning_rate_multiplier"] = "auto" if rate is None else None
+    said = {"hyperparameters": hyper, "preset": job.preset, "changes": job.changes}
+    if isinstance(config, Reinforcement):
+        said["steps"] = config.steps
+    return {"type": job.method, job.method: said}, hyper if isinstance(config, Supervised) else {}
+
+
+def jobs_out(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
+    """Rows as `TrainingJobOut` takes them."""
+    left = seconds_left(jobs)
+    return [_job_out(job, left.get(job.pk)) for job in jobs]
+
+
+def job_out(job: TrainingJob) -> dict[str, Any]:
+    return jobs_out([job])[0]
+
+
+def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
+    method, hyper = method_of(job)
+    error = {"code": job.error_code or "failed", "message": job.error, "param": job.error_param or None}
+    return {
+        "id": job.public_id,
+        "object": "fine_tuning.job",
+        "created_at": seconds(job.created_at),
+        "finished_at": seconds(job.finished_at),
+        "estimated_finish": round(time.time() + left) if left is not None else None,
+        "status": job.state,
+        "model": job.model,
+        "fine_tuned_model": job.fine_tuned_model or None,
+        "organization_id": "envarium",
+        "training_file": job.dataset.public_id,
+        "validation_file": job.evaluation.public_id if job.evaluation else None,
+        "result_files": [],
+        "hyperparameters": hyper,
+        "method": method,
+        "seed": int(job.config.get("seed", 0)),
+        "trained_tokens": job.trained_tokens or None,
+        "error": error if job.error or job.error_code else None,
+        "integrations": [],
+        "metadata": job.metadata,
+        "envarium": _own(job),
+    }
+
+
+def _own(job: TrainingJob) -> dict[str, Any]:
+    plain = (
+        "name preset changes config engine step total_steps wish reason attempt infra_errors calls_made calls_allowed "
+        "started_at estimate result"
+    )
+    user = job.user_endpoint
+    return {name: getattr(job, name) for name in plain.split()} | {
+        "dataset": job.dataset.public_id,
+        "sentence": sentence_of(job.dataset),
+        "evaluation": job.evaluation.public_id if job.evaluation else None,
+        "after": job.after.public_id if job.after else None,
+        "user_model": f"{user.pk}/{job.user_model}" if user else "",
+        "worker": job.worker or None,
+        "created_by": job.created_by.username if job.created_by else None,
+    }
+
+
+def preflight_out(found: Preflight) -> dict[str, Any]:
+    return {"object": "fine_tuning.preflight", "ok": found.ok} | found.model_dump(mode="json")
+
+
+def event_out(event: TrainingEvent) -> dict[str, Any]:
+    return {
+        "id": event.public_id,
+        "object": "fine_tuning.job.event",
+        "created_at": seconds(event.at),
+        "level": event.level,
+        "message": event.message,
+        "type": event.kind if event.kind in ("message", "metrics") else "message",
+        "data": {"step": event.step, "attempt": event.attempt, "kind": event.kind} | event.data,
+    }
+
+
+def checkpoint_out(row: Checkpoint, job: TrainingJob, numbers: dict[str, float]) -> dict[str, Any]:
+    """`numbers` are those of its step."""
+    told = {AT_CHECKPOINT.get(name, name): value for name, value in numbers.items()}
+    return {
+        "id": row.public_id,
+        "object": "fine_tuning.job.checkpoint",
+        "created_at": seconds(row.created_at),
+        "fine_tuned_model_checkpoint": f"ft:{job.public_id}" + ("" if row.final else f":step-{row.step}"),
+        "fine_tuning_job_id": job.public_id,
+        "step_number": row.step,
+        "metrics": {"step": float(row.step)} | told,
+        "final": row.final,
+        "state": row.state,
+        "bytes": row.bytes,
+    }
+
+
+def keys_out(keys: Iterable[MetricKey]) -> list[dict[str, Any]]:
+    return [key_out(key) for key in keys]
+
+
+def key_out(key: MetricKey) -> dict[str, Any]:
+    known = NAMES.get(key.name) or NAMES.get(key.name.rpartition("/")[2])
+    return {
+        "name": key.name,
+        "label": known.label if known else key.name,
+        "unit": known.unit if known else "",
+        "last_step": key.last_step,
+        "last_value": key.last_value,
+    }

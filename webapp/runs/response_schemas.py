@@ -1,0 +1,294 @@
+"""What the API of training jobs answers, in OpenAI's shapes; what is Envarium's own stands in `envarium`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from webapp.rest.types import Json
+
+
+class JobErrorOut(Schema):
+    code: str
+    message: str
+    param: str | None
+
+
+class EnvariumOut(Schema):
+    """`sentence` has to stand beside every result. `wish` was asked of a running job and is not obeyed yet.
+    `reason`: why it is paused, or why no worker that is here can take it."""
+
+    name: str
+    preset: str
+    changes: Json
+    config: Json
+    dataset: str
+    sentence: str
+    evaluation: str | None
+    after: str | None
+    engine: str
+    user_model: str
+    step: int
+    total_steps: int
+    wish: str
+    reason: str
+    attempt: int
+    worker: str | None
+    infra_errors: int
+    calls_made: int
+    calls_allowed: int
+    started_at: datetime | None
+    estimate: Json
+    result: Json
+    created_by: str | None
+
+
+class TrainingJobOut(Schema):
+    """OpenAI's `fine_tuning.job`. `status` may also be `paused`. `training_file` is the dataset that is learnt from.
+    `estimated_finish` is when the last step ends at the pace of the last ones; null where that cannot be known."""
+
+    id: str
+    object: Literal["fine_tuning.job"]
+    created_at: int
+    finished_at: int | None
+    estimated_finish: int | None
+    status: str
+    model: str
+    fine_tuned_model: str | None
+    organization_id: str
+    training_file: str
+    validation_file: str | None
+    result_files: list[str]
+    hyperparameters: Json
+    method: Json
+    seed: int
+    trained_tokens: int | None
+    error: JobErrorOut | None
+    integrations: list[Json]
+    metadata: dict[str, str]
+    envarium: EnvariumOut
+
+
+class RemarkOut(Schema):
+    param: str
+    code: str
+    message: str
+
+
+class PreflightOut(Schema):
+    """The answer to `dry_run`. What is null cannot be known, and its note says why."""
+
+    object: Literal["fine_tuning.preflight"]
+    ok: bool
+    problems: list[RemarkOut]
+    warnings: list[RemarkOut]
+    sentence: str
+    preset: str
+    config: Json
+    changed: Json
+    steps: int | None
+    steps_note: str
+    tokens: Json
+    memory: Json
+    memory_note: str
+    time: Json
+    time_note: str
+    queue: Json
+
+
+class TrainingJobList(Schema):
+    object: Literal["list"]
+    data: list[TrainingJobOut]
+    has_more: bool
+
+
+class TrainingEventOut(Schema):
+    id: str
+    object: Literal["fine_tuning.job.event"]
+    created_at: int
+    level: str
+    message: str
+    type: str
+    data: Json
+
+
+class TrainingEventList(Schema):
+    object: Literal["list"]
+    data: list[TrainingEventOut]
+    has_more: bool
+
+
+class CheckpointOut(Schema):
+    """`metrics` are the numbers of its step, under OpenAI's names and ours. `final` is the model it ended with."""
+
+    id: str
+    object: Literal["fine_tuning.job.checkpoint"]
+    created_at: int
+    fine_tuned_model_checkpoint: str
+    fine_tuning_job_id: str
+    step_number: int
+    metrics: dict[str, float]
+    final: bool
+    state: str
+    bytes: int
+
+
+class CheckpointList(Schema):
+    object: Literal["list"]
+    data: list[CheckpointOut]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class CheckpointFileOut(Schema):
+    """`url` takes `Range`."""
+
+    path: str
+    bytes: int
+    sha256: str
+    url: str
+
+
+class CheckpointFileList(Schema):
+    """The files that make a model of a checkpoint that is `ready`."""
+
+    object: Literal["list"]
+    data: list[CheckpointFileOut]
+    has_more: bool
+
+
+class KeyOut(Schema):
+    """`label` and `unit` of a key of whole steps; a part's (`environment/ID/reward`) are those of its last word."""
+
+    name: str
+    label: str
+    unit: str
+    last_step: int
+    last_value: float | None
+
+
+class BucketOut(Schema):
+    """Steps `first` to `last_step`: `points`, of which `gaps` were no numbers."""
+
+    first: int
+    last_step: int
+    points: int
+    gaps: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    last: float | None
+
+
+class SeriesOut(Schema):
+    """`width` steps a bucket; with 1 each step is its own."""
+
+    name: str
+    width: int
+    buckets: list[BucketOut]
+
+
+class MetricsOut(Schema):
+    """`sentence` has to stand beside every result."""
+
+    job: str
+    sentence: str
+    keys: list[KeyOut]
+    series: list[SeriesOut]
+
+
+class RunRolloutOut(Schema):
+    """One attempt of a step. `masked` and `quarantined` say why it does not count."""
+
+    id: int
+    step: Annotated[int, Field(validation_alias="file.step")]
+    attempt: Annotated[int, Field(validation_alias="file.attempt")]
+    index: int
+    row: str
+    environment: str
+    task_id: int | None
+    revision_id: int | None
+    verifier: str
+    setting: str
+    ordinal: int
+    outcome: str
+    user_error: bool
+    masked: str
+    reward: float | None
+    advantage: float | None
+    turns: int
+    tokens: int
+    horizon: int
+    policy_step: int
+    quarantined: str
+    trajectory_id: int | None
+
+
+class RunRolloutList(Schema):
+    object: Literal["list"]
+    data: list[RunRolloutOut]
+    has_more: bool
+
+
+class AttemptLogOut(Schema):
+    """One claim of a job by a worker. `log` is the end of what its process printed."""
+
+    attempt: Annotated[int, Field(validation_alias="number")]
+    worker: Annotated[str | None, Field(validation_alias="worker.public_id")] = None
+    from_step: int
+    state: str
+    exit: str
+    message: str
+    log: str
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class LogsOut(Schema):
+    data: list[AttemptLogOut]
+
+
+class MarkOut(Schema):
+    """`published` names the place in a paper, `ours` the reason."""
+
+    kind: str
+    note: str
+
+
+class PresetValueOut(Schema):
+    path: str
+    value: Json
+    mark: MarkOut
+
+
+class PresetOut(Schema):
+    name: str
+    title: str
+    paper: str
+    about: str
+    method: str
+    config: Json
+    values: list[PresetValueOut]
+
+
+class PresetList(Schema):
+    object: Literal["list"]
+    data: list[PresetOut]
+
+
+class ModelOut(Schema):
+    """OpenAI's `model`: what `model` of a job may be."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(Schema):
+    object: Literal["list"]
+    data: list[ModelOut]

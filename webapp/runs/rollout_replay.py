@@ -1,0 +1,248 @@
+"""A rollout of a training step, executed again here: what a worker says is believed where this gives the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.contracts import SOLVED_AT, Attempt, CallResult, State, TrajectoryStep
+from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.records import RunRecord
+from synthesis.formats.values import clean
+from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime.encoding import state_hash
+from webapp.accounts.services import audit
+from webapp.runs import rollout_file
+from webapp.runs.models import RunRollout
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import ReplayState, Step, Trajectory
+from webapp.trajectories.reproduction import Replay, replay
+from webapp.trajectories.reproduction import Setting as Execution
+from webapp.trajectories.rollouts.attempt_writer import played_of, run_step
+from webapp.trajectories.rollouts.finished_attempt import record_whole
+from webapp.trajectories.services import setting_of
+
+SOURCE = "training"
+MISMATCH_CHARS = 1_000
+SAME_REWARD = 1e-9
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What executing an attempt's calls again gave. `attempt` holds what happened here, in place of what was told.
+
+    `start` is the state that the episode begins in. `mismatch` says in words where the worker told something else,
+    empty where nothing differs; `differing` are the steps whose results do, of those that could be `compared`.
+    """
+
+    attempt: Attempt
+    start: State | None
+    mismatch: str
+    compared: frozenset[int]
+    differing: frozenset[int]
+
+
+def open_rollout(rollout: RunRollout, user: Any, sandbox: Sandbox | None = None) -> Trajectory:
+    """The rollout as a trajectory that can be replayed, made the first time that somebody asks for it.
+
+    It holds what executing the calls here gave, never what the worker said they did. Raises InputError (its task is not
+    on this site, its file or program is gone), FormatError, SandboxUnavailable.
+    """
+    if rollout.trajectory is not None:
+        return rollout.trajectory
+    revision = revision_of(rollout)
+    told = rollout_file.line(rollout.file, rollout.index)
+    executed = execute(sandbox or default_sandbox(), revision, told, rollout)
+    row = record_whole(
+        executed.attempt,
+        revision,
+        executed.start,
+        SOURCE,
+        [rollout.file.job.public_id, rollout.file.attempt, rollout.file.step, rollout.index, rollout.file.sha256],
+        provenance_of(rollout, told),
+    )
+    with transaction.atomic():
+        _say_what_differs(row, told, executed)
+        RunRollout.objects.filter(pk=rollout.pk).update(trajectory=row, quarantined=executed.mismatch)
+        audit(user, "rollout.open", row, job=rollout.file.job.public_id, step=rollout.file.step)
+    rollout.trajectory, rollout.quarantined = row, executed.mismatch
+    row.refresh_from_db()
+    return row
+
+
+def revision_of(rollout: RunRollout) -> TaskRevision:
+    """Raises InputError: the task is not on this site."""
+    if rollout.revision is None:
+        raise InputError(
+            "This attempt was at a task that is not on this site: it came with an uploaded file, or was deleted "
+            "since. There is nothing to replay it on."
+        )
+    return rollout.revision
+
+
+def execute(sandbox: Sandbox, revision: TaskRevision, told: rollout_file.Line, rollout: RunRollout) -> Executed:
+    """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
+    attempt = told.attempt
+    setting = setting_of(revision)
+    places = [place for place, step in enumerate(attempt.steps) if step.kind == "call" and not _malformed(step)]
+    kept = [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not _malformed(step)]
+    done = _again(sandbox, setting, attempt, kept)
+    lost = attempt.outcome in ("infra_error", "cancelled")
+    if done.failure and not lost:
+        raise InputError(f"The attempt cannot be executed again: {clean(done.failure)[:MISMATCH_CHARS]}")
+    results = {
+        place: played.result
+        for place, played in zip(kept, done.played, strict=False)
+        if played.result is not None and place in places
+    }
+    compared = frozenset(place for place in results if attempt.steps[place].result is not None)
+    differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
+    words = [] if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
+    happened = _as_executed(attempt, results, done, lost)
+    start = _start(sandbox, setting, attempt)
+    return Executed(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing)
+
+
+def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | None:
+    """None where the program cannot be started, which then is the failure of the replay too."""
+    try:
+        opened = sandbox.reset(
+            setting.program, setting.initial, seed=attempt.seed, now=attempt.now, validation=attempt.validation
+        )
+        with opened as episode:
+            return episode.state()
+    except SandboxUnavailable:
+        raise
+    except (InfrastructureError, ProgramError, StateError):
+        return None
+
+
+def _again(sandbox: Sandbox, setting: Execution, attempt: Attempt, kept: list[int]) -> Replay:
+    """No reward is handed on, so that nothing is aligned: with the same seed there is nothing to align."""
+    record = RunRecord(
+        environment_key="",
+        task_key="",
+        policy=attempt.policy,
+        steps=tuple(run_step(attempt.steps[place], None) for place in kept),
+        answer=attempt.answer,
+        seed=attempt.seed,
+        now=attempt.now,
+        validation=attempt.validation,
+    )
+    try:
+        return replay(sandbox, setting, record)
+    except SandboxUnavailable:
+        raise
+    except ValueError as error:
+        # A seed or a clock that no episode takes.
+        raise InputError(f"The attempt cannot be executed again: {clean(str(error))[:MISMATCH_CHARS]}") from error
+
+
+def _mismatches(
+    told: rollout_file.Line, done: Replay, rollout: RunRollout, revision: TaskRevision, first: int | None
+) -> list[str]:
+    attempt, words = told.attempt, list[str]()
+    if told.verifier and told.verifier != revision.verifier_hash:
+        words.append("The worker judged it by another verifier than that of the task's revision.")
+    if attempt.final_hash and attempt.final_hash != done.final_hash:
+        words.append("The final state is another one than the worker told.")
+    claimed = attempt.reward.reward if attempt.reward else None
+    given = done.reward.reward if done.reward else None
+    if claimed is not None and given is None:
+        words.append(f"The worker told a reward of {claimed:.4f}; here nothing could be judged. {clean(done.note)}")
+    elif claimed is not None and given is not None and abs(claimed - given) > SAME_REWARD:
+        words.append(f"The worker told a reward of {claimed:.4f}; executing the calls again gives {given:.4f}.")
+    learnt = _learnt(rollout, given)
+    if learnt is not None and told.reward is not None and abs(told.reward - learnt) > SAME_REWARD:
+        words.append(f"The step learnt from a reward of {told.reward:.4f}; the job's rule makes it {learnt:.4f}.")
+    if words and first is not None:
+        words.append(f"Step {first} is the first whose result differs.")
+    return words
+
+
+def _learnt(rollout: RunRollout, given: float | None) -> float | None:
+    """What the job's rule makes of a reward."""
+    if given is None:
+        return None
+    return float(given >= SOLVED_AT) if rollout.file.job.config.get("reward") == "all_or_nothing" else given
+
+
+def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay, lost: bool) -> Attempt:
+    """The attempt with what happened here. What never reached the environment changed nothing, whatever was told."""
+    steps = [
+        step.model_copy(update={"result": results.get(place) or _harmless(step)}) if step.kind == "call" else step
+        for place, step in enumerate(attempt.steps)
+    ]
+    changes: dict[str, Any] = {"steps": tuple(steps), "final_hash": done.final_hash}
+    if lost:
+        return attempt.model_copy(update=changes | {"reward": None})
+    solved = done.reward is not None and done.reward.reward >= SOLVED_AT
+    outcome = "solved" if solved else "failed" if attempt.outcome == "solved" else attempt.outcome
+    return attempt.model_copy(update=changes | {"reward": done.reward, "outcome": outcome})
+
+
+def _harmless(step: TrajectoryStep) -> CallResult | None:
+    """A result that is only told: its error stays for people, its patch does not."""
+    error = step.result.error if step.result else None
+    return CallResult(ok=False, error=error) if error is not None else None
+
+
+def _malformed(step: TrajectoryStep) -> bool:
+    error = step.result.error if step.result else None
+    return error is not None and error.kind == "malformed"
+
+
+def _same(told: CallResult | None, here: CallResult | None) -> bool:
+    if told is None or here is None:
+        return told is here
+    kinds = [one.error.kind if one.error else "" for one in (told, here)]
+    return (
+        told.ok == here.ok
+        and kinds[0] == kinds[1]
+        and state_hash(told.result) == state_hash(here.result)
+        and state_hash(told.patch) == state_hash(here.patch)
+    )
+
+
+def provenance_of(rollout: RunRollout, told: rollout_file.Line) -> dict[str, Any]:
+    """Where the trajectory is from and what training made of it, for people and for training data."""
+    file, attempt = rollout.file, told.attempt
+    return {
+        "training_job": file.job.public_id,
+        "training_attempt": file.attempt,
+        "step": file.step,
+        "policy_step": rollout.policy_step,
+        "horizon": rollout.horizon,
+        "advantage": rollout.advantage,
+        "masked": rollout.masked,
+        "ordinal": attempt.ordinal,
+        "ending": attempt.ending,
+        "prompt_style": attempt.prompt_style,
+        "user": attempt.user,
+        "prompts": attempt.prompts,
+        "usage": attempt.usage.model_dump(),
+        "user_usage": attempt.user_usage.model_dump(),
+    }
+
+
+def _say_what_differs(row: Trajectory, told: rollout_file.Line, executed: Executed) -> None:
+    """The replay page says it as it does of imported runs."""
+    claimed = told.attempt.reward.reward if told.attempt.reward else None
+    steps = Step.objects.filter(trajectory=row)
+    steps.filter(index__in=executed.compared - executed.differing).update(matches=True)
+    for index in sorted(executed.differing):
+        recorded = played_of(told.attempt.steps[index]).step.recorded or clean(told.attempt.steps[index].observation)
+        steps.filter(index=index).update(matches=False, recorded=recorded)
+    verdict = ReplayState.IDENTICAL
+    if executed.mismatch:
+        verdict = ReplayState.DIVERGED
+    elif executed.differing:
+        verdict = ReplayState.REPRODUCED
+    Trajectory.objects.filter(pk=row.pk).update(
+        replay=verdict,
+        recorded_reward=claimed,
+        replay_note=executed.mismatch,
+        first_divergence=min(executed.differing, default=None),
+    )

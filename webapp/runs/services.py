@@ -1,0 +1,89 @@
+"""How a training job begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.errors import InputError
+from training.config import Reinforcement
+from webapp.accounts.services import audit
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.services import dataset_of
+from webapp.runs import matching
+from webapp.runs.candidates import candidates
+from webapp.runs.job_lookup import Asked, Refused, Remark, look_up
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.preflight import Preflight, looked_at
+from webapp.runs.spec import NewJob
+from webapp.runs.topics import tell_job
+from webapp.runs.transitions import say
+from webapp.runs.wakeups import wake_workers
+
+
+@transaction.atomic
+def create_job(new: NewJob, user: Any) -> TrainingJob:
+    """Write a job; workers are woken once the transaction is committed. Raises Refused, which names the fields."""
+    asked = look_up(new)
+    found = looked_at(asked)
+    if not found.ok or asked.config is None:
+        raise Refused(found.problems)
+    dataset = _frozen("training_file", new.dataset, user)
+    evaluation = _frozen("validation_file", new.evaluation, user) if new.evaluation else None
+    job = TrainingJob(
+        name=new.name,
+        method=new.method,
+        model=new.model,
+        preset=asked.preset,
+        changes=asked.changes,
+        config=asked.config.model_dump(mode="json"),
+        dataset=dataset,
+        evaluation=evaluation,
+        after=asked.after,
+        engine=new.engine,
+        calls_allowed=new.calls_allowed,
+        metadata=dict(new.metadata),
+        estimate=found.model_dump(mode="json", include={"steps", "tokens", "memory", "time"}),
+        total_steps=found.steps or 0,
+        created_by=user,
+    )
+    if isinstance(asked.config, Reinforcement):
+        _take_user(job, asked)
+    job.state = state_to_begin(job)
+    if job.state == TrainingState.QUEUED:
+        remark = matching.impediment(job.model, job.engine, candidates())
+        job.reason = remark.message if remark else ""
+    job.save()
+    audit(user, "training.create", job, public_id=job.public_id, method=job.method, model=job.model[:200])
+    say(job, "info", f"Created fine-tuning job: {job.public_id}")
+    for remark in found.warnings:
+        say(job, "warn", remark.message, code=remark.code)
+    tell_job(job.pk, listed=True)
+    wake_workers()
+    return job
+
+
+def _take_user(job: TrainingJob, asked: Asked) -> None:
+    if asked.user is not None:
+        job.user_endpoint, job.user_model = asked.user[0], asked.user[1][:200]
+
+
+def _frozen(param: str, ident: str, user: Any) -> Dataset:
+    try:
+        return dataset_of(ident, user)
+    except InputError as error:
+        raise Refused((Remark(param=param, code="unusable", message=str(error)),)) from error
+
+
+def state_to_begin(job: TrainingJob) -> TrainingState:
+    """Queued, unless data have to be frozen or an earlier job to succeed before."""
+    rows = [row for row in (job.dataset, job.evaluation) if row is not None]
+    ready = all(row.state == DatasetState.READY for row in rows)
+    done = job.after is None or job.after.state == TrainingState.SUCCEEDED
+    return TrainingState.QUEUED if ready and done else TrainingState.VALIDATING
+
+
+def dry_run(new: NewJob, user: Any) -> Preflight:
+    """What `create_job` would find; nothing is written."""
+    return looked_at(look_up(new))

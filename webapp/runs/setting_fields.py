@@ -1,0 +1,271 @@
+"""The settings of a training job as fields that a person can change: words, kind, range, and their text. No rows."""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from synthesis.errors import InputError
+from training.config import Constant, Fractions, Full, Increment, Listed, Lora, Reinforcement, Supervised, read_config
+from webapp.runs.models import TrainingJob
+from webapp.runs.setting_labels import GROUPS, LABELS, UNITS
+
+Config = Supervised | Reinforcement
+Kind = Literal["choice", "switch", "whole", "number", "turns", "phases", "weights"]
+VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
+    "horizon": {"constant": Constant, "list": Listed, "increment": Increment, "fractions": Fractions},
+    "tuning": {"full": Full, "lora": Lora},
+}
+OPEN = ("environments", "settings")
+"""Tables whose keys are names: they change as a whole."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field. `path` is its place in the configuration; a field of one variant alone names that in `variant`."""
+
+    path: str
+    label: str
+    kind: Kind
+    hint: str = ""
+    range: str = ""
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """In forms: `horizon__list__turns`, `optimiser__learning_rate`."""
+        above, _, last = self.path.rpartition(".")
+        return "__".join([*above.split("."), self.variant, last] if self.variant else self.path.split("."))
+
+
+def settings_of(method: str) -> tuple[Setting, ...]:
+    """Every field of a method's configuration, in its order."""
+    return _SETTINGS[method]
+
+
+def grouped(method: str) -> list[tuple[str, list[Setting]]]:
+    """The same under headings."""
+    left = list(settings_of(method))
+    found = []
+    for title, starts in GROUPS[method]:
+        here = [one for one in left if any(one.path == start or one.path.startswith(f"{start}.") for start in starts)]
+        found.append((title, here))
+        left = [one for one in left if one not in here]
+    return [(title, here) for title, here in found if here]
+
+
+def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[Setting]:
+    for name, info in model.model_fields.items():
+        path = f"{above}{name}"
+        if name in VARIANTS:
+            kinds = tuple(VARIANTS[name])
+            yield Setting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _about_variants(name), choices=kinds)
+            for kind, one in VARIANTS[name].items():
+                yield from _walk(one, f"{path}.", kind)
+        elif isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from _walk(info.annotation, f"{path}.", variant)
+        elif name != "type" and not (variant and name == "kind"):
+            yield _setting(path, variant, info)
+
+
+def _about_variants(name: str) -> str:
+    return _quoted(" ".join(f"`{kind}`: {(one.__doc__ or '').strip()}" for kind, one in VARIANTS[name].items()))
+
+
+def _setting(path: str, variant: str, info: FieldInfo) -> Setting:
+    kind, choices = _kind(info.annotation)
+    words = LABELS.get(f"{path}@{variant}") or LABELS[path]
+    unit = "" if kind == "turns" else UNITS.get(path, "")
+    return Setting(path, words, kind, _quoted(info.description or ""), _range(info), unit, choices, variant)
+
+
+def _quoted(text: str) -> str:
+    return re.sub("`([^`]*)`", "“\\1”", text)
+
+
+def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return "choice", tuple(typing.get_args(annotation))
+    if origin is tuple:
+        inner = typing.get_args(annotation)[0]
+        return ("phases" if isinstance(inner, type) and issubclass(inner, BaseModel) else "turns"), ()
+    if origin is dict:
+        return "weights", ()
+    simple: dict[Any, Kind] = {bool: "switch", int: "whole", float: "number"}
+    if annotation in simple:
+        return simple[annotation], ()
+    raise TypeError(f"no field for {annotation!r}: teach webapp/runs/setting_fields.py its kind")
+
+
+def _range(info: FieldInfo) -> str:
+    """The bounds in words."""
+    if typing.get_origin(info.annotation) is not None or isinstance(info.annotation, types.GenericAlias):
+        return ""
+    limits = {key: getattr(one, key) for one in info.metadata for key in ("ge", "gt", "le", "lt") if hasattr(one, key)}
+    low = f"from {limits['ge']:,}" if "ge" in limits else f"above {limits['gt']:,}" if "gt" in limits else ""
+    high = f"up to {limits['le']:,}" if "le" in limits else f"below {limits['lt']:,}" if "lt" in limits else ""
+    return ", ".join(part for part in (low, high) if part)
+
+
+_SETTINGS = {"supervised": tuple(_walk(Supervised)), "reinforcement": tuple(_walk(Reinforcement))}
+
+
+def spelled(kind: Kind, value: Any) -> str:
+    """A value as it stands in its field; `read` reads it again."""
+    if kind == "switch":
+        return "on" if value else "off"
+    if kind == "number":
+        return f"{float(value):.12g}"
+    if kind == "turns":
+        return ", ".join(str(one) for one in value)
+    if kind == "phases":
+        return ", ".join(f"{_short(one['begins'])}: {one['turns']}" for one in value)
+    if kind == "weights":
+        lines = [f"{name}: {_short(weight)}" for name, weight in value.items()]
+        return "".join(f"{line}\n" for line in lines) if any("," in line for line in lines) else ", ".join(lines)
+    return str(value)
+
+
+def _short(value: float) -> str:
+    return f"{float(value):.12g}"
+
+
+def read(setting: Setting, text: str) -> Any:
+    """The JSON value of what was typed. Raises ValueError with what a person can do about it."""
+    if setting.kind == "weights":
+        return {name: _number(weight) for name, weight in _pairs(text)}
+    text = text.strip()
+    if not text:
+        raise ValueError("Say a value.")
+    if setting.kind == "switch":
+        return text == "on"
+    if setting.kind == "whole":
+        return _whole(text)
+    if setting.kind == "number":
+        return _number(text)
+    if setting.kind == "turns":
+        return [_whole(part) for part in text.replace(";", ",").split(",") if part.strip()]
+    if setting.kind == "phases":
+        return [{"begins": _number(begins), "turns": _whole(turns)} for begins, turns in _pairs(text)]
+    return text
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """`a: 1, b: 2`, or a line each, where names may hold commas."""
+    parts = [part.strip() for part in text.split("\n" if "\n" in text else ",") if part.strip()]
+    found = [part.rpartition(":") for part in parts]
+    wrong = next((part for part, (name, _, _) in zip(parts, found, strict=True) if not name.strip()), None)
+    if wrong is not None:
+        raise ValueError(f"“{wrong[:60]}” is no pair: write “name: number”, with commas between.")
+    return [(name.strip(), value) for name, _, value in found]
+
+
+def _whole(text: str) -> int:
+    plain = text.strip().replace("_", "").removeprefix("+")
+    if not (plain.removeprefix("-").isascii() and plain.removeprefix("-").isdigit() and len(plain) < 19):
+        raise ValueError(f"“{text.strip()[:60]}” is no whole number.")
+    return int(plain)
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text.strip())
+    except ValueError:
+        raise ValueError(f"“{text.strip()[:60]}” is no number.") from None
+    if found != found or found in (float("inf"), float("-inf")):
+        raise ValueError("It must be a finite number.")
+    return found
+
+
+def texts_of(config: Config) -> dict[str, str]:
+    """What stands in the form's fields for this configuration. Variants that it does not use show their defaults."""
+    dumped = config.model_dump(mode="json")
+    found = {}
+    for one in settings_of(config.type):
+        held = _held(one, dumped)
+        found[one.name] = "" if held is None else spelled(one.kind, held)
+    return found
+
+
+def config_of(job: TrainingJob) -> Config | None:
+    """A job's configuration; None where it is none, which no job of this site's own has."""
+    try:
+        return read_config(job.config)
+    except InputError:
+        return None
+
+
+def _held(one: Setting, dumped: Mapping[str, Any]) -> Any:
+    *above, last = one.path.split(".")
+    table: Any = dumped
+    for part in above:
+        table = table[part]
+    if one.variant and table["kind"] != one.variant:
+        default = VARIANTS[above[-1]][one.variant].model_fields[last].get_default()
+        return None if repr(default) == "PydanticUndefined" else default
+    return table[last]
+
+
+def nested(values: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """A configuration's JSON out of values by field name; of variants those of the chosen kind."""
+    found: dict[str, Any] = {"type": method}
+    for one in settings_of(method):
+        *above, last = one.path.split(".")
+        table = found
+        for part in above:
+            table = table.setdefault(part, {})
+        if one.name in values and (not one.variant or table.get("kind") == one.variant):
+            table[last] = values[one.name]
+    return found
+
+
+def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
+    """The field that an error of pydantic, or an API's `param`, is about; empty where it is a whole part."""
+    parts = [str(part) for part in place if not isinstance(part, int)]
+    names = {one.name for one in settings_of(method)} | {one.path.replace(".", "__") for one in settings_of(method)}
+    for length in range(len(parts), 0, -1):
+        name = "__".join(parts[:length])
+        if name in names:
+            return name
+    return ""
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
+    found: dict[str, Any] = {}
+    for key, value in after.items():
+        was = before.get(key)
+        if was == value:
+            continue
+        if (
+            isinstance(value, dict)
+            and isinstance(was, dict)
+            and key not in OPEN
+            and was.get("kind") == value.get("kind")
+        ):
+            found[key] = changes_between(was, value)
+        else:
+            found[key] = value
+    return found
+
+
+def told(value: Any) -> str:
+    """A value in a list of differences."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return _short(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""How many steps a job has."""
+
+from __future__ import annotations
+
+import math
+
+from training.config import Reinforcement, Supervised
+from training.sampler import Prompt, epoch_rows
+from webapp.datasets.row_facts import Facts
+
+MOST_COUNTED = 2_000_000
+"""Rows times epochs that are gone through for an exact number of steps."""
+
+
+def steps_of(config: Supervised | Reinforcement | None, facts: Facts | None) -> tuple[int | None, str]:
+    """(steps, how this is known or why not)."""
+    if config is None:
+        return None, "the configuration does not fit"
+    if isinstance(config, Reinforcement):
+        return config.steps, "as configured"
+    if facts is None:
+        return None, "they depend on the rows, which are not frozen yet or too many to count now"
+    if len(facts.rows) * math.ceil(config.epochs) > MOST_COUNTED:
+        return None, "too many rows to count now"
+    samples = sum(_samples(facts, config, epoch) for epoch in range(math.ceil(config.epochs)))
+    steps = -(-samples // config.batch)
+    if config.too_long == "drop":
+        return steps, "at most: rows that are too long are left out"
+    return steps, f"{samples} samples by {config.batch}"
+
+
+def _samples(facts: Facts, config: Supervised, epoch: int) -> int:
+    """Samples of one epoch, as the trainer goes through them."""
+    each = [row.turns if config.samples == "mask_history" else min(1, row.turns) for row in facts.rows]
+    prompts = [
+        Prompt(row=number, environment=row.environment, setting="conversation" if row.setting != "task" else "task")
+        for number, row in enumerate(facts.rows)
+        if each[number]
+    ]
+    if all(config.mixture.environments.get(one.environment, 1.0) == 1.0 for one in prompts) and all(
+        config.mixture.settings.get(one.setting, 1.0) == 1.0 for one in prompts
+    ):
+        total = sum(each)
+    elif not any(
+        config.mixture.environments.get(one.environment, 1.0) * config.mixture.settings.get(one.setting, 1.0)
+        for one in prompts
+    ):
+        return 0
+    else:
+        total = sum(each[row] for row in epoch_rows(prompts, config.mixture, epoch, config.seed))
+    return round(total * min(1.0, config.epochs - epoch))

@@ -1,0 +1,108 @@
+"""One step of a training job: its attempts by advantage, and from an attempt to its replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import EnvariumError
+from webapp.accounts.access import access
+from webapp.paging import keyset
+from webapp.runs import step_summary
+from webapp.runs.curves import marks
+from webapp.runs.job_views import find
+from webapp.runs.models import RunRollout
+from webapp.runs.rollout_replay import open_rollout
+
+OF_TASK = 10
+
+
+@access("read")
+@require_safe
+def steps(request: HttpRequest, job: str) -> HttpResponse:
+    """What the step chooser asks for: `?n=` is the step."""
+    found = find(job)
+    asked = request.GET.get("n", "").strip()
+    if asked.isascii() and asked.isdecimal() and len(asked) < 10:
+        return redirect("runs:step", found.public_id, int(asked))
+    messages.error(request, "Name a step: a number from 0 on.")
+    return redirect("runs:job", found.public_id)
+
+
+@access("read")
+@require_safe
+@never_cache
+def step(request: HttpRequest, job: str, step: int) -> HttpResponse:
+    found = find(job)
+    file = step_summary.file_of(found, step)
+    before, after = step_summary.neighbours(found, step)
+    chosen = step_summary.filter_of(request.GET)
+    context: dict[str, Any] = {
+        "job": found,
+        "step": step,
+        "file": file,
+        "before": before,
+        "after": after,
+        "chosen": chosen,
+        "numbers": step_summary.numbers(found, step),
+        "marks": [mark for mark in marks.marks_of(found) if mark.step == step],
+        "by": "task" if request.GET.get("by") == "task" else "advantage",
+        "outcomes": step_summary.OUTCOMES,
+    }
+    if file is not None:
+        context["environments"] = step_summary.environments(file)
+        if context["by"] == "task":
+            context["groups"], context["more_groups"] = step_summary.groups(file, chosen)
+        else:
+            context["page"] = keyset(request, step_summary.listed(file, chosen), "-advantage")
+    return render(request, "runs/job/step.html", context)
+
+
+@access("review")
+@require_POST
+def rollout(request: HttpRequest, job: str, pk: int) -> HttpResponse:
+    """Execute an attempt again and show its replay."""
+    rows = RunRollout.objects.select_related(
+        "file__job", "trajectory", "revision__task__environment", "revision__scenario__version"
+    )
+    found = get_object_or_404(rows, pk=pk, file__job__public_id=job)
+    try:
+        row = open_rollout(found, request.user)
+    except EnvariumError as error:
+        messages.error(request, str(error))
+        return redirect("runs:step", job, found.file.step)
+    if found.quarantined:
+        messages.error(request, f"Quarantined: {found.quarantined}")
+    return redirect("trajectories:detail", row.pk)
+
+
+@access("read")
+@require_safe
+def of_trajectory(request: HttpRequest) -> HttpResponse:
+    """Which step of which job a trajectory is from: a part of its replay page, and a page of its own."""
+    asked = request.GET.get("trajectory", "")
+    if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
+        raise Http404("Name a trajectory.")
+    rows = RunRollout.objects.select_related("file__job", "task", "revision")
+    context = {"rollout": rows.filter(trajectory=int(asked)).first(), "trajectory": int(asked)}
+    return render(request, _part(request, "runs/job/origin"), context)
+
+
+@access("read")
+@require_safe
+def of_task(request: HttpRequest, task: int) -> HttpResponse:
+    """The newest attempts of training jobs at a task: a part of its page, and a page of its own."""
+    rows = RunRollout.objects.filter(task=task, file__superseded=False).select_related("file__job")
+    found = list(rows.order_by("-pk")[: OF_TASK + 1])
+    context = {"rows": found[:OF_TASK], "more": len(found) > OF_TASK, "task": task}
+    return render(request, _part(request, "runs/job/of_task"), context)
+
+
+def _part(request: HttpRequest, name: str) -> str:
+    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return f"{name}_part.html" if part else f"{name}.html"

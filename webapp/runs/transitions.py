@@ -1,0 +1,176 @@
+"""How attempts end: an exit status of the trainer, or a worker that was lost, becomes the job's next state.
+
+Every function is called within the transaction that locks the job's row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from synthesis.formats.values import clean
+from webapp.runs.models import AttemptEnd, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.topics import tell, tell_job
+
+TRIES = 3
+"""A job is queued again so often after its worker was lost, or something of the worker's failed, without a new
+checkpoint in between."""
+MESSAGE_CHARS = 4_000
+LOG_CHARS = 64_000
+WORDS = {
+    "input": "The configuration, model or dataset cannot be used.",
+    "diverged": "The loss or its gradient is no number any more.",
+    "memory": "Out of memory.",
+    "fault": "A fault of Envarium's own.",
+    "crashed": "The trainer's process died.",
+}
+"""What an exit that fails a job says where the worker brought no words."""
+_PARAM = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*): ")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a worker says of an attempt's end. `exit` is a name of `training.job.Exit`, or `crashed`."""
+
+    exit: str
+    message: str = ""
+    code: str = ""
+    result: dict[str, Any] | None = None
+    log: str = ""
+
+
+def say(job: TrainingJob, level: str, message: str, kind: str = "message", **data: Any) -> None:
+    """An event of this site's own in the job's log."""
+    TrainingEvent.objects.create(
+        job=job,
+        attempt=job.attempt,
+        step=job.step,
+        kind=kind,
+        level=level,
+        message=clean(message)[:MESSAGE_CHARS],
+        data=data,
+        at=timezone.now(),
+    )
+
+
+def settle(job: TrainingJob, attempt: TrainingAttempt, ending: Ending) -> None:
+    """Close the attempt, and the job as its exit and what a person wished say."""
+    message = clean(ending.message)[:MESSAGE_CHARS]
+    state = {"done": AttemptEnd.DONE, "stopped": AttemptEnd.STOPPED, "out_of_time": AttemptEnd.STOPPED}
+    _close(attempt, state.get(ending.exit, AttemptEnd.FAILED), ending.exit, message, ending.log)
+    if ending.result is not None:
+        job.result = ending.result
+    if ending.exit == "done":
+        job.fine_tuned_model = f"ft:{job.public_id}"
+        _end(job, TrainingState.SUCCEEDED)
+        say(job, "info", f"The job is done. Its model is {job.fine_tuned_model}.")
+    elif job.wish == "cancel":
+        _end(job, TrainingState.CANCELLED)
+        say(job, "info", f"Cancelled at step {job.step}.")
+    elif ending.exit == "stopped" or (job.wish == "pause" and ending.exit in ("fault", "crashed", "infrastructure")):
+        _stopped(job, "" if ending.exit == "stopped" else message)
+    elif ending.exit == "out_of_time":
+        pause(job, "Its hours (limits.hours) are over. Resume it to go on from its last checkpoint for as long again.")
+    elif ending.exit == "too_many_lost":
+        said = message or "More attempts of a step were lost than limits.infra_error_share allows."
+        say(job, "error", said, kind="alarm", exit=ending.exit)
+        pause(job, said)
+    elif ending.exit == "infrastructure":
+        _again(job, message or "Something that training needs failed at the worker.")
+    elif ending.exit == "crashed" and job.lost < TRIES:
+        # Killed from outside, perhaps: the job is not to blame before it happened again and again.
+        _again(job, message or WORDS["crashed"], ending.exit)
+    else:
+        code = re.sub(r"[^a-z0-9_]", "_", ending.code.lower())[:40] or ending.exit
+        fail(job, code, message or WORDS.get(ending.exit, "The trainer's process died."))
+    save(job)
+
+
+def lose(job: TrainingJob, attempt: TrainingAttempt | None, why: str, *, counted: bool = True) -> None:
+    """The worker is gone: the attempt is lost, and the job is queued again, `TRIES` times at most."""
+    if attempt is not None:
+        _close(attempt, AttemptEnd.LOST, "", why, "")
+    if job.wish == "cancel":
+        _end(job, TrainingState.CANCELLED)
+        say(job, "info", "Cancelled. The worker was lost before it said so.")
+    elif job.wish == "pause":
+        _stopped(job, "")
+    elif counted and job.lost >= TRIES:
+        job.lost += 1
+        fail(job, "worker_lost", f"{why} That was the {job.lost}th time without a new checkpoint. Look at the workers.")
+    else:
+        job.lost += counted
+        queue(job)
+        say(job, "warn", f"{why} The job is queued again.", kind="alarm", lost=job.lost)
+    save(job)
+
+
+def fail(job: TrainingJob, code: str, message: str, param: str = "") -> None:
+    """Fail a job in words, with the field that they begin with, if they do."""
+    found = _PARAM.match(message)
+    job.error_code, job.error = code, message
+    job.error_param = (param or (found[1] if found else ""))[:200]
+    _end(job, TrainingState.FAILED)
+    say(job, "error", message, code=code)
+
+
+def pause(job: TrainingJob, reason: str) -> None:
+    job.state, job.reason = TrainingState.PAUSED, reason
+    _let_go(job)
+    say(job, "warn", f"Paused: {reason}" if reason else f"Paused at step {job.step}.")
+
+
+def queue(job: TrainingJob) -> None:
+    """Wait for a worker (again)."""
+    job.state, job.reason = TrainingState.QUEUED, ""
+    job.woken_at = None
+    _let_go(job)
+
+
+def save(job: TrainingJob) -> None:
+    """Write what changed here; columns that others count up stay as they are."""
+    job.save(
+        update_fields=[
+            "state", "wish", "reason", "attempt", "lost", "worker", "worker_name", "lease_until", "woken_at",
+            "error_code", "error", "error_param", "result", "fine_tuned_model", "started_at", "finished_at",
+        ]
+    )  # fmt: skip
+    tell_job(job.pk, listed=True)
+    tell("training-workers")
+
+
+def _stopped(job: TrainingJob, why: str) -> None:
+    if job.wish == "pause":
+        pause(job, why)
+        return
+    # Nobody asked for it: the worker itself is going down.
+    queue(job)
+    say(job, "info", "Its worker stopped; the job is queued again and goes on from its last checkpoint.")
+
+
+def _again(job: TrainingJob, why: str, exit: str = "infrastructure") -> None:
+    if job.lost >= TRIES:
+        say(job, "error", why, kind="alarm", exit=exit)
+        pause(job, f"{why} It was tried {TRIES + 1} times. Resume the job once that is mended.")
+        return
+    job.lost += 1
+    queue(job)
+    say(job, "warn", f"{why} The job is queued again.", kind="alarm", exit=exit, lost=job.lost)
+
+
+def _end(job: TrainingJob, state: TrainingState) -> None:
+    job.state, job.finished_at, job.reason = state, timezone.now(), ""
+    _let_go(job)
+
+
+def _let_go(job: TrainingJob) -> None:
+    job.wish, job.worker, job.worker_name, job.lease_until = "", "", "", None
+
+
+def _close(attempt: TrainingAttempt, state: AttemptEnd, exit: str, message: str, log: str) -> None:
+    attempt.state, attempt.exit, attempt.message = state, exit[:20], clean(message)[:MESSAGE_CHARS]
+    attempt.log, attempt.ended_at = clean(log)[-LOG_CHARS:], timezone.now()
+    attempt.save(update_fields=["state", "exit", "message", "log", "ended_at"])

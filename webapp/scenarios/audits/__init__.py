@@ -1,0 +1,1 @@
+"""Audits of tasks as rows, pages, API and background job."""

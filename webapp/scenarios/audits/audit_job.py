@@ -1,0 +1,143 @@
+"""Many audits at once: the database in this thread, the sandbox in a few others, one row a task as it is done."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.contracts import Program
+from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
+from synthesis.formats.values import clean
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.audit import AT_ONCE
+from synthesis.verifiers.audit_report import TaskAudit, untried
+from webapp.environments.models import Version
+from webapp.environments.services import program_of
+from webapp.scenarios.audits.services import Case, NamedJudge, cases, compute, known, store, subject_of
+
+CHUNK = 200
+AHEAD = 8
+"""So many audits are prepared or running at a time."""
+LOOK_SECONDS = 0.5
+Progress = Callable[[int, int, str], None]
+
+
+class Stopped(EnvariumError):
+    """The run was asked to end; raised inside its threads only."""
+
+
+@dataclass
+class Run:
+    """What became of the tasks: `audited` anew, `cached`, `failed` with the reason; `states` counts both."""
+
+    sandbox: Sandbox
+    total: int
+    progress: Progress
+    at_once: int
+    audited: int = 0
+    cached: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+    states: Counter[str] = field(default_factory=Counter)
+    pending: dict[Future[TaskAudit], Case] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def report(self) -> dict[str, Any]:
+        states = {name: self.states[name] for name in ("green", "red", "incomplete")}
+        return {"audited": self.audited, "cached": self.cached, **states, "failed": self.failed}
+
+    def tell(self) -> None:
+        done = self.audited + self.cached + len(self.failed)
+        self.progress(min(done, self.total), self.total, f"{self.states['red']} red so far")
+
+    def check_stop(self) -> None:
+        if self.stop.is_set():
+            raise Stopped("The audits were asked to stop.")
+
+
+def audit_tasks(
+    sandbox: Sandbox,
+    task_ids: Sequence[int],
+    progress: Progress = lambda done, total, note: None,
+    *,
+    judge: NamedJudge | None = None,
+    fresh: bool = False,
+) -> dict[str, Any]:
+    """Audit the current revisions of these tasks. `progress` may raise to stop; what is stored by then stays.
+
+    An audit that is known is not computed again, unless `fresh`. A task whose audit an infrastructure failure ended
+    keeps what it had and is listed under `failed`. Raises SandboxUnavailable, and InfrastructureError where not one
+    task could be audited.
+    """
+    run = Run(sandbox, len(task_ids), progress, at_once=AT_ONCE if len(task_ids) == 1 else 1)
+    threads = ThreadPoolExecutor(1 if len(task_ids) == 1 else AT_ONCE)
+    try:
+        for case in _every(task_ids, judge):
+            run.tell()
+            found = None if fresh else known(case)
+            if found is not None:
+                run.cached += 1
+                run.states[found.state] += 1
+                continue
+            _begin(run, threads, case)
+            while len(run.pending) >= AHEAD:
+                _settle(run)
+        while run.pending:
+            _settle(run)
+    finally:
+        run.stop.set()
+        threads.shutdown(wait=True, cancel_futures=True)
+    if run.failed and not run.audited + run.cached:
+        raise InfrastructureError(f"Nothing could be audited. {run.failed[0]['reason']}")
+    run.progress(run.total, run.total, f"{run.states['red']} red")
+    return run.report()
+
+
+def _every(task_ids: Sequence[int], judge: NamedJudge | None) -> Iterator[Case]:
+    for start in range(0, len(task_ids), CHUNK):
+        yield from cases(task_ids[start : start + CHUNK], judge)
+
+
+def _begin(run: Run, threads: ThreadPoolExecutor, case: Case) -> None:
+    try:
+        subject = subject_of(case, _program(run, case))
+    except InputError as error:
+        _keep(run, case, untried("start_fails", str(error)))
+        return
+    run.pending[threads.submit(compute, run.sandbox, case, subject, run.check_stop, run.at_once)] = case
+
+
+def _program(run: Run, case: Case) -> Program:
+    version = case.revision.scenario.version_id
+    if version not in run.programs:
+        if len(run.programs) >= CHUNK:
+            run.programs.clear()
+        run.programs[version] = program_of(Version.objects.get(pk=version))
+    return run.programs[version]
+
+
+def _settle(run: Run) -> None:
+    """Store what is done; look at the flag to stop at least twice a second."""
+    done, _ = wait(run.pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+    run.tell()
+    for future in done:
+        case = run.pending.pop(future)
+        try:
+            found = future.result()
+        except SandboxUnavailable:
+            raise
+        except InfrastructureError as error:
+            reason = f"not audited, nothing was stored: {error}"
+            run.failed.append({"place": clean(case.task.key), "reason": clean(reason)[:1_000]})
+            continue
+        _keep(run, case, found)
+
+
+def _keep(run: Run, case: Case, found: TaskAudit) -> None:
+    store(case, found)
+    run.audited += 1
+    run.states[found.state] += 1

@@ -1,0 +1,68 @@
+"""Pages of audits: the audit of a task, and the buttons that start one."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import access
+from webapp.environments.models import Environment
+from webapp.htmx import wants_fragment
+from webapp.rest.api_examples import api_call
+from webapp.scenarios import starting
+from webapp.scenarios.audits.page import audit_context
+from webapp.scenarios.audits.services import is_stale
+from webapp.scenarios.models import Task
+from webapp.scenarios.task_views import filtered, find_task, shown_revision
+
+
+@access("read")
+@require_safe
+@never_cache
+def audit(request: HttpRequest, pk: int) -> HttpResponse:
+    """The whole audit of a task, a page of probes at a time; as a fragment the part of the task's page."""
+    row = find_task(pk)
+    revision = shown_revision(request, row)
+    context: dict[str, object] = {"task": row, "revision": revision, "audit_revision": revision}
+    fragment = wants_fragment(request, "audit")
+    if revision is not None:
+        after = request.GET.get("from", "")
+        start = int(after) if after.isascii() and after.isdecimal() and len(after) < 9 else 0
+        context |= audit_context(row, revision, start=0 if fragment else start, whole=not fragment)
+        context["copy_as"] = api_call(request, "POST", "api:create_audits", body={"task": pk})
+    return render(request, "scenarios/audit_part.html" if fragment else "scenarios/audit.html", context)
+
+
+@access("synthesise")
+@require_POST
+def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Audit one task; the page it was asked from shows how it goes."""
+    row = get_object_or_404(Task.objects.select_related("audit", "current__scenario__version"), pk=pk)
+    if row.current is None:
+        messages.error(request, "This task has no revision, so there is nothing to audit.")
+    else:
+        starting.start_task_audit(request.user, row)
+        # A rubric's audit depends on the judge too, who may be another one by now.
+        known = row.audit is not None and row.current.verifier_kind != "rubric" and not is_stale(row.audit, row.current)
+        same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
+        messages.success(request, f"The audit is queued.{same}")
+    return redirect(reverse("scenarios:task", args=[pk]) + "#audit")
+
+
+@access("synthesise")
+@require_POST
+def start_environment(request: HttpRequest, pk: int) -> HttpResponse:
+    """Audit every task of an environment."""
+    row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
+    return redirect("jobs:detail", starting.start_environment_audit(request.user, row).pk)
+
+
+@access("synthesise")
+@require_POST
+def start_these(request: HttpRequest) -> HttpResponse:
+    """Audit the tasks that the filters in the address leave."""
+    return redirect("jobs:detail", starting.start_filter_audit(request.user, filtered(request).values()).pk)

@@ -1,0 +1,238 @@
+"""What the pages say of an audit: a verdict in words, the probes, and which check distinguishes what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from synthesis.verifiers.audit_report import GAPS, NOTES
+from webapp.scenarios.audits.services import is_stale
+from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
+from webapp.scenarios.references import reference_of
+from webapp.scenarios.starting import open_audit
+
+PROBES_A_PAGE = 100
+PROBES_ON_TASK = 25
+FAULTS_ON_TASK = 20
+MATRIX_ROWS = 200
+MATRIX_COLUMNS = 40
+FAULTS: dict[str, str] = {
+    "noop_scores": "Doing nothing earns something",
+    "no_goal": "There is no reward to earn",
+    "reference_fails": "The reference does not earn 1",
+    "mutant_passes": "A mutant earns the full reward",
+    "mutant_lost": "A mutant could not be judged",
+    "mutants_cut": "Not all mutants were tried",
+    "nondeterministic": "The same calls end differently",
+    "depends_on_clock": "The reward depends on the clock",
+    "depends_on_seed": "The reward depends on the seed",
+    "check_raises": "A check raises",
+    "check_raises_later": "A check raises on a mutant",
+    "check_never_passes": "A check never passes",
+    "check_never_fails": "A check never fails",
+    "checks_contradict": "Two checks contradict",
+    "answer_ignored": "The answer is not looked at",
+    "claim_passes": "A mere claim fools the judge",
+    "no_reference": "No reference is known",
+    "no_judge": "No model plays the judge",
+    "no_checks": "There are no checks",
+    "start_fails": "The program does not start",
+}
+"""Every kind of fault, as people read it."""
+OWN = {
+    "nothing": "Doing nothing",
+    "claim": "Only claiming success",
+    "reference": "The reference",
+    "other_clock": "The reference, at another moment",
+    "other_seed": "The reference, with another seed",
+}
+
+
+@dataclass(frozen=True)
+class ProbeRow:
+    """One probe. `tone` is `good` where the verifier was right, `bad` where wrong, empty where nothing follows."""
+
+    name: str
+    reward: float | None
+    tone: str
+    note: str = ""
+    place: str = ""
+    before: Any = None
+    after: Any = None
+    altered: bool = False
+    removed: bool = False
+    equivalent: bool = False
+    noticed: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One check: what it says at the start and on the reference, and how many mutants of each place it noticed."""
+
+    number: int
+    label: str
+    start: bool | None
+    solved: bool | None
+    cells: list[int]
+    alone: int
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    columns: list[tuple[str, int]]
+    """(name, mutants tried) of each call of the reference that was altered, then of the answer."""
+    rows: list[MatrixRow]
+    more_rows: int
+    more_columns: int
+
+
+def newest_audit(revision: TaskRevision) -> QuerySet[Audit]:
+    return revision.audits.order_by("-id")
+
+
+def current_audits(wanted: dict[str, Any]) -> QuerySet[Audit]:
+    """The audits that stand on tasks, without their probes: by task, environment, source, state and kind of fault."""
+    tasks = Task.objects.filter(audit=OuterRef("pk"))
+    lookups = {"task": "pk", "environment": "environment", "source": "source", "state": "audit_state"}
+    for name, lookup in lookups.items():
+        if wanted.get(name):
+            tasks = tasks.filter(**{lookup: wanted[name]})
+    rows = Audit.objects.filter(Exists(tasks)).select_related("revision").defer("probes", "revision__record")
+    if wanted.get("fault"):
+        rows = rows.filter(Exists(AuditFault.objects.filter(kind=wanted["fault"], audit=OuterRef("pk"))))
+    return rows
+
+
+def whole_audits() -> QuerySet[Audit]:
+    """Audits with everything an object of the API shows."""
+    return Audit.objects.select_related("revision").defer("revision__record").prefetch_related("faults")
+
+
+def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: bool = False) -> dict[str, Any]:
+    """What the audit part of a task's page shows; `whole` for the page that shows the audit alone."""
+    if revision.scenario_id == task.scenario_id:
+        revision.scenario = task.scenario
+    row = newest_audit(revision).first()
+    context: dict[str, Any] = {"audit": row, "audit_job": open_audit(task), "audit_whole": whole}
+    if row is None:
+        missing = reference_of(revision) is None
+        return context | {"audit_no_reference": missing, "audit_before": task.audit_id is not None}
+    faults = list(row.faults.all())
+    probes = probe_rows(row)
+    most = PROBES_A_PAGE if whole else PROBES_ON_TASK
+    shown = probes[start : start + most]
+    labels = labels_of(revision)
+    return context | {
+        "audit_stale": is_stale(row, revision),
+        "audit_wrong": [one for one in faults if one.kind not in NOTES | GAPS][: None if whole else FAULTS_ON_TASK],
+        "audit_gaps": [one for one in faults if one.kind in GAPS][: None if whole else FAULTS_ON_TASK],
+        "audit_notes": [one for one in faults if one.kind in NOTES][: None if whole else FAULTS_ON_TASK],
+        "audit_faults_total": len(faults),
+        "audit_probes": shown,
+        "audit_probes_total": len(probes),
+        "audit_next": start + most if start + most < len(probes) else None,
+        "audit_later": start > 0,
+        "audit_matrix": matrix(row, faults, labels) if labels else None,
+        "audit_words": words(row, faults),
+        "audit_unit": "criterion" if revision.verifier_kind == "rubric" else "check",
+    }
+
+
+def labels_of(revision: TaskRevision) -> list[str]:
+    if revision.verifier_kind == "rubric":
+        return [str(one) for one in revision.criteria]
+    return list(revision.checks.order_by("position").values_list("label", flat=True))
+
+
+def words(row: Audit, faults: Sequence[AuditFault]) -> str:
+    """The verdict in one or two sentences."""
+    if row.state == "green":
+        tried = f"all {row.mutants:,} mutants earn less" if row.mutants else "there was no mutant to try"
+        return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {tried}."
+    if row.state == "incomplete":
+        return f"Not decided. {row.why}"
+    kinds = list(dict.fromkeys(one.kind for one in faults if one.kind not in NOTES | GAPS))
+    named = [FAULTS.get(kind, kind) for kind in kinds]
+    named = [named[0], *(f"{name[0].lower()}{name[1:]}" for name in named[1:])]
+    return f"The verifier does not hold. {'; '.join(named)}."
+
+
+def probe_rows(row: Audit) -> list[ProbeRow]:
+    """The verifier's own probes, then the mutants in their order, those that it took for right first."""
+    found = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
+    mutants = [_mutant(one) for one in row.probes.get("mutants", ())]
+    return found + sorted(mutants, key=lambda one: one.tone != "bad")
+
+
+def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
+    reward = probe["reward"]
+    if name in ("nothing", "claim"):
+        tone = "" if reward is None else "bad" if reward > 0 else "good"
+    elif name == "reference":
+        tone = "good" if _full(reward) else "bad"
+    else:
+        tone = "good" if _full(reward) else "warn"
+    return ProbeRow(OWN[name], reward, tone, probe["note"])
+
+
+def _mutant(one: dict[str, Any]) -> ProbeRow:
+    reward = one["reward"]
+    tone = "" if one["equivalent"] or reward is None else "bad" if _full(reward) else "good"
+    name = "The answer" if one["kind"] == "answer_altered" else f"Call {one['step'] + 1} {one['tool']}"
+    return ProbeRow(
+        name=name,
+        reward=reward,
+        tone=tone,
+        note=one["note"],
+        place=one["place"],
+        before=one["before"],
+        after=one["after"],
+        altered=one["kind"] != "call_removed",
+        removed=one["kind"] == "call_removed",
+        equivalent=one["equivalent"],
+        noticed=[index + 1 for index in one["noticed_by"]],
+    )
+
+
+def _full(reward: float | None) -> bool:
+    return reward is not None and reward >= 1 - 1e-9
+
+
+def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> Matrix:
+    """Which check notices the mutants of which call, and which of them it alone notices."""
+    mutants = [one for one in row.probes.get("mutants", ()) if not one["equivalent"]]
+    names = list(dict.fromkeys(_column(one) for one in mutants))
+    tried = {name: sum(_column(one) == name for one in mutants) for name in names}
+    flags: dict[int, list[str]] = {}
+    for fault in faults:
+        if fault.check_index is not None:
+            flags.setdefault(fault.check_index, []).append(FAULTS.get(fault.kind, fault.kind))
+    start, solved = (_passed(row.probes.get(name)) for name in ("nothing", "reference"))
+    rows = []
+    for index, label in enumerate(labels[:MATRIX_ROWS]):
+        mine = [one for one in mutants if index in one["noticed_by"]]
+        rows.append(
+            MatrixRow(
+                number=index + 1,
+                label=label,
+                start=start[index] if index < len(start) else None,
+                solved=solved[index] if index < len(solved) else None,
+                cells=[sum(_column(one) == name for one in mine) for name in names[:MATRIX_COLUMNS]],
+                alone=sum(one["noticed_by"] == [index] for one in mine),
+                flags=list(dict.fromkeys(flags.get(index, []))),
+            )
+        )
+    columns = [(name, tried[name]) for name in names[:MATRIX_COLUMNS]]
+    return Matrix(columns, rows, max(0, len(labels) - MATRIX_ROWS), max(0, len(names) - MATRIX_COLUMNS))
+
+
+def _column(one: dict[str, Any]) -> str:
+    return "answer" if one["kind"] == "answer_altered" else f"{one['step'] + 1} {one['tool']}"
+
+
+def _passed(probe: Any) -> list[bool]:
+    return list(probe.get("passed", ())) if isinstance(probe, dict) else []

@@ -1,0 +1,240 @@
+"""Audits as rows: computed once for what they depend on, and stored with everything a page shows of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from synthesis.contracts import Program
+from synthesis.errors import InputError, ProgramError
+from synthesis.formats.values import clean
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.audit import AT_ONCE, Subject, audit_task
+from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, Probe, TaskAudit, untried
+from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
+from webapp.content import content_hash
+from webapp.scenarios.audits.task_state import lock_environment, stand
+from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
+from webapp.scenarios.references import as_reference, reference_of
+from webapp.scenarios.states import load_state
+
+VALUE_CHARS = 2_000
+TEXT_CHARS = 2_000
+HEAVY = ("record", "scenario__version__record", "scenario__version__introduction", "scenario__version__source")
+
+
+@dataclass(frozen=True)
+class NamedJudge:
+    """A registered judge. `name` is part of what an audit depends on."""
+
+    name: str
+    open: Judge
+
+
+@dataclass(frozen=True)
+class Case:
+    """A current revision that may need an audit, and the key that its audit has."""
+
+    revision: TaskRevision
+    reference: TaskReference | None
+    key: str
+    judge: NamedJudge | None = None
+
+    @property
+    def task(self) -> Task:
+        return self.revision.task
+
+
+def cases(task_ids: Sequence[int], judge: NamedJudge | None = None) -> list[Case]:
+    """The current revisions of these tasks with their newest references, by task; two queries."""
+    rows = TaskRevision.objects.filter(task__in=task_ids, task__current=F("pk")).defer(*HEAVY)
+    revisions = list(rows.select_related("task", "scenario__version").order_by("task_id"))
+    newest = {row.revision_id: row for row in TaskReference.objects.filter(revision__in=revisions).order_by("id")}
+    return [case_of(revision, newest.get(revision.pk), judge) for revision in revisions]
+
+
+def case_of(revision: TaskRevision, reference: TaskReference | None, judge: NamedJudge | None = None) -> Case:
+    """The case of one revision; of a judge only rubrics know."""
+    used = judge if revision.verifier_kind == "rubric" else None
+    return Case(revision, reference, audit_key(revision, reference, used.name if used else ""), used)
+
+
+def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: str = "") -> str:
+    """The hash of everything an audit's result depends on."""
+    scenario = revision.scenario
+    rubric = [revision.instruction, judge] if revision.verifier_kind == "rubric" else []
+    return content_hash(
+        [
+            AUDIT_VERSION,
+            revision.verifier_kind,
+            revision.verifier_hash,
+            scenario.version.content_hash,
+            scenario.initial_id,
+            reference.content_hash if reference else "",
+            *rubric,
+        ]
+    )
+
+
+def is_stale(audit: Audit, revision: TaskRevision) -> bool:
+    """Whether the revision would be audited anew: another revision, reference, or version of the audit itself."""
+    return audit.revision_id != revision.pk or audit.key != audit_key(revision, reference_of(revision), audit.judge)
+
+
+def subject_of(case: Case, program: Program) -> Subject:
+    """What the sandbox and the verifier need of a case. Raises InputError (a damaged state)."""
+    initial = load_state(case.revision.scenario.initial_id)
+    reference = as_reference(case.reference) if case.reference else None
+    if case.revision.verifier_kind == "rubric":
+        return RubricSubject(
+            program=program,
+            initial=initial,
+            reference=reference,
+            instruction=case.revision.instruction,
+            criteria=tuple(str(one) for one in case.revision.criteria),
+        )
+    checks = list(case.revision.checks.order_by("position").values_list("source", "label"))
+    return Subject(
+        program=program,
+        initial=initial,
+        checks=tuple(source for source, _ in checks),
+        labels=tuple(label for _, label in checks),
+        rule=case.revision.score_rule,
+        reference=reference,
+    )
+
+
+def compute(
+    sandbox: Sandbox, case: Case, subject: Subject, check_stop: Any = lambda: None, at_once: int = AT_ONCE
+) -> TaskAudit:
+    """The audit of a case, without the database. Raises InfrastructureError: then nothing is known of the task."""
+    try:
+        if isinstance(subject, RubricSubject):
+            opened = case.judge.open if case.judge else None
+            return audit_rubric(sandbox, subject, opened, check_stop, at_once)
+        return audit_task(sandbox, subject, check_stop, at_once)
+    except ProgramError as error:
+        return untried("start_fails", f"The program does not start: {error}")
+    except InputError as error:
+        return untried("no_checks", str(error))
+
+
+def known(case: Case) -> Audit | None:
+    """An audit with the case's key: its own, else one of another revision, copied. No sandbox is needed."""
+    rows = Audit.objects.filter(key=case.key)
+    own = rows.filter(revision=case.revision).defer("probes").first()
+    if own is None:
+        other = rows.order_by("id").first()
+        if other is None:
+            return None
+        return _copy(case, other)
+    if case.task.audit_id != own.pk or case.task.audit_state != own.state:
+        _stand(case, own)
+    return own
+
+
+@transaction.atomic
+def _copy(case: Case, other: Audit) -> Audit:
+    lock_environment(case.task.environment_id)
+    faults = list(other.faults.all())
+    other.pk, other.revision, other.reference = None, case.revision, case.reference
+    other._state.adding = True
+    Audit.objects.bulk_create([other], ignore_conflicts=True)
+    row = Audit.objects.defer("probes").get(revision=case.revision, key=case.key)
+    for fault in faults:
+        fault.pk, fault.audit = None, row
+    AuditFault.objects.bulk_create(faults, ignore_conflicts=True)
+    _stand(case, row)
+    return row
+
+
+@transaction.atomic
+def store(case: Case, found: TaskAudit) -> Audit:
+    """Write an audit and what lists copy of it; an older one with the same key is replaced."""
+    lock_environment(case.task.environment_id)
+    Audit.objects.filter(revision=case.revision, key=case.key).delete()
+    tried = found.reference is not None
+    gaps = [fault.message for fault in found.faults if fault.kind in GAPS]
+    row = Audit.objects.create(
+        revision=case.revision,
+        reference=case.reference,
+        key=case.key,
+        verifier_hash=case.revision.verifier_hash,
+        reference_hash=case.reference.content_hash if case.reference else "",
+        audit_version=found.version,
+        judge=case.judge.name[:200] if case.judge else "",
+        state=found.state,
+        why=clean(" ".join(gaps))[:TEXT_CHARS] if found.state == "incomplete" else "",
+        do_nothing=found.nothing.reward,
+        reference_reward=found.reference.reward if found.reference else None,
+        mutants=len(found.counted) if tried else None,
+        below=found.below if tried else None,
+        equivalent=len(found.mutants) - len(found.counted) if tried else None,
+        nondeterministic=None if found.deterministic is None else not found.deterministic,
+        probes=probes_of(found),
+    )
+    AuditFault.objects.bulk_create(
+        AuditFault(
+            audit=row,
+            position=position,
+            kind=fault.kind,
+            check_index=fault.check,
+            message=clean(fault.message)[:TEXT_CHARS],
+        )
+        for position, fault in enumerate(found.faults)
+    )
+    _stand(case, row)
+    return row
+
+
+@transaction.atomic
+def _stand(case: Case, row: Audit) -> None:
+    """Copy onto the task, unless another revision or reference counts by now: then that one is to be audited."""
+    lock_environment(case.task.environment_id)
+    current = Task.objects.filter(pk=case.task.pk).values_list("current_id", flat=True).first()
+    newest = reference_of(case.revision)
+    if current == case.revision.pk and (newest.pk if newest else None) == (
+        case.reference.pk if case.reference else None
+    ):
+        stand(case.task.pk, row, row.state)
+
+
+def probes_of(found: TaskAudit) -> dict[str, Any]:
+    """What pages show of the probes, with values cut to a size that can be shown."""
+    own = {name: getattr(found, name) for name in ("nothing", "reference", "other_clock", "other_seed", "claim")}
+    return {
+        **{name: _probe(probe) for name, probe in own.items() if probe is not None},
+        "mutants": [_mutant(one) for one in found.mutants],
+        "marks": list(found.marks),
+    }
+
+
+def _probe(probe: Probe) -> dict[str, Any]:
+    return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS]}
+
+
+def _mutant(one: MutantProbe) -> dict[str, Any]:
+    mutant = one.mutant
+    return {
+        "kind": mutant.kind,
+        "step": mutant.step,
+        "tool": mutant.tool,
+        "place": mutant.place,
+        "before": _cut(mutant.before),
+        "after": _cut(mutant.after),
+        **_probe(one.probe),
+        "equivalent": one.equivalent,
+        "noticed_by": list(one.noticed_by),
+    }
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= VALUE_CHARS else f"{value[:VALUE_CHARS]}…"
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"

@@ -1,0 +1,260 @@
+"""EnvScaler's files into the database: environments, then their scenarios and tasks, one record at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import InterfaceError, OperationalError
+
+from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.assessment.kinds import finding
+from synthesis.assessment.tasks import task_findings, unknown_state_keys
+from synthesis.contracts import Program
+from synthesis.errors import EpisodeLost, FormatError, InfrastructureError, InputError, ProgramError, StateError
+from synthesis.formats.envscaler import parse_environments, parse_scenarios
+from synthesis.formats.files import Entry
+from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
+from synthesis.formats.signatures import parse
+from synthesis.formats.values import clean
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.verifiers.checks import mark_of, reward_of
+from webapp.environments.importer import import_environment
+from webapp.environments.models import Environment, Version
+from webapp.environments.services import count_findings, program_of
+from webapp.scenarios.services import (
+    SavedTask,
+    Start,
+    count_task_findings,
+    find_unchanged,
+    keep_reference,
+    save_task,
+)
+from webapp.scenarios.states import store_state
+
+logger = logging.getLogger(__name__)
+PASSES = (InfrastructureError, OperationalError, InterfaceError, SoftTimeLimitExceeded)
+"""What says nothing about a record: the sandbox or the database is gone, or the job's time is over."""
+CHUNK = 1000
+MAX_HUNG = 3
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class Tally:
+    """What became of the records of one kind."""
+
+    created: int = 0
+    unchanged: int = 0
+    updated: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, saved: str) -> None:
+        """An update counts as created too: a new version or revision came in."""
+        self.created += saved in {"created", "updated"}
+        self.updated += saved == "updated"
+        self.unchanged += saved == "unchanged"
+
+    def fail(self, failure: Failure) -> None:
+        self.failed.append({"place": clean(failure.place), "reason": clean(failure.reason)})
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "created": self.created,
+            "unchanged": self.unchanged,
+            "updated": self.updated,
+            "failed": self.failed,
+        }
+
+
+@dataclass
+class Import:
+    """One run over files: the counts, the findings met, and programs by version."""
+
+    sandbox: Sandbox
+    source: str
+    environments: Tally = field(default_factory=Tally)
+    scenarios: Tally = field(default_factory=Tally)
+    tasks: Tally = field(default_factory=Tally)
+    task_ids: list[int] = field(default_factory=list)
+    versions: dict[str, Version | None] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
+    hung: Counter[int] = field(default_factory=Counter)
+    """How often in a row each version's program ran out of time at its start."""
+
+    def report(self) -> dict[str, Any]:
+        """The result of a command or a job. `findings` counts what is known of the records in these files."""
+        return {
+            "environments": self.environments.report(),
+            "scenarios": self.scenarios.report(),
+            "tasks": self.tasks.report(),
+            "findings": self._findings(),
+        }
+
+    def _findings(self) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        versions = [version.pk for version in self.versions.values() if version]
+        for start in range(0, max(len(versions), len(self.task_ids)), CHUNK):
+            counts.update(count_findings(versions[start : start + CHUNK]))
+            counts.update(count_task_findings(self.task_ids[start : start + CHUNK]))
+        return dict(sorted(counts.items()))
+
+
+def import_entries(
+    sandbox: Sandbox,
+    environments: Sequence[Entry],
+    scenarios: Sequence[Entry],
+    source: str,
+    progress: Progress = lambda done, total, note: None,
+) -> dict[str, Any]:
+    """Import records, each on its own: a bad one is reported and the rest goes in.
+
+    `progress` is called before every record and may raise to stop. Raises `SandboxUnavailable`.
+    """
+    run = Import(sandbox, source)
+    tasks = list(parse_scenarios(list(scenarios)))
+    states: dict[str, list[dict[str, Any]]] = {}
+    for _, task in tasks:
+        if isinstance(task, TaskRecord):
+            states.setdefault(task.environment_key, []).append(task.initial_state)
+    total = len(environments) + len(tasks)
+    for done, (place, record) in enumerate(parse_environments(list(environments))):
+        progress(done, total, f"Environment {place}")
+        _one_environment(run, place, record, states)
+    for done, (place, task) in enumerate(tasks, len(environments)):
+        progress(done, total, f"Scenario {place}")
+        _one_task(run, place, task)
+    progress(total, total, "")
+    return run.report()
+
+
+def guarded(place: str, action: Callable[[], None]) -> Failure | None:
+    """Run the import of one record. Whatever is wrong with it is its failure; what is wrong with us passes."""
+    try:
+        action()
+    except FormatError as error:
+        return Failure(place=error.place, reason=error.reason)
+    except (InputError, StateError, ProgramError, EpisodeLost) as error:
+        return Failure(place=place, reason=str(error))
+    except PASSES:
+        raise
+    except Exception as error:
+        logger.warning("the record at %s could not be imported: %s", clean(place), clean(repr(error))[:500])
+        logger.debug("where it failed", exc_info=True)
+        return Failure(place=place, reason=f"could not be stored ({type(error).__name__}: {error})"[:500])
+    return None
+
+
+def _one_environment(
+    run: Import, place: str, record: EnvironmentRecord | Failure, states: dict[str, list[dict[str, Any]]]
+) -> None:
+    def action() -> None:
+        if isinstance(record, Failure):
+            raise FormatError(record.place, record.reason)
+        saved, version = import_environment(run.sandbox, record, run.source, states.get(record.key, ()))
+        run.environments.add(saved)
+        run.versions[record.key] = version
+
+    failure = guarded(place, action)
+    if failure:
+        run.environments.fail(failure)
+
+
+def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
+    def action() -> None:
+        if isinstance(record, Failure):
+            raise FormatError(record.place, record.reason)
+        version = _version(run, record, place)
+        task = find_unchanged(record, version, run.source)
+        if task:
+            keep_reference(task, record, run.source)
+            run.scenarios.add("unchanged")
+            run.tasks.add("unchanged")
+            run.task_ids.append(task.pk)
+            return
+        saved = _import_task(run, record, version)
+        run.scenarios.add(saved.scenario)
+        run.tasks.add(saved.task)
+        run.task_ids.append(saved.row.pk)
+
+    failure = guarded(place, action)
+    if failure:
+        # Nothing of the record went in: neither its scenario nor its task.
+        run.scenarios.fail(failure)
+        run.tasks.fail(failure)
+
+
+def _version(run: Import, record: TaskRecord, place: str) -> Version:
+    key = record.environment_key
+    if key not in run.versions:
+        known = Environment.objects.filter(source=run.source, key=key).select_related("current").first()
+        run.versions[key] = known.current if known else None
+    version = run.versions[key]
+    if version is None:
+        raise FormatError(f"{place}.env_id", f"the environment {key!r} is neither in the files nor known here")
+    return version
+
+
+def _program(run: Import, version: Version) -> Program:
+    if version.pk not in run.programs:
+        run.programs[version.pk] = program_of(version)
+    return run.programs[version.pk]
+
+
+def _import_task(run: Import, record: TaskRecord, version: Version) -> SavedTask:
+    """Store one task; a program that hung `MAX_HUNG` times in a row is not started for yet another one."""
+    program = _program(run, version)
+    initial = encode_state(record.initial_state)
+    if run.hung[version.pk] >= MAX_HUNG:
+        message = f"Not tried: the program ran out of time at each of the {MAX_HUNG} starts before."
+        start = Start(findings=[finding("start_fails", "initial_state", message)])
+    else:
+        start = look_at_start(run.sandbox, record, program, initial)
+        run.hung[version.pk] = run.hung[version.pk] + 1 if start.hung else 0
+    return save_task(record, version, store_state(initial), start, run.source)
+
+
+def import_task(sandbox: Sandbox, record: TaskRecord, version: Version, program: Program, source: str) -> SavedTask:
+    """Run a task's checks on its start state, then store it. The sandbox is done before the transaction."""
+    initial = encode_state(record.initial_state)
+    start = look_at_start(sandbox, record, program, initial)
+    return save_task(record, version, store_state(initial), start, source)
+
+
+def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
+    """What the checks say before the agent does anything, and every finding about the task."""
+    found = unknown_state_keys(record.initial_state, parse(program.source))
+    try:
+        with sandbox.reset(program, initial) as episode:
+            state = episode.state()
+    except (ProgramError, StateError, EpisodeLost) as error:
+        found.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
+        hung = isinstance(error, EpisodeLost) and error.reason == "time"
+        return Start(findings=found + task_findings(record.checks, (), None), hung=hung)
+    if record.criteria:
+        return Start(findings=found)
+    done = bounded_checks(sandbox, [check.source for check in record.checks], state, state)
+    verdicts = [row[0] for row in done.rows]
+    errors = tuple(verdict.error for verdict in verdicts)
+    if done.skipped:
+        verdicts = verdicts[: -done.skipped]
+        message = f"{done.skipped} of {len(record.checks)} checks were not run: {done.reason}."
+        found.append(finding("checks_not_run", "checks", message))
+    marks = tuple(mark_of(verdict) for verdict in verdicts)
+    if done.skipped:
+        unmarked: tuple[Any, ...] = ("",) * done.skipped
+        return Start(marks + unmarked, errors, findings=found + task_findings(record.checks, verdicts, None))
+    try:
+        score = reward_of(verdicts, record.score_rule, marks).reward
+    except InputError:
+        score = None
+    return Start(
+        marks=marks,
+        errors=errors,
+        do_nothing=score,
+        findings=found + task_findings(record.checks, verdicts, score),
+    )

@@ -1,0 +1,244 @@
+"""Writes on playgrounds: start, run a call, undo, redo, reset. The sandbox runs outside of transactions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallError, CallResult, Program, Validation
+from synthesis.errors import EnvariumError, EpisodeLost
+from synthesis.runtime import default_sandbox
+from synthesis.runtime.child.schema import validate_arguments
+from synthesis.runtime.encoding import state_hash
+from synthesis.runtime.episode import Episode
+from webapp.environments.models import Version
+from webapp.environments.services import program_of
+from webapp.scenarios.models import Playground, PlaygroundCall, Scenario
+from webapp.scenarios.playground.live_episodes import CACHE, Live
+from webapp.scenarios.states import load_state, store_state
+
+MOST_CALLS = 500
+LOST = {
+    "time": "The call did not come back in time, so its process was ended.",
+    "memory": "The call used more memory than it may, so its process was ended.",
+    "protocol": "What came back from the call's process could not be read, so the process was ended.",
+}
+
+
+class Conflict(EnvariumError):
+    """Somebody, or another tab, changed the playground since this page was loaded."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This playground went on in another tab or window. You see it as it is now; what you sent was not run."
+        )
+
+
+class CallLost(EnvariumError):
+    """The call ended its process. Nothing was stored; the playground stands where it stood."""
+
+
+class Diverged(EnvariumError):
+    """Running the stored calls again did not lead to the stored state."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(
+            f"The live process was gone, and running the calls again went another way at call {index}. "
+            "Your history is kept as it was. Undo back to before that call, or reset to start again."
+        )
+        self.index = index
+
+
+@lru_cache(maxsize=32)
+def program(version_id: int) -> Program:
+    """A version's program; versions never change."""
+    return program_of(Version.objects.get(pk=version_id))
+
+
+@lru_cache(maxsize=8)
+def cached_state(digest: str) -> Any:
+    """A stored state; nobody may change what this returns."""
+    return load_state(digest)
+
+
+def create(user: Any, version: Version, scenario: Scenario | None, origin: Playground | None = None) -> Playground:
+    """Start an episode and the playground that owns it. Raises what the sandbox raises."""
+    initial = scenario.initial_id if scenario else None
+    seed, now = (origin.seed, origin.now) if origin else (DEFAULT_SEED, DEFAULT_NOW)
+    episode = _begin(version.pk, initial, seed, now)
+    try:
+        start = store_state(episode.state())
+    except BaseException:
+        episode.close()
+        raise
+    row = Playground.objects.create(
+        user=user,
+        version=version,
+        scenario=scenario,
+        initial_id=initial,
+        start=start,
+        origin=origin,
+        seed=seed,
+        now=now,
+    )
+    CACHE.put(row.pk, Live(episode, row.serial))
+    return row
+
+
+def reset(row: Playground) -> Playground:
+    """A fresh playground from the same beginning; this one stays as it is."""
+    return create(row.user, row.version, row.scenario, origin=row)
+
+
+def _begin(version_id: int, initial: str | None, seed: int, now: str) -> Episode:
+    state = cached_state(initial) if initial else {}
+    return default_sandbox().reset(program(version_id), state, seed=seed, now=now, validation="source")
+
+
+def executed(call: PlaygroundCall) -> bool:
+    """Whether a call reached the program; one refused before that leaves no trace in the episode."""
+    kind, name = (call.error or {}).get("kind"), (call.error or {}).get("type")
+    return kind != "unknown_tool" and not (kind == "bad_arguments" and not name)
+
+
+def live_of(row: Playground) -> Live:
+    """The episode in the playground's state, rebuilt by running the stored calls if it is gone."""
+    live = CACHE.take(row.pk, row.serial)
+    if live is None:
+        live = Live(_rebuild(row), row.serial)
+        CACHE.put(row.pk, live)
+    return live
+
+
+def _rebuild(row: Playground) -> Episode:
+    calls = list(row.calls.only("index", "tool", "arguments", "patch", "error", "state_hash"))
+    episode = _begin(row.version_id, row.initial_id, row.seed, row.now)
+    try:
+        for call in calls:
+            if executed(call) and episode.call(call.tool, call.arguments).patch != call.patch:
+                raise Diverged(call.index)
+        if episode.state_hash() != _hash_now(row):
+            raise Diverged(calls[-1].index if calls else 0)
+    except EpisodeLost as error:
+        episode.close()
+        raise Diverged(len(calls)) from error
+    except BaseException:
+        episode.close()
+        raise
+    return episode
+
+
+def _hash_now(row: Playground) -> str:
+    last = row.calls.order_by("-index").values_list("state_hash", flat=True).first()
+    return last or (row.start.state_hash if row.start else state_hash({}))
+
+
+def run_call(
+    row: Playground, serial: int, tool: str, arguments: dict[str, Any], validation: Validation
+) -> PlaygroundCall:
+    """Run one call and store it. Raises Conflict, CallLost, Diverged or what the sandbox raises."""
+    _expect(row, serial)
+    if row.length >= MOST_CALLS:
+        raise CallLost(f"A playground holds {MOST_CALLS} calls. Reset to go on; this history stays.")
+    refusal = _refusal(row, tool, arguments) if validation == "schema" else None
+    if refusal is not None:
+        return _store(row, serial, tool, arguments, validation, refusal, _hash_now(row), None)
+    live = live_of(row)
+    with live.lock:
+        if live.serial != serial:
+            raise Conflict
+        try:
+            result = live.episode.call(tool, arguments)
+            digest = live.episode.state_hash() if result.patch else _hash_now(row)
+        except EpisodeLost as error:
+            CACHE.drop(row.pk)
+            what = LOST.get(error.reason, "The process ended before the call came back.")
+            detail = f" ({error.detail})" if error.detail else ""
+            raise CallLost(f"{what}{detail} The playground continues from before that call.") from error
+        return _store(row, serial, tool, arguments, validation, result, digest, live)
+
+
+def _refusal(row: Playground, tool: str, arguments: dict[str, Any]) -> CallResult | None:
+    schema = next((item.parameters for item in program(row.version_id).tools if item.name == tool), None)
+    problem = validate_arguments(arguments, schema) if schema is not None else None
+    if problem is None:
+        return None
+    return CallResult(ok=False, error=CallError(kind="bad_arguments", message=problem))
+
+
+def _expect(row: Playground, serial: int) -> None:
+    if row.serial != serial:
+        raise Conflict
+
+
+def _store(
+    row: Playground,
+    serial: int,
+    tool: str,
+    arguments: dict[str, Any],
+    validation: Validation,
+    result: CallResult,
+    digest: str,
+    live: Live | None,
+) -> PlaygroundCall:
+    try:
+        with transaction.atomic():
+            held = Playground.objects.select_for_update().get(pk=row.pk)
+            _expect(held, serial)
+            call = PlaygroundCall.objects.create(
+                playground=held,
+                index=held.length + 1,
+                tool=tool[:200],
+                arguments=arguments,
+                validation=validation,
+                ok=result.ok,
+                result=result.result,
+                error=result.error.model_dump() if result.error else None,
+                patch=list(result.patch),
+                change_count=len(result.patch),
+                duration_us=result.duration_us,
+                state_hash=digest,
+            )
+            _advance(held, length=held.length + 1, undone=[])
+    except BaseException:
+        if live is not None:
+            CACHE.drop(row.pk)
+        raise
+    kept = live or CACHE.take(row.pk, serial)
+    if kept is not None:
+        kept.serial = held.serial
+    return call
+
+
+def _advance(held: Playground, *, length: int, undone: list[Any]) -> None:
+    held.serial += 1
+    held.length = length
+    held.undone = undone
+    held.save(update_fields=["serial", "length", "undone", "updated_at"])
+
+
+def undo(row: Playground, serial: int) -> PlaygroundCall | None:
+    """Take the last call back. The episode is rebuilt without it when it is next needed."""
+    with transaction.atomic():
+        held = Playground.objects.select_for_update().get(pk=row.pk)
+        _expect(held, serial)
+        last = held.calls.order_by("-index").first()
+        if last is None:
+            return None
+        kept = {"tool": last.tool, "arguments": last.arguments, "validation": last.validation}
+        last.delete()
+        _advance(held, length=held.length - 1, undone=[*held.undone, kept])
+    CACHE.drop(row.pk)
+    return last
+
+
+def redo(row: Playground, serial: int) -> PlaygroundCall | None:
+    """Run again what undo took back last."""
+    if not row.undone:
+        return None
+    *rest, last = row.undone
+    call = run_call(row, serial, last["tool"], last["arguments"], last["validation"])
+    Playground.objects.filter(pk=row.pk, serial=serial + 1).update(undone=rest)
+    return call

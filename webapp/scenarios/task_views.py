@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.environments.findings import grouped
+from webapp.environments.models import Environment
+from webapp.htmx import wants_fragment
+from webapp.rest.api_examples import list_call
+from webapp.scenarios import queries
+from webapp.scenarios.audits.page import audit_context
+from webapp.scenarios.exporter import attachment
+from webapp.scenarios.forms import TaskFilter
+from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
+from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.schemas import TaskQuery
+from webapp.scenarios.state_views import state_response
+
+CHECKS_A_PAGE = 100
+OPEN_AT_ONCE = 12
+FINDINGS_SHOWN = 1_000
+MARKS = ("goal", "guard", "broken")
+
+
+def filtered(request: HttpRequest) -> TaskFilter:
+    return TaskFilter(request.GET, categories=queries.categories(), sources=queries.sources())
+
+
+@access("read")
+@require_safe
+def tasks(request: HttpRequest) -> HttpResponse:
+    """Every task, filtered and sorted by the URL."""
+    form = filtered(request)
+    wanted = form.values()
+    page = queries.tasks_page(request, wanted)
+    named = None
+    if str(wanted.get("environment", "")).isdecimal():
+        named = Environment.objects.filter(pk=int(wanted["environment"][:18])).only("name").first()
+    context = {
+        "form": form,
+        "page": page,
+        "wanted": wanted,
+        "narrowed": [name for name in wanted if name != "sort"],
+        "named": named,
+        "any_task": bool(page.rows) or Task.objects.exists(),
+        "copy_as": list_call(request, "api:list_tasks", TaskQuery),
+    }
+    template = "scenarios/tasks_rows.html" if wants_fragment(request, "tasks") else "scenarios/tasks.html"
+    return render(request, template, context)
+
+
+def find_task(pk: int) -> Task:
+    rows = Task.objects.select_related("environment", "scenario__version", "scenario__initial", "current")
+    rows = rows.defer(
+        "current__record", "scenario__initial__body", "scenario__version__source", "scenario__version__record",
+        "scenario__version__state_schema", "scenario__version__rules", "scenario__version__introduction",
+    )  # fmt: skip
+    return get_object_or_404(rows, pk=pk)
+
+
+def shown_revision(request: HttpRequest, task: Task) -> TaskRevision | None:
+    number = request.GET.get("revision", "")
+    if number.isascii() and number.isdecimal() and len(number) < 9:
+        return get_object_or_404(task.revisions.defer("record"), number=int(number))
+    return task.current
+
+
+@access("read")
+@require_safe
+def task(request: HttpRequest, pk: int) -> HttpResponse:
+    """One task: what is asked, from which state, what judges it, and what doing nothing earns."""
+    row = find_task(pk)
+    revision = shown_revision(request, row)
+    context: dict[str, Any] = {
+        "task": row,
+        "revision": revision,
+        "is_current": revision is not None and revision.pk == row.current_id,
+    }
+    if revision is not None:
+        context |= checks_context(request, row, revision)
+        context["groups"] = grouped(revision.findings.defer("data").order_by("id")[:FINDINGS_SHOWN])
+    if wants_fragment(request, "checks"):
+        return render(request, "scenarios/checks.html", context)
+    if revision is not None:
+        context |= audit_context(row, revision)
+    context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
+    return render(request, "scenarios/task.html", context)
+
+
+def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
+    mark = request.GET.get("mark", "")
+    mark = mark if mark in MARKS else ""
+    after = request.GET.get("from", "")
+    start = int(after) if after.isascii() and after.isdecimal() and len(after) < 9 else -1
+    counts = queries.mark_counts(revision)
+    total = sum(counts.values())
+    opened = request.GET.get("sources") == "1"
+    inline = opened or total <= OPEN_AT_ONCE
+    found = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
+    more = len(found) > CHECKS_A_PAGE
+    found = found[:CHECKS_A_PAGE]
+    passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
+    return {
+        "checks": found,
+        "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
+        "mark": mark,
+        "total": total,
+        "inline": inline,
+        "opened": opened,
+        "next_check": found[-1].position if more else None,
+        "later": start >= 0,
+        "passed": passed,
+        "out_of": out_of,
+        "words": words,
+    }
+
+
+@access("read")
+@require_safe
+def check(request: HttpRequest, pk: int) -> HttpResponse:
+    """One check's source: a fragment in the table, a page of its own without JavaScript."""
+    row = get_object_or_404(Check.objects.select_related("revision__task").defer("revision__record"), pk=pk)
+    fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "scenarios/check_source.html" if fragment else "scenarios/check.html", {"check": row})
+
+
+@access("read")
+@require_safe
+def task_diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
+    """What changed between two revisions of a task."""
+    row = get_object_or_404(Task.objects.select_related("environment"), pk=pk)
+    one = get_object_or_404(row.revisions.defer("record"), number=a)
+    other = get_object_or_404(row.revisions.defer("record"), number=b)
+    parts = queries.revision_diff(one, other)
+    return render(request, "scenarios/task_diff.html", {"task": row, "one": one, "other": other, "parts": parts})
+
+
+@access("read")
+@require_safe
+def of_environment(request: HttpRequest, pk: int) -> HttpResponse:
+    """The scenarios and tasks of an environment: a part of its page, and a page of its own."""
+    environment = get_object_or_404(Environment.objects.defer("summary"), pk=pk)
+    found = queries.scenarios_of(environment)
+    context = {"environment": environment, "scenarios": found[:100], "more": len(found) > 100}
+    fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    template = "scenarios/of_environment_part.html" if fragment else "scenarios/of_environment.html"
+    return render(request, template, context)
+
+
+@access("read")
+@require_safe
+def state(request: HttpRequest, pk: int) -> HttpResponse:
+    """A scenario's initial state, branch by branch."""
+    row = get_object_or_404(
+        Scenario.objects.select_related("environment").only("name", "initial_id", "environment__name"), pk=pk
+    )
+    return state_response(
+        request,
+        cached_state(row.initial_id),
+        reverse("scenarios:state", args=[pk]),
+        title=f"Initial state of {row.name}",
+        back=reverse("scenarios:of_environment", args=[row.environment_id]),
+        scenario=pk,
+    )
+
+
+@access("read")
+@require_safe
+def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """The tasks that the filters of the list leave, as EnvScaler scenarios."""
+    one = request.GET.get("task", "")
+    if one:
+        if not (one.isascii() and one.isdecimal() and len(one) < 19):
+            raise Http404
+        rows = Task.objects.filter(pk=int(one))
+        name = f"envarium-task-{int(one)}.json"
+    else:
+        rows = queries.tasks(filtered(request).values())
+        name = "envarium-tasks.json"
+    audit(request.user, "tasks.export", query=request.GET.urlencode()[:500])
+    return attachment(rows, name)

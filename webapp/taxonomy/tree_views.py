@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.paging import keyset
+from webapp.rest.api_examples import list_call
+from webapp.taxonomy import queries, tool_specs, treemap
+from webapp.taxonomy.models import Node, Origin, Theme
+from webapp.taxonomy.near_duplicates import queries as folding_queries
+from webapp.taxonomy.schemas import ThemeQuery
+from webapp.taxonomy.static_files import NAME, map_style_id
+from webapp.taxonomy.tree_rows import task_states, tree_rows
+
+FOUND_THEMES = 20
+TABS = (("themes", "Themes"), ("environments", "Environments"), ("labels", "Labels below"))
+
+
+@access("read")
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """The tree: `?open=` are the nodes whose children show, `?at=` the one that is selected, `?q=` searches.
+
+    A first level of more labels than are shown at once goes on from `?start=`.
+    """
+    text = request.GET.get("q", "").replace("\x00", "").strip()[:200]
+    if text:
+        return render(request, "taxonomy/index.html", searched(text))
+    start = next(iter(queries.ids(request.GET.get("start", ""))), 0)
+    opened = queries.ids(request.GET.get("open", ""))
+    selected = next(iter(queries.ids(request.GET.get("at", ""))), 0)
+    if selected:
+        node = Node.objects.filter(pk=selected).first()
+        opened += [one.pk for one in (queries.ancestors(node) if node else []) if one.pk not in opened]
+    branches, more = queries.tree(opened, start)
+    link_toggles(branches, opened)
+    context = {
+        "branches": branches,
+        "rows": tree_rows(branches, rest=int(more), start=start + queries.SHOWN, selected=selected),
+        "totals": queries.totals(),
+    }
+    return render(request, "taxonomy/index.html", context)
+
+
+def searched(text: str) -> dict[str, Any]:
+    branches, hits = queries.search(text)
+    link_toggles(branches, [])
+    filters = queries.ThemeFilters(text=text, sort="name")
+    found = list(queries.themes(filters).order_by("name", "id")[: FOUND_THEMES + 1])
+    return {
+        "text": text,
+        "branches": branches,
+        "rows": tree_rows(branches),
+        "hits": hits,
+        "hits_up_to": queries.FOUND_UP_TO,
+        "found_themes": found[:FOUND_THEMES],
+        "more_themes": len(found) > FOUND_THEMES,
+    }
+
+
+def link_toggles(branches: list[queries.Branch], opened: list[int]) -> None:
+    """Give every node that can open or close the address which does it without a script."""
+    for branch in branches:
+        if branch.counts.children:
+            others = [str(pk) for pk in opened if pk != branch.node.pk]
+            wanted = others if branch.is_open else [*others, str(branch.node.pk)]
+            branch.toggle = f"?open={','.join(wanted)}#n{branch.node.pk}"
+        link_toggles(branch.nodes, opened)
+
+
+@access("read")
+@require_safe
+def children(request: HttpRequest, pk: int) -> HttpResponse:
+    """Children of a node (0: the first level) from `?start=` on, as tree items; asked for when a node opens."""
+    parent = get_object_or_404(Node.objects.select_related("counts"), pk=pk) if pk else None
+    start = next(iter(queries.ids(request.GET.get("start", ""))), 0)
+    nodes = list(queries.siblings(parent.pk if parent else None)[start : start + queries.SHOWN + 1])
+    shown = nodes[: queries.SHOWN]
+    size = parent.counts.children if parent else start + len(nodes)
+    branches = queries.branches(shown, set(), {}, size, start)
+    above = [node.pk for node in queries.ancestors(parent)] + [parent.pk] if parent else []
+    link_toggles(branches, above)
+    return HttpResponse(tree_rows(branches, pk, max(0, size - start - len(shown)), start + len(shown)))
+
+
+@access("read")
+@require_safe
+def node(request: HttpRequest, pk: int) -> HttpResponse:
+    """A node: its themes, its environments (a part that their app renders) and the labels below it."""
+    row = get_object_or_404(queries.with_counts(), pk=pk)
+    tab = request.GET.get("tab") or default_tab(row)
+    if tab not in dict(TABS):
+        raise Http404(f"No tab {tab}.")
+    context: dict[str, Any] = {"node": row, "counts": row.counts, "tab": tab, "above": queries.ancestors(row)}
+    context["task_states"] = task_states(row.counts)
+    numbers = {"themes": row.counts.themes, "environments": row.counts.environments, "labels": row.counts.children}
+    context["tabs"] = [(key, label, numbers[key]) for key, label in TABS]
+    if tab == "themes":
+        context.update(themes_of(request, row))
+    elif tab == "labels":
+        context["page"] = keyset(request, queries.with_counts().filter(parent=row), "path")
+    return render(request, "taxonomy/node.html", context)
+
+
+def default_tab(row: Node) -> str:
+    """What a person comes for: themes where there are some, else environments, else labels."""
+    if row.counts.themes or not (row.counts.environments or row.counts.children):
+        return "themes"
+    return "environments" if row.counts.environments else "labels"
+
+
+def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
+    filters = queries.theme_filters(request.GET)
+    sorts = [(key, label) for key, (_, label) in queries.THEME_SORTS.items()]
+    page = keyset(request, queries.themes(filters, row), filters.order)
+    return {"filters": filters, "sorts": sorts, "origins": Origin.choices, "page": page}
+
+
+@access("read")
+@require_safe
+def themes(request: HttpRequest) -> HttpResponse:
+    context = themes_of(request, None) | {"copy_as": list_call(request, "api:list_themes", ThemeQuery)}
+    return render(request, "taxonomy/themes.html", context)
+
+
+@access("read")
+@require_safe
+def theme(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(Theme.objects.select_related("node", "folded_into", "created_by"), pk=pk)
+    tools = [tool_specs.tool_view(tool) for tool in queries.theme_tools(row)]
+    context = {
+        "subject": row,
+        "tools": tools,
+        "above": [*queries.ancestors(row.node), row.node],
+        "group": folding_queries.with_members([row])[0] if row.duplicates else None,
+    }
+    return render(request, "taxonomy/theme.html", context)
+
+
+@access("read")
+@require_safe
+def treemap_page(request: HttpRequest) -> HttpResponse:
+    """Two levels below `?node=` as tiles by `?size=`, and as rows by `?sort=`."""
+    wanted = next(iter(queries.ids(request.GET.get("node", ""))), 0)
+    root = get_object_or_404(queries.with_counts(), pk=wanted) if wanted else None
+    totals = queries.totals()
+    measure = request.GET.get("size", "")
+    if measure not in treemap.MEASURES:
+        measure = treemap.default_measure(totals)
+    sort = request.GET.get("sort", "")
+    if sort.lstrip("-") not in treemap.SORTS:
+        sort = f"-{measure}"
+    found = treemap.tiles(root, measure)
+    context = {
+        "root": root,
+        "above": queries.ancestors(root) if root else [],
+        "map": found,
+        "measures": treemap.MEASURES,
+        "bands": treemap.BANDS,
+        "rows": treemap.ordered(found.tiles, sort),
+        "columns": [(name, turned(name, sort), sort.lstrip("-") == name) for name in treemap.SORTS],
+        "sort": sort,
+        "drawing": treemap.drawing(found, root),
+        "plotly": NAME,
+        "map_style_id": map_style_id(),
+        "here": reverse("taxonomy:map"),
+    }
+    return render(request, "taxonomy/map.html", context)
+
+
+def turned(name: str, sort: str) -> str:
+    """What a click on a column's head sorts by: the other way round where it is sorted by already."""
+    first = name if name == "name" else f"-{name}"
+    return {first: first.lstrip("-") if first.startswith("-") else f"-{first}"}.get(sort, first)

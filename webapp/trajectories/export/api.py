@@ -1,0 +1,109 @@
+"""Training data over the API: streamed at once, or made in the background and fetched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router
+from pydantic import ConfigDict, Field, FiniteFloat
+
+from synthesis.errors import InputError
+from synthesis.formats.sft import SftFormat, Shape
+from synthesis.tasks.trajectory_filters import Sifting
+from webapp.accounts.services import audit
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.idempotency import idempotent
+from webapp.rest.problems import Problem
+from webapp.rest.types import BodyIn, Id, ShortText, file_of
+from webapp.trajectories.export import services
+from webapp.trajectories.export.archive import attachment, stored, zipped
+from webapp.trajectories.export.lines import Export
+from webapp.trajectories.export.spec import ExportSpec, read_range, selection_of
+from webapp.trajectories.schemas import OutcomeName, ReplayName, Reward, TrajectorySelectionQuery
+from webapp.trajectories.trajectory_list import Filters
+
+router = Router(tags=["training data"])
+ZIP = file_of("application/zip", "train.jsonl, one record a line, and manifest.json")
+Format = Annotated[SftFormat, Field(description="What reads it: TRL, or LlamaFactory in two ways.")]
+Reasoning = Annotated[bool, Field(description="Whether the agent's reasoning is kept.")]
+MaskHistory = Annotated[bool, Field(description="One record for each turn, of which the last turn alone is learnt.")]
+LeastReward = Annotated[FiniteFloat, Field(ge=0, le=1, description="Runs that earned less are left out.")]
+Actions = Annotated[
+    ShortText, Field(description="How many calls and messages a run may have: `3-29`, `released`, or empty for any.")
+]
+
+
+class TrainingQuery(TrajectorySelectionQuery):
+    format: Format = "trl"
+    reasoning: Reasoning = True
+    mask_history: MaskHistory = False
+    least_reward: LeastReward = 1.0
+    actions: Actions = ""
+
+
+class TrainingIn(BodyIn):
+    """The filters of the list of trajectories, and how they are written."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"format": "trl", "source": "starter"}]})
+
+    outcome: OutcomeName | None = None
+    replay: ReplayName | None = None
+    environment: Id | None = None
+    task: Id | None = None
+    policy: ShortText = ""
+    source: Annotated[ShortText, Field(max_length=32)] = ""
+    low: Reward | None = None
+    high: Reward | None = None
+    format: Format = "trl"
+    reasoning: Reasoning = True
+    mask_history: MaskHistory = False
+    least_reward: LeastReward = 1.0
+    actions: Actions = ""
+
+    def filters(self) -> Filters:
+        names = ("environment", "task", "policy", "source", "low", "high")
+        chosen = {name: getattr(self, name) for name in names}
+        return Filters(outcome=self.outcome or "", replay=self.replay or "", **chosen)
+
+
+def spec_of(said: TrainingQuery | TrainingIn) -> ExportSpec:
+    """Raises `Problem` (422)."""
+    try:
+        allowed = read_range(said.actions)
+    except InputError as error:
+        raise Problem(422, str(error)) from error
+    return ExportSpec(
+        selection=selection_of(said.filters()),
+        shape=Shape(format=said.format, reasoning=said.reasoning, mask_history=said.mask_history),
+        sifting=Sifting(least_reward=said.least_reward, action_range=allowed),
+    )
+
+
+@router.get("/trajectories/export/training", auth=needs("read"), openapi_extra=ZIP)
+def export_training_data(request: HttpRequest, query: Query[TrainingQuery]) -> StreamingHttpResponse:
+    """The runs that the filters leave and that are worth training on, as an archive with a manifest, newest first."""
+    spec = spec_of(query)
+    audit(person(request), "trajectories.export_training", **spec.summary())
+    return attachment(zipped(Export(spec)))
+
+
+@router.post("/exports/training", auth=needs("synthesise"), response={202: JobOut})
+@idempotent
+def create_training_export(request: HttpRequest, body: TrainingIn) -> Job:
+    """The same archive, made in the background. Follow the job at /jobs/{id}."""
+    return services.start_export(person(request), spec_of(body))
+
+
+@router.get("/exports/training/{job}", auth=needs("read"), openapi_extra=ZIP)
+def fetch_training_export(request: HttpRequest, job: Id) -> StreamingHttpResponse:
+    """The archive of an export that was made in the background, by the number of its job."""
+    row = get_object_or_404(services.exports(), pk=job)
+    name = services.file_of(row)
+    if not name:
+        raise Problem(404, f"The export {job} has no file: it is not done, or it was cleared away. Start it again.")
+    audit(person(request), "trajectories.export_training", row, file=name)
+    return attachment(stored(name))

@@ -1,0 +1,51 @@
+"""Which of some trajectories are worth training on: the filters in their order, then whether a conversation is stored
+that can be written. Whatever trains on stored trajectories goes through here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from synthesis.errors import FormatError
+from synthesis.formats.sft import Conversation
+from synthesis.tasks.trajectory_filters import Sifting, Tally, first_filters, last_filters
+from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
+from webapp.trajectories.models import Trajectory
+
+CHUNK = 20
+"""So many trajectories' conversations are held at once."""
+UNFIT = "conversation"
+"""The last filter: its conversation is not stored, or does not fit the format."""
+
+Written = TypeVar("Written")
+
+
+class Sieve:
+    """Counts what each filter saw and left out (`tally`), and why conversations were not written (`reasons`)."""
+
+    def __init__(self, sifting: Sifting) -> None:
+        self.filters = (*first_filters(), *last_filters(sifting))
+        self.tally = Tally((*(one.name for one in self.filters), UNFIT))
+        self.reasons: Counter[str] = Counter()
+        self.origins = Origins()
+
+    def passed(
+        self, rows: Sequence[Trajectory], write: Callable[[Trajectory, Conversation], Written]
+    ) -> Iterator[tuple[Trajectory, Written]]:
+        """Those of `rows` (a chunk, with `reading.COLUMNS`) that go in, as `write` gives them; it raises FormatError
+        for a conversation that does not fit."""
+        runs = runs_of(rows)
+        fit = [row for row in rows if all(self.tally.note(one.name, one.why(runs[row.pk])) for one in self.filters)]
+        records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
+        self.origins.learn(row.revision_id for row in fit)
+        for row in fit:
+            offered = self.origins.of(row.revision_id).offered
+            try:
+                written = write(row, conversation_of(records.get(row.pk) or {}, row.provenance, offered))
+            except FormatError as error:
+                self.tally.note(UNFIT, str(error))
+                self.reasons[error.reason[:300]] += 1
+                continue
+            self.tally.note(UNFIT, "")
+            yield row, written

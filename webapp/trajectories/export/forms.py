@@ -1,0 +1,62 @@
+"""“Export for training” as a person fills it in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from synthesis.formats.sft import Shape
+from synthesis.stages import ActionRange
+from synthesis.tasks.trajectory_filters import RELEASED, Sifting
+from webapp.trajectories.export.spec import ExportSpec, selection_of
+from webapp.trajectories.trajectory_list import Filters
+
+FORMATS = [
+    ("trl", "TRL: messages and tools"),
+    ("sharegpt", "LlamaFactory ShareGPT"),
+    ("alpaca", "LlamaFactory Alpaca with history"),
+]
+ACTIONS = [
+    ("", "any number"),
+    ("released", "as released: {} to {}, and {} to {} in conversations".format(*RELEASED[False], *RELEASED[True])),
+    ("own", "my own range"),
+]
+
+
+class TrainingForm(forms.Form):
+    format = forms.ChoiceField(choices=FORMATS)
+    reasoning = forms.BooleanField(label="Keep the reasoning", required=False)
+    mask_history = forms.BooleanField(label="One record a turn (mask history)", required=False)
+    least_reward = forms.FloatField(label="Least reward", min_value=0, max_value=1)
+    actions = forms.ChoiceField(choices=ACTIONS, required=False)
+    fewest = forms.IntegerField(min_value=0, max_value=100_000, required=False)
+    most = forms.IntegerField(min_value=0, max_value=100_000, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        said: dict[str, Any] = super().clean() or {}
+        if said.get("actions") == "own":
+            low, high = said.get("fewest"), said.get("most")
+            if (low is None or high is None) and not {"fewest", "most"} & self.errors.keys():
+                self.add_error("most", "Give both ends of your own range, or choose another.")
+            elif low is not None and high is not None and low > high:
+                self.add_error("most", "The higher end is below the lower one.")
+        return said
+
+    def spec(self, filters: Filters) -> ExportSpec:
+        """Of a valid form."""
+        said = self.cleaned_data
+        allowed: ActionRange = None
+        if said["actions"] == "released":
+            allowed = "released"
+        elif said["actions"] == "own":
+            allowed = (said["fewest"], said["most"])
+        return ExportSpec(
+            selection=selection_of(filters),
+            shape=Shape(format=said["format"], reasoning=said["reasoning"], mask_history=said["mask_history"]),
+            sifting=Sifting(least_reward=said["least_reward"], action_range=allowed),
+        )
+
+
+def training_form(data: Any = None) -> TrainingForm:
+    return TrainingForm(data, initial={"format": "trl", "reasoning": True, "least_reward": 1, "actions": ""})

@@ -1,0 +1,89 @@
+"""One export: lines a few trajectories at a time, so that memory does not grow with them, and the manifest of what they
+came to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from synthesis.errors import FormatError
+from synthesis.formats.sft import Conversation, loading, records_of, spelled
+from webapp.trajectories.export.filters import CHUNK, Sieve
+from webapp.trajectories.export.record_source import COLUMNS
+from webapp.trajectories.export.spec import ExportSpec
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.trajectory_list import rows_of
+
+REASONS = 20
+DATA = "train.jsonl"
+
+
+class Export:
+    """Read `pieces` to its end, then ask for the `manifest`. Newest first; a second time gives the same bytes."""
+
+    def __init__(self, spec: ExportSpec, check: Callable[[int], None] = lambda seen: None) -> None:
+        self.spec = spec
+        self.check = check
+        self.sieve = Sieve(spec.sifting)
+        self.tasks: dict[int, dict[str, Any]] = {}
+        self.policies: Counter[str] = Counter()
+        self.digest = hashlib.sha256()
+        self.name = DATA
+        self.seen = self.kept = self.records = self.bytes = 0
+
+    def pieces(self) -> Iterator[bytes]:
+        """Whole lines. `check` is told how many trajectories were seen, and may raise to stop."""
+        last: int | None = None
+        while rows := self._chunk(last):
+            last = rows[-1].pk
+            yield "".join(self._lines(rows)).encode()
+            self.seen += len(rows)
+            self.check(self.seen)
+
+    def manifest(self) -> dict[str, Any]:
+        """What went in, what was left out and why, and what it was made from."""
+        told = loading(self.spec.shape, self.name)
+        return {
+            "kind": "envarium-sft",
+            "file": self.name,
+            "sha256": self.digest.hexdigest(),
+            "bytes": self.bytes,
+            "records": self.records,
+            "trajectories": self.kept,
+            "settings": self.spec.summary(),
+            **({"llamafactory": told} if told else {}),
+            "filters": [one.model_dump() for one in self.sieve.tally.counts()],
+            "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
+            "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
+            "policies": dict(sorted(self.policies.items())),
+            "tasks": [self.tasks[key] for key in sorted(self.tasks)],
+        }
+
+    def _chunk(self, last: int | None) -> list[Trajectory]:
+        rows = rows_of(self.spec.selection.filters()).only(*COLUMNS).order_by("-id")
+        return list((rows if last is None else rows.filter(pk__lt=last))[:CHUNK])
+
+    def _lines(self, rows: list[Trajectory]) -> Iterator[str]:
+        for row, lines in self.sieve.passed(rows, self._lines_of):
+            self._count(row, lines)
+            yield from lines
+
+    def _lines_of(self, row: Trajectory, conversation: Conversation) -> list[str]:
+        lines = [spelled(one) for one in records_of(conversation, self.spec.shape)]
+        if not lines:
+            raise FormatError("conversation", "the agent said nothing in it")
+        return lines
+
+    def _count(self, row: Trajectory, lines: list[str]) -> None:
+        self.kept += 1
+        self.records += len(lines)
+        self.policies[row.policy] += 1
+        about = self.sieve.origins.of(row.revision_id).about
+        about = self.tasks.setdefault(row.revision_id, {**about, "trajectories": []})
+        about["trajectories"].append(row.pk)
+        for line in lines:
+            data = line.encode()
+            self.bytes += len(data)
+            self.digest.update(data)

@@ -1,0 +1,110 @@
+"""What an export reads of trajectories: what the filters look at, the conversation as it was seen, where it is from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Q
+from pydantic import ValidationError
+
+from synthesis.contracts import Message, Tool
+from synthesis.errors import FormatError
+from synthesis.formats.sft import Conversation, read_conversation
+from synthesis.tasks.trajectory_filters import Run
+from webapp.environments.models import Tool as ToolRow
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import Step, StepKind, Trajectory
+
+COLUMNS = ("outcome", "live", "user_error", "conversational", "reward", "provenance", "policy", "revision_id")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The revision that an attempt was made at. `offered` are the tools of its environment version."""
+
+    about: dict[str, Any]
+    offered: tuple[Tool, ...]
+
+
+def runs_of(rows: Iterable[Trajectory]) -> dict[int, Run]:
+    """What the filters look at, by trajectory; one query for all."""
+    rows = list(rows)
+    counted = (
+        Step.objects.filter(trajectory__in=[row.pk for row in rows])
+        .exclude(kind=StepKind.USER)
+        .order_by()
+        .values("trajectory")
+        .annotate(
+            actions=Count("pk"),
+            silent=Count("pk", filter=Q(kind=StepKind.MESSAGE, content="")),
+            malformed=Count("pk", filter=Q(error_kind="malformed")),
+            unknown=Count("pk", filter=Q(error_kind="unknown_tool")),
+        )
+    )
+    by_row: dict[int, dict[str, Any]] = {one["trajectory"]: {**one} for one in counted}
+    return {row.pk: _run(row, by_row.get(row.pk, {})) for row in rows}
+
+
+def _run(row: Trajectory, counted: dict[str, Any]) -> Run:
+    return Run(
+        outcome="" if row.live else row.outcome,
+        user_error=row.user_error,
+        unusable=row.provenance.get("ending") == "unusable",
+        conversational=row.conversational,
+        reward=row.reward,
+        actions=counted.get("actions", 0),
+        refused=("malformed",) * counted.get("malformed", 0) + ("unknown_tool",) * counted.get("unknown", 0),
+        silent=counted.get("silent", 0),
+    )
+
+
+def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered: tuple[Tool, ...]) -> Conversation:
+    """The conversation as the agent saw it: kept here while it was made, or recorded elsewhere whole, system message
+    and tools included. Raises FormatError where it is not stored: nothing is made up in its place."""
+    stored = record.get("conversation")
+    if stored is None:
+        return read_conversation(record.get("messages"), record.get("tools"))
+    try:
+        messages = tuple(Message.model_validate(message) for message in stored)
+        return Conversation(messages=messages, tools=offered, style=provenance.get("prompt_style") or "tools")
+    except (ValidationError, TypeError) as error:
+        raise FormatError("conversation", "what is stored of it cannot be read") from error
+
+
+class Origins:
+    """Revisions and the tools of their versions, looked up once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Origin] = {}
+        self._tools: dict[int, tuple[Tool, ...]] = {}
+
+    def learn(self, revisions: Iterable[int]) -> None:
+        missing = set(revisions) - self._known.keys()
+        rows = TaskRevision.objects.filter(pk__in=missing).values_list(
+            "pk",
+            "number",
+            "content_hash",
+            "verifier_hash",
+            "task_id",
+            "task__key",
+            "task__source",
+            "task__environment__key",
+            "scenario__version_id",
+            "scenario__version__content_hash",
+        )
+        names = ("revision", "content_hash", "verifier_hash", "task", "key", "source", "environment")
+        for pk, *values, version, version_hash in rows:
+            about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
+            self._known[pk] = Origin(about, self._offered(version))
+
+    def of(self, revision: int) -> Origin:
+        return self._known[revision]
+
+    def _offered(self, version: int) -> tuple[Tool, ...]:
+        if version not in self._tools:
+            rows = ToolRow.objects.filter(version=version).order_by("position")
+            listed = rows.values("name", "description", "kind", "parameters")
+            self._tools[version] = tuple(Tool(**one) for one in listed)
+        return self._tools[version]

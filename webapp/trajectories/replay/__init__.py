@@ -1,0 +1,1 @@
+"""The replay page: a trajectory step by step, with the state and the checks at each."""

@@ -1,0 +1,87 @@
+"""A trajectory that is being made: what is new since a step, and where its time went once it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from webapp.trajectories.models import RolloutAttempt, Trajectory
+from webapp.trajectories.replay import step_list
+from webapp.trajectories.replay.panels import kept_query
+
+PARTS = (
+    ("environment_s", "environment", "reset, calls and states in the sandbox"),
+    ("agent_s", "agent's LLM", "waiting for the policy's turns"),
+    ("user_s", "user's LLM", "waiting for the simulated user"),
+    ("verification_s", "verification", "running the checks"),
+)
+"""AutoForge's Table 3: column, name, what it holds."""
+
+
+def version_of(trajectory: Trajectory) -> str:
+    """Changes whenever the page would."""
+    made = f"{trajectory.starts}.{trajectory.step_count}." if trajectory.starts else ""
+    return f"{made}{trajectory.final_hash[:12]}{trajectory.matrix_hash[:12]}{trajectory.outcome}"
+
+
+def attempt_of(trajectory: Trajectory) -> RolloutAttempt | None:
+    """The rollout's attempt that made it; None for imported runs."""
+    if not trajectory.starts:
+        return None
+    rows = RolloutAttempt.objects.select_related("rollout__job").defer("rollout__job__payload", "rollout__job__result")
+    return rows.filter(trajectory=trajectory).first()
+
+
+def context_of(trajectory: Trajectory) -> dict[str, Any]:
+    """What the page says of the making: whether it goes on, was cut off, and where the time went."""
+    attempt = attempt_of(trajectory)
+    goes_on = trajectory.live and attempt is not None and attempt.rollout.job.is_open
+    return {
+        "attempt": attempt,
+        "following": goes_on,
+        "interrupted": trajectory.live and not goes_on,
+        "shares": shares(trajectory),
+    }
+
+
+def news(request: HttpRequest, trajectory: Trajectory, known: int) -> dict[str, Any]:
+    """The lines of the step list from step `known` on, as the page writes them."""
+    rows, _, _ = step_list.rail(trajectory, {}, trajectory.step_count, "all", "")
+    new = [row for row in rows if row.index >= known]
+    return {
+        "live": context_of(trajectory)["following"] if trajectory.live else False,
+        "starts": trajectory.starts,
+        "steps": trajectory.step_count,
+        "version": version_of(trajectory),
+        "lines": step_list.lines(new, -1, kept_query(request)),
+    }
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of the time: where it begins and how long it is, in percent of all."""
+
+    key: str
+    name: str
+    what: str
+    seconds: float
+    start: float
+    percent: float
+
+
+def shares(trajectory: Trajectory) -> list[Share]:
+    """The time split; empty where it was not measured."""
+    seconds = [getattr(trajectory, column) for column, _, _ in PARTS]
+    whole = sum(one for one in seconds if one)
+    if not whole:
+        return []
+    found, start = [], 0.0
+    for (column, name, what), one in zip(PARTS, seconds, strict=True):
+        if column == "user_s" and not trajectory.conversational:
+            continue
+        part = 100 * (one or 0.0) / whole
+        found.append(Share(column.removesuffix("_s"), name, what, one or 0.0, round(start, 3), round(part, 3)))
+        start += part
+    return found

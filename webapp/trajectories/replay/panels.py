@@ -1,0 +1,238 @@
+"""The contexts of the replay's parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from synthesis.errors import EnvariumError
+from webapp.jobs.models import Job
+from webapp.scenarios import state_tree
+from webapp.scenarios.models import Check
+from webapp.trajectories.matrix import is_fresh
+from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
+
+FOLD_FROM = 12
+CALLS = (StepKind.QUERY, StepKind.CHANGE)
+
+
+def text_parameter(request: HttpRequest, name: str, most: int = 2_000) -> str:
+    return request.GET.get(name, "").replace("\0", "")[:most]
+
+
+def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """Everything but the two panels of the current step."""
+    only = text_parameter(request, "only")
+    only = only if only in step_list.ONLY else "all"
+    tool = text_parameter(request, "tool", 200)
+    context = checks(request, trajectory, index)
+    rows, first, last = step_list.rail(trajectory, matrix_grid.by_step(context["flips"]), index, only, tool)
+    context |= {
+        "rows": rows,
+        "earlier": max(first - 1, 0) if first else None,
+        "later": last if last < trajectory.step_count else None,
+        "only": only,
+        "onlys": step_list.ONLY,
+        "tool": tool,
+        "tools": step_list.tools_used(rows),
+        "shown": sum(not row.hidden for row in rows),
+        "lines": step_list.lines(rows, index, kept_query(request)),
+    }
+    if text_parameter(request, "q").strip():
+        context |= search(request, trajectory)
+    return context
+
+
+def kept_query(request: HttpRequest) -> str:
+    """What a link to another step keeps of this page's query."""
+    parameters = request.GET.copy()
+    for key in ("step", "path", "find", "full", "from"):
+        parameters.pop(key, None)
+    return f"{parameters.urlencode()}&" if parameters else ""
+
+
+def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """The check x step matrix, or why there is none."""
+    fresh = is_fresh(trajectory)
+    names = queries.labels(trajectory)
+    matrix = trajectory.matrix if fresh else None
+    found = matrix_grid.flips(matrix, names)
+    context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": found}
+    context["base"] = kept_query(request)
+    context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
+    if matrix is not None:
+        context["grid"] = matrix_grid.grid(matrix, names, index, text_parameter(request, "matrix") == "all")
+    elif names:
+        context["matrix_job"] = (
+            Job.objects.only("id", "state", "error")
+            .filter(kind="compute_matrix", title=f"Checks over the steps of trajectory {trajectory.pk}")
+            .order_by("-id")
+            .first()
+        )
+    return context
+
+
+def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """The step and state panels. Raises `Step.DoesNotExist`."""
+    row, previous = queries.step_pair(trajectory, index)
+    full = text_parameter(request, "full") == "1"
+    found = matrix_grid.flips(trajectory.matrix, queries.labels(trajectory)) if is_fresh(trajectory) else []
+    context: dict[str, Any] = {
+        "t": trajectory,
+        "index": index,
+        "step": row,
+        "full": full,
+        "last": trajectory.step_count - 1,
+        "previous": index - 1 if index else None,
+        "next": index + 1 if index + 1 < trajectory.step_count else None,
+        "here": [flip for flip in found if flip.step == index],
+        "is_call": row.kind in CALLS or bool(row.tool),
+        "icon": queries.ICONS.get(row.kind, "○"),  # type: ignore[call-overload]
+        "reasoning": value_text.cut(row.reasoning, full),
+        "content": value_text.cut(row.content, full),
+        "before": observation(previous, full),
+    }
+    if is_fresh(trajectory) and trajectory.matrix:
+        checks_now = [matrix_grid.value_at(item, index) for item in trajectory.matrix["checks"]]
+        context["held"], context["of"] = checks_now.count(matrix_grid.PASSED), len(checks_now)
+    if context["is_call"]:
+        context["call"] = value_text.call(row.tool, row.arguments, full)
+        context["result"] = result(row, full)
+        if row.matches is False and row.ok is not None:
+            context["departures"] = value_text.departures(row.recorded, row.result)
+    return context | state(request, trajectory, row, full)
+
+
+def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
+    """What the agent saw before it acted: the recorded text, as that is what it answered to."""
+    if previous is None or previous.kind == StepKind.MESSAGE:
+        return None
+    if previous.kind == StepKind.USER:
+        return {"said": "The user said", "text": value_text.cut(previous.content, full)}
+    if previous.recorded:
+        value = value_text.parse(previous.recorded)
+        same = value is value_text.UNPARSED or not isinstance(value, dict | list)
+        text = value_text.cut(previous.recorded, full) if same else pretty_plain(value, previous.recorded, full)
+    elif previous.ok is None:
+        return None
+    else:
+        text = value_text.pretty(previous.result, full)
+    return {"said": f"{previous.tool} answered", "text": text}
+
+
+def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:
+    """A parsed observation; what JSON cannot spell stays as it was recorded."""
+    try:
+        return value_text.pretty(value, full)
+    except (TypeError, ValueError):
+        return value_text.cut(recorded, full)
+
+
+def result(row: Step, full: bool) -> dict[str, Any]:
+    """The reproduced result; for an error its kind, type and message."""
+    if row.ok is None:
+        return {"missing": True, "recorded": value_text.cut(row.recorded, full)}
+    if row.ok:
+        return {"text": value_text.pretty(row.result, full)}
+    error = row.result if isinstance(row.result, dict) else {"message": row.result or ""}
+    said = str(error.get("message") or "")
+    return {
+        "error": row.error_kind or "error",
+        "type": str(error.get("type") or ""),
+        "text": value_text.cut(said, full),
+    }
+
+
+def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -> dict[str, Any]:
+    """What changed, or the whole state when it is asked for, and the history of a chosen path."""
+    pointer = text_parameter(request, "path")
+    pointer = pointer if pointer.startswith("/") else ""
+    context: dict[str, Any] = {"pointer": pointer, "view": text_parameter(request, "view")}
+    context["find"] = text_parameter(request, "find", 200).strip()
+    if pointer:
+        context["touches"] = queries.touches(trajectory, pointer)
+    try:
+        before, after, patch = timeline.around(trajectory, row)
+    except EnvariumError as error:
+        return context | {"no_state": str(error)}
+    if pointer:
+        value = state_diff.value_at(after, pointer)
+        context["value"] = None if value is state_diff.NOTHING else value_text.pretty(value, full)
+    if context["view"] == "state" or context["find"]:
+        return context | whole(after, patch, pointer, context["find"])
+    found = state_diff.changes(before, after, patch, pointer, full)
+    shown = found if full else sorted(found, key=lambda change: not change.selected)[: state_diff.SHOWN]
+    return context | {"changes": shown, "change_total": len(found), "changes_hidden": len(found) - len(shown)}
+
+
+def whole(state: Any, patch: list[dict[str, Any]], pointer: str, wanted: str) -> dict[str, Any]:
+    """The state's root with the branches down to `pointer` open, or what a search in it found."""
+    if wanted:
+        hits, more = state_tree.search(state, wanted)
+        return {"view": "state", "found": hits, "found_more": more}
+    changed = frozenset(operation["path"] for operation in patch)
+    root = opened = level(state, "", state_tree.parts_of(pointer)[0] if pointer else "", changed)
+    trail = state_tree.trail(pointer)
+    for depth, (key, at) in enumerate(trail):
+        value = state_diff.value_at(state, at)
+        node = next((node for node in opened.nodes if node.key == key), None)
+        if node is None or not isinstance(value, dict | list):
+            break
+        node.branch = opened = level(value, at, trail[depth + 1][0] if depth + 1 < len(trail) else "", changed)
+    return {"root": root}
+
+
+def level(value: Any, pointer: str, wanted: str, changed: frozenset[str]) -> state_tree.Branch:
+    """The children of a container, from the page that holds the key `wanted` on; long ones folded."""
+    start = 0
+    if isinstance(value, list) and wanted.isascii() and wanted.isdecimal() and int(wanted) < len(value):
+        start = int(wanted) // state_tree.PAGE * state_tree.PAGE
+    elif isinstance(value, dict) and wanted in value:
+        start = list(value).index(wanted) // state_tree.PAGE * state_tree.PAGE
+    found = state_tree.branch(value, pointer, start, changed)
+    if found.total > FOLD_FROM:
+        for node in found.nodes:
+            node.branch = None
+    return found
+
+
+def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    pointer = text_parameter(request, "path")
+    start = request.GET.get("from", "0")
+    first = int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0
+    context: dict[str, Any] = {"t": trajectory, "index": index, "pointer": pointer}
+    try:
+        row = trajectory.steps.get(index=index)
+        _, after, patch = timeline.around(trajectory, row)
+        value = state_tree.locate(after, pointer)
+    except (EnvariumError, KeyError, Step.DoesNotExist):
+        return {**context, "branch": state_tree.Branch(pointer), "gone": True}
+    changed = frozenset(operation["path"] for operation in patch)
+    return {**context, "branch": state_tree.branch(value, pointer, first, changed)}
+
+
+def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
+    wanted = text_parameter(request, "q", 200).strip()
+    index = text_parameter(request, "step", 9)
+    context: dict[str, Any] = {"t": trajectory, "q": wanted, "hits": [], "more": False}
+    context["index"] = int(index) if index.isascii() and index.isdecimal() else 0
+    if wanted:
+        context["hits"], context["more"] = queries.search(trajectory, wanted)
+    return context
+
+
+def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
+    """What one check said on this run: its flips, and its error where it raised."""
+    names = queries.labels(trajectory)
+    found = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
+    score = trajectory.scores.filter(source="replay").order_by("-id").values_list("verdicts", flat=True).first() or []
+    place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
+    said = score[place] if place < len(score) else None
+    return {
+        "number": place + 1,
+        "turns": [flip for flip in found if flip.label.position == row.position],
+        "verdict": said,
+    }

@@ -1,0 +1,139 @@
+"""Reads for the replay page: the step list, one step, search over the text, and what touched a path."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
+from django.shortcuts import get_object_or_404
+
+from webapp.scenarios.models import Check
+from webapp.scenarios.state_tree import parts_of
+from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.replay.matrix_grid import Label
+from webapp.trajectories.replay.value_text import compact
+
+MOST_HITS = 200
+AROUND = 70
+ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●"}
+
+
+def open_trajectory(pk: int) -> Trajectory:
+    rows = Trajectory.objects.select_related("task", "environment", "revision__scenario__version")
+    return get_object_or_404(
+        rows.defer(
+            "record",
+            "revision__record",
+            "revision__instruction",
+            "revision__scenario__version__source",
+            "revision__scenario__version__record",
+            "revision__scenario__version__introduction",
+            "revision__scenario__version__rules",
+            "revision__scenario__version__state_schema",
+            "environment__summary",
+        ),
+        pk=pk,
+    )
+
+
+def light_trajectory(pk: int) -> Trajectory:
+    """For fragments: what moving by a step needs."""
+    rows = Trajectory.objects.select_related("revision").defer("record", "revision__record", "revision__instruction")
+    return get_object_or_404(rows, pk=pk)
+
+
+def labels(trajectory: Trajectory) -> list[Label]:
+    """The checks of the revision, as short as a row needs them."""
+    rows = Check.objects.filter(revision_id=trajectory.revision_id).order_by("position")
+    found = []
+    for number, (position, label, mark, source) in enumerate(
+        rows.values_list("position", "label", "mark", "source"), start=1
+    ):
+        text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
+        found.append(Label(number, position, text[:300], mark))
+    return found
+
+
+def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
+    """A step and the one before it; `Step.DoesNotExist` where there is none."""
+    rows = {step.index: step for step in trajectory.steps.filter(index__in=[index - 1, index])}
+    if index not in rows:
+        raise Step.DoesNotExist
+    return rows[index], rows.get(index - 1)
+
+
+@dataclass(frozen=True)
+class Hit:
+    index: int
+    field: str
+    name: str
+    before: str
+    match: str
+    after: str
+
+
+def _pattern(wanted: str) -> Q:
+    """Text columns as they are; JSON columns also as their stored text spells what is not ASCII."""
+    where = Q()
+    for column in ("reasoning", "content", "tool", "recorded"):
+        where |= Q(**{f"{column}__icontains": wanted})
+    for spelled in {wanted, json.dumps(wanted)[1:-1]}:
+        where |= Q(arguments_text__icontains=spelled) | Q(result_text__icontains=spelled)
+    return where
+
+
+def search(trajectory: Trajectory, wanted: str) -> tuple[list[Hit], bool]:
+    """One hit a step and field where the text occurs, in order; true when there are more."""
+    rows: QuerySet[Step] = Step.objects.filter(trajectory=trajectory).annotate(
+        arguments_text=Cast("arguments", TextField()), result_text=Cast("result", TextField())
+    )
+    rows = rows.filter(_pattern(wanted)).order_by("index").defer("patch")
+    hits: list[Hit] = []
+    for step in rows[: MOST_HITS + 1]:
+        hits += hits_of(step, wanted)
+        if len(hits) > MOST_HITS:
+            return hits[:MOST_HITS], True
+    return hits, False
+
+
+def hits_of(step: Step, wanted: str) -> list[Hit]:
+    found = []
+    seen = [
+        ("reasoning", step.reasoning),
+        ("text", step.content),
+        ("tool", step.tool),
+        ("arguments", compact(step.arguments) if step.arguments else ""),
+        ("result", step.result if isinstance(step.result, str) else compact(step.result) if step.tool else ""),
+    ]
+    if step.recorded and step.matches is not True:
+        seen.append(("recorded", step.recorded))
+    for field, text in seen:
+        place = text.lower().find(wanted.lower())
+        if place >= 0:
+            end = place + len(wanted)
+            before = ("…" if place > AROUND else "") + text[max(0, place - AROUND) : place]
+            after = text[end : end + AROUND] + ("…" if end + AROUND < len(text) else "")
+            found.append(Hit(step.index, field, step.tool or step.kind, before, text[place:end], after))
+    return found
+
+
+def touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:
+    """(step, operation) of every stored change at, below or above a path."""
+    above = [""]
+    for part in parts_of(pointer):
+        above.append(f"{above[-1]}/{part.replace('~', '~0').replace('/', '~1')}")
+    below = pointer + "/"
+    sql = """
+        SELECT s.index, min(op->>'op'), count(*), bool_or(op->>'path' = %s)
+        FROM trajectories_step s, LATERAL json_array_elements(s.patch) op
+        WHERE s.trajectory_id = %s AND s.change_count > 0 AND json_typeof(s.patch) = 'array'
+          AND (op->>'path' = ANY(%s) OR left(op->>'path', %s) = %s)
+        GROUP BY s.index ORDER BY s.index LIMIT 200
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [pointer, trajectory.pk, above, len(below), below])
+        rows = cursor.fetchall()
+    return [(index, op if exact or count == 1 else f"{count} changes") for index, op, count, exact in rows]

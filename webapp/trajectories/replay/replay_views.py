@@ -1,0 +1,154 @@
+"""The replay. Every part of the page is a function of its URL: step, path, view, search, filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import quote_etag
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import EnvariumError
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.scenarios.models import Check
+from webapp.trajectories import trajectory_list
+from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.replay import live, panels, queries
+from webapp.trajectories.starting import ensure_matrix
+
+TEMPLATES_VERSION = "1"
+
+
+def step_number(text: str, trajectory: Trajectory) -> tuple[int, str]:
+    """The step of a link, and what was wrong with it. A number beyond the end is the last step."""
+    last = max(trajectory.step_count - 1, 0)
+    if not text:
+        return 0, ""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        return 0, f"The link asks for step “{text[:20]}”, which is no step number. This is the first one."
+    if int(text) > last:
+        return last, f"The link asks for step {text}; the last one is step {last}."
+    return int(text), ""
+
+
+@access("read")
+@require_safe
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    trajectory = queries.open_trajectory(pk)
+    index, problem = step_number(request.GET.get("step", ""), trajectory)
+    context: dict[str, Any] = panels.page(request, trajectory, index)
+    context |= live.context_of(trajectory)
+    context |= {"problem": problem, "version": live.version_of(trajectory)}
+    if trajectory.step_count:
+        try:
+            context |= panels.step(request, trajectory, index)
+        except Step.DoesNotExist:
+            context["problem"] = "The steps of this run are not stored. Import it again."
+            context["unstored"] = True
+    return render(request, "trajectories/detail.html", context)
+
+
+@access("read")
+@require_safe
+def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """The two panels of one step. What they show does not change until the run is replayed again."""
+    trajectory = queries.light_trajectory(pk)
+    stamp = f"{TEMPLATES_VERSION}:{pk}:{index}:{trajectory.final_hash[:16]}:{trajectory.matrix_hash[:16]}"
+    stamp += f":{trajectory.replay}:{trajectory.starts}:{trajectory.step_count}"
+    etag = quote_etag(f"{stamp}:{request.GET.urlencode()}")
+    if request.headers.get("If-None-Match") == etag:
+        response = HttpResponse(status=304)
+    else:
+        try:
+            context = panels.step(request, trajectory, index)
+        except Step.DoesNotExist:
+            raise Http404(f"There is no step {index}.") from None
+        response = render(request, "trajectories/replay/panels.html", context)
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    response["Vary"] = "Cookie"
+    return response
+
+
+@access("read")
+@require_safe
+@never_cache
+def news(request: HttpRequest, pk: int) -> JsonResponse:
+    """What a page that follows a run asks for: the steps from `?from=` on, and whether there will be more."""
+    trajectory = queries.light_trajectory(pk)
+    known = request.GET.get("from", "")
+    first = int(known) if known.isascii() and known.isdecimal() and len(known) < 10 else 0
+    return JsonResponse(live.news(request, trajectory, first))
+
+
+@access("read")
+@require_safe
+def branch(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """The children of one container of the state."""
+    trajectory = queries.light_trajectory(pk)
+    context = panels.branch(request, trajectory, index)
+    return render(request, "trajectories/replay/branch.html", context)
+
+
+@access("read")
+@require_safe
+def search(request: HttpRequest, pk: int) -> HttpResponse:
+    context = panels.search(request, queries.light_trajectory(pk))
+    return render(request, "trajectories/replay/hits.html", context)
+
+
+@access("read")
+@require_safe
+def matrix(request: HttpRequest, pk: int) -> HttpResponse:
+    trajectory = queries.light_trajectory(pk)
+    index, _ = step_number(request.GET.get("step", ""), trajectory)
+    return render(request, "trajectories/replay/matrix.html", panels.checks(request, trajectory, index))
+
+
+@access("read")
+@require_safe
+def check(request: HttpRequest, pk: int, position: int) -> HttpResponse:
+    """The source of a check, with what it said on this run."""
+    trajectory = queries.open_trajectory(pk)
+    row = get_object_or_404(Check, revision_id=trajectory.revision_id, position=position)
+    context = {"t": trajectory, "check": row, **panels.verdict(trajectory, row)}
+    htmx = request.htmx  # type: ignore[attr-defined]
+    name = "trajectories/replay/check.html" if htmx else "trajectories/check.html"
+    return render(request, name, context)
+
+
+@access("review")
+@require_POST
+def check_again(request: HttpRequest, pk: int) -> HttpResponse:
+    """Start the job that says what every check gives after every change."""
+    trajectory = queries.light_trajectory(pk)
+    try:
+        job = ensure_matrix(trajectory, request.user)
+    except EnvariumError as error:
+        messages.error(request, str(error))
+        return redirect("trajectories:detail", pk)
+    if job is None:
+        messages.info(request, "There is nothing to compute: the matrix is there, or the run cannot have one.")
+    elif job.is_open:
+        messages.success(request, f"Job {job.pk} evaluates the checks. Reload this page in a moment.")
+    else:
+        messages.error(request, f"Job {job.pk} failed: {job.error[:300]} Retry it on its page.")
+    step = request.POST.get("step", "")
+    tail = f"?step={step}" if step.isascii() and step.isdecimal() else ""
+    return redirect(reverse("trajectories:detail", args=[pk]) + tail)
+
+
+@access("read")
+@require_safe
+def export(request: HttpRequest, pk: int) -> HttpResponse:
+    trajectory = get_object_or_404(Trajectory.objects.defer("matrix"), pk=pk)
+    audit(request.user, "trajectory.export", trajectory)
+    response = HttpResponse(trajectory_list.export_line(trajectory), content_type="application/jsonl")
+    response["Content-Disposition"] = f'attachment; filename="trajectory-{trajectory.pk}.jsonl"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

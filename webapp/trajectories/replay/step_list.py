@@ -1,0 +1,128 @@
+"""The step list. Its lines are written here and not by a template: a run may have thousands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from webapp.templatetags.show import visible
+from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.replay.queries import ICONS
+
+RAIL_WINDOW = 3_000
+ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "diverged")
+DIVERGED = (
+    '<b class="warn" title="The reproduced observation differs from the recorded one">≠'
+    '<span class="visually-hidden"> diverged</span></b> '
+)
+
+
+@dataclass(frozen=True)
+class RailRow:
+    """One line of the step list."""
+
+    index: int
+    kind: str
+    icon: str
+    name: str
+    up: int
+    down: int
+    changes: int
+    error: str
+    diverged: bool
+    hidden: bool
+    ran: bool = True
+
+    @property
+    def marks(self) -> str:
+        """Letters that the script filters and jumps by."""
+        flags = (("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged))
+        return "".join(letter for letter, on in flags if on)
+
+
+def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
+    kind, ok, matches, changed = row
+    return {
+        "flips": flipped,
+        "changes": changed,
+        "errors": ok is False,
+        "diverged": matches is False,
+    }.get(only, only in ("all", kind))
+
+
+def rail(
+    trajectory: Trajectory, flips: dict[int, tuple[int, int]], current: int, only: str, tool: str
+) -> tuple[list[RailRow], int, int]:
+    """The rows of the step list and the window [first, last) they come from: all of it, but for very long runs."""
+    first, last = 0, trajectory.step_count
+    rows = Step.objects.filter(trajectory=trajectory)
+    if trajectory.step_count > RAIL_WINDOW:
+        first = max(0, min(current - RAIL_WINDOW // 4, trajectory.step_count - RAIL_WINDOW // 2))
+        last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
+        rows = rows.filter(index__gte=first, index__lt=last)
+    found = []
+    for index, kind, name, ok, error, matches, changed in rows.order_by("index").values_list(
+        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count"
+    ):
+        up, down = flips.get(index, (0, 0))
+        shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
+        found.append(
+            RailRow(
+                index=index,
+                kind=kind,
+                icon=ICONS.get(kind, "○"),  # type: ignore[call-overload]
+                name=name or ("task" if index == 0 and kind == StepKind.USER else kind),
+                up=up,
+                down=down,
+                changes=changed,
+                error=(error or "error") if ok is False else "",
+                diverged=matches is False,
+                hidden=not shown,
+                ran=ok is not None,
+            )
+        )
+    return found, first, last
+
+
+def tools_used(rows: list[RailRow]) -> list[str]:
+    return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE)})[:200]
+
+
+def outcome(row: RailRow) -> str:
+    """The right end of a line: what the step did."""
+    said = DIVERGED if row.diverged else ""
+    if row.error:
+        said += '<span class="bad">error</span> '
+    if row.up:
+        said += f'<span class="good">▲{row.up}</span> '
+    if row.down:
+        said += f'<span class="bad">▼{row.down}</span>'
+    if row.up or row.down or row.error:
+        return said
+    if row.changes:
+        return f'{said}<span class="muted">{row.changes} change{"" if row.changes == 1 else "s"}</span>'
+    if row.kind not in (StepKind.QUERY, StepKind.CHANGE):
+        return said
+    word = "not run" if not row.ran else "read" if row.kind == StepKind.QUERY else "no change"
+    return f'{said}<span class="muted">{word}</span>'
+
+
+def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
+    """The list's items; `base` is the query that every link keeps."""
+    start = escape(f"?{base}step=")
+    names: dict[str, str] = {}
+    found = []
+    for row in rows:
+        name = names.get(row.name) or names.setdefault(row.name, visible(row.name))
+        now = ' aria-current="step"' if row.index == current else ""
+        found.append(
+            f'<li{" hidden" if row.hidden else ""}><a href="{start}{row.index}" data-step="{row.index}" '
+            f'data-kind="{row.kind}" data-marks="{row.marks}"{now}><span class="n">{row.index}</span>'
+            f'<span class="i" aria-hidden="true">{row.icon}</span><span class="k">'
+            f'<span class="visually-hidden">{row.kind} </span>{name}</span>'
+            f'<span class="f">{outcome(row)}</span></a></li>'
+        )
+    return mark_safe("\n".join(found))

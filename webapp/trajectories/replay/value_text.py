@@ -1,0 +1,146 @@
+"""Encoded values, calls and observations as text that a person reads, and differences between texts."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.errors import StateError
+from synthesis.runtime.encoding import decode_state
+from webapp.trajectories.comparison import UNPARSED, parse
+
+SHORT = 3_000
+LONG = 200_000
+MOST_TOKENS = 4_000
+MOST_LINES = 2_000
+TOKENS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Some text, cut to a size; `total` is how long it is in full."""
+
+    text: str
+    total: int
+    is_json: bool = False
+
+    @property
+    def cut(self) -> int:
+        return self.total - len(self.text)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of text that is the same, was deleted or was inserted."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Line:
+    sign: str
+    kind: str
+    text: str = ""
+    pieces: list[Piece] = field(default_factory=list)
+
+
+def cut(text: str, full: bool, is_json: bool = False) -> Text:
+    return Text(text[: LONG if full else SHORT], len(text), is_json)
+
+
+def compact(value: Any) -> str:
+    """A value on one line. What is shown of an encoded value is the encoding itself: nothing is hidden."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def pretty(value: Any, full: bool = True) -> Text:
+    """Text as it is, anything else as JSON with line ends where one line would be long."""
+    if isinstance(value, str):
+        return cut(value, full)
+    line = compact(value)
+    return cut(line if len(line) <= 90 else json.dumps(value, indent=2, ensure_ascii=False), full, True)
+
+
+def call(tool: str, arguments: Any, full: bool) -> Text:
+    """`tool(name = value, …)`, one argument a line, the names aligned."""
+    if not isinstance(arguments, dict) or not arguments:
+        return Text(f"{tool}()", len(tool) + 2)
+    wide = min(max(len(str(name)) for name in arguments), 32)
+    rows = []
+    for name, value in arguments.items():
+        text = compact(value)
+        if len(text) > 90 and isinstance(value, dict | list):
+            text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+        rows.append(f"  {name!s:<{wide}} = {text}")
+    return cut(f"{tool}(\n" + ",\n".join(rows) + "\n)", full)
+
+
+def words(old: str, new: str) -> list[Piece]:
+    """What changed between two texts, word by word; empty when they are too long or have little in common."""
+    before, after = TOKENS.findall(old), TOKENS.findall(new)
+    if len(before) + len(after) > MOST_TOKENS:
+        return []
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.quick_ratio() < 0.4:
+        return []
+    pieces = []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind == "equal":
+            pieces.append(Piece("same", "".join(before[a:b])))
+            continue
+        if b > a:
+            pieces.append(Piece("del", "".join(before[a:b])))
+        if d > c:
+            pieces.append(Piece("ins", "".join(after[c:d])))
+    return pieces
+
+
+def spread(value: Any) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return text[:LONG].splitlines()[:MOST_LINES]
+
+
+def observed(result: Any) -> Any:
+    """A stored result as the plain value that an agent saw."""
+    try:
+        return decode_state(result)
+    except StateError:
+        return result
+
+
+def departures(recorded: str, result: Any) -> list[Line]:
+    """The recorded observation against the reproduced one, line by line; equal stretches shortened."""
+    value = observed(result)
+    was = parse(recorded)
+    if was is UNPARSED:
+        old, new = spread(recorded), spread(value if isinstance(value, str) else str(value))
+    else:
+        old, new = spread(was), spread(value)
+    lines: list[Line] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            lines += _same(old[a:b])
+            continue
+        both = min(b - a, d - c)
+        for left, right in zip(old[a : a + both], new[c : c + both], strict=True):
+            pieces = words(left, right)
+            lines.append(Line("-", "del", left, [piece for piece in pieces if piece.kind != "ins"]))
+            lines.append(Line("+", "add", right, [piece for piece in pieces if piece.kind != "del"]))
+        lines += [Line("-", "del", text) for text in old[a + both : b]]
+        lines += [Line("+", "add", text) for text in new[c + both : d]]
+    return lines
+
+
+def _same(rows: list[str], near: int = 3) -> list[Line]:
+    if len(rows) <= 2 * near + 1:
+        return [Line("", "same", text) for text in rows]
+    between = len(rows) - 2 * near
+    return [
+        *(Line("", "same", text) for text in rows[:near]),
+        Line("", "hunk", f"{between} equal lines"),
+        *(Line("", "same", text) for text in rows[-near:]),
+    ]

@@ -1,0 +1,151 @@
+"""Executing a recorded run's calls again: results, patches, snapshots, and where it departs from the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.contracts import SOLVED_AT, Mark, Outcome, Program, Reward, ScoreRule, State
+from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.runtime import Episode, Sandbox
+from synthesis.verifiers.checks import mark_of, reward_of
+from webapp.trajectories.comparison import same_observation, same_reward
+from webapp.trajectories.id_alignment import Aligner
+from webapp.trajectories.models import ReplayState
+from webapp.trajectories.steps import Played, keep_state
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is executed and judged with."""
+
+    program: Program
+    initial: State
+    checks: tuple[str, ...]
+    rule: ScoreRule
+    marks: tuple[Mark, ...]
+
+
+@dataclass
+class Replay:
+    """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost."""
+
+    played: list[Played] = field(default_factory=list)
+    final_hash: str = ""
+    reward: Reward | None = None
+    failure: str = ""
+    note: str = ""
+    divergence: int | None = None
+
+    @property
+    def first_divergence(self) -> int | None:
+        if self.divergence is not None:
+            return self.divergence
+        return next((index for index, played in enumerate(self.played) if played.matches is False), None)
+
+
+def replay(sandbox: Sandbox, setting: Setting, record: RunRecord) -> Replay:
+    """Execute the run as recorded; where its reward differs, once more with generated ids aligned.
+
+    The aligned execution is kept only if it gives the recorded reward. `SandboxUnavailable` passes through.
+    """
+    plain = _attempt(sandbox, setting, record, None)
+    if plain.failure or plain.first_divergence is None or record.recorded_reward is None or plain.reward is None:
+        return plain
+    if same_reward(record.recorded_reward, plain.reward.reward):
+        return plain
+    aligner = Aligner(setting.initial)
+    aligned = _attempt(sandbox, setting, record, aligner)
+    if not aligner.pairs or aligned.reward is None:
+        return plain
+    if not same_reward(record.recorded_reward, aligned.reward.reward):
+        return plain
+    aligned.divergence = plain.first_divergence
+    aligned.note = (
+        f"Aligned: {len(aligner.pairs)} values that the recorded run generated were replaced by the ones generated "
+        f"here in later arguments. As recorded, the calls give {plain.reward.reward:.4f}."
+    )
+    return aligned
+
+
+def _attempt(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None) -> Replay:
+    done = Replay()
+    try:
+        _execute(sandbox, setting, record, aligner, done)
+    except SandboxUnavailable:
+        raise
+    except (InfrastructureError, ProgramError, StateError) as error:
+        done.failure = f"Step {len(done.played)}: {error}"
+    return done
+
+
+def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None, done: Replay) -> None:
+    opened = sandbox.reset(
+        setting.program, setting.initial, seed=record.seed, now=record.now, validation=record.validation
+    )
+    with opened as episode:
+        start = episode.state()
+        for index, step in enumerate(record.steps):
+            played = _play(episode, step, aligner)
+            keep_state(played, index, episode.state)
+            done.played.append(played)
+        final = episode.state()
+        done.final_hash = episode.state_hash()
+    done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
+
+
+def _judge(sandbox: Sandbox, setting: Setting, start: State, final: State, answer: str) -> tuple[Reward | None, str]:
+    """The reward, or None and why: no checks, none that the rule can score, or checks that run out of time."""
+    if not setting.checks:
+        return None, ""
+    marks = setting.marks if len(setting.marks) == len(setting.checks) else None
+    if setting.rule == "goals" and marks is None:
+        begun = bounded_checks(sandbox, setting.checks, start, start)
+        marks = tuple(mark_of(row[0]) for row in begun.rows)
+    done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
+    if done.skipped:
+        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
+    try:
+        return reward_of([row[0] for row in done.rows], setting.rule, marks), ""
+    except InputError:
+        return None, ""
+
+
+def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> Played:
+    if step.kind != "call":
+        return Played(step, {})
+    arguments = aligner.arguments(step.arguments) if aligner else step.arguments
+    result = episode.call(step.tool, arguments)
+    matches = None if step.recorded is None else same_observation(step.recorded, result)
+    if aligner:
+        aligner.observe(step.recorded, result)
+    return Played(step, arguments, result, matches, list(result.patch))
+
+
+def verdict(record: RunRecord, done: Replay) -> ReplayState:
+    """What the replay says about the record. Without rewards to compare, the observations decide."""
+    if done.failure:
+        return ReplayState.FAILED
+    clean = done.first_divergence is None
+    if record.recorded_reward is None or done.reward is None:
+        return ReplayState.IDENTICAL if clean else ReplayState.DIVERGED
+    if not same_reward(record.recorded_reward, done.reward.reward):
+        return ReplayState.DIVERGED
+    return ReplayState.IDENTICAL if clean else ReplayState.REPRODUCED
+
+
+def outcome(record: RunRecord, done: Replay) -> Outcome | str:
+    """The attempt's outcome by the reward there is; empty where nothing judged it.
+
+    A replay that failed says nothing about the attempt: the recorded reward stands, and without one the
+    attempt counts as lost to the infrastructure, never as a reward of 0.
+    """
+    reward = done.reward.reward if done.reward else record.recorded_reward
+    if reward is not None and reward >= SOLVED_AT:
+        return "solved"
+    if record.truncated:
+        return "truncated"
+    if reward is not None:
+        return "failed"
+    return "infra_error" if done.failure else ""

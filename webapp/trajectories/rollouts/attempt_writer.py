@@ -1,0 +1,295 @@
+"""Attempts into rows while they are made. Every write names the claim of the job; a stale one writes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from synthesis.contracts import Attempt, CallResult, State, TrajectoryStep
+from synthesis.formats.envscaler_export import run_to_envscaler
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.formats.values import clean
+from synthesis.runtime.encoding import apply_patch
+from webapp.content import content_hash
+from webapp.jobs.services import StaleAttempt, held
+from webapp.scenarios.audits.task_state import lock_environment
+from webapp.scenarios.models import Task
+from webapp.trajectories.comparison import same_observation
+from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
+from webapp.trajectories.steps import Played, add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.totals import settle, standing
+
+SOURCE = "rollout"
+STATES = {"infra_error": AttemptState.INFRA_ERROR, "cancelled": AttemptState.CANCELLED}
+
+
+@dataclass
+class Open:
+    """An attempt under way: its row, the state after its last step, and what it has done so far."""
+
+    row: Trajectory
+    state: State | None
+    steps: int = 0
+    calls: int = 0
+    errors: int = 0
+    duration_us: int = 0
+
+
+class Recorder:
+    """Writes one rollout under one claim; called from several threads.
+
+    An attempt that is stopped in the middle of a write may be finished by another thread at once: each has a lock.
+    """
+
+    def __init__(self, rollout: Rollout, claim: int) -> None:
+        self.rollout = rollout
+        self.claim = claim
+        self.kinds = tool_kinds(rollout.revision)
+        self.open: dict[int, Open] = {}
+        self.locks: dict[int, threading.Lock] = {}
+
+    def take(self) -> list[int]:
+        """Claim every attempt that is not done, and give their ordinals. Who held them before writes nothing more."""
+        with transaction.atomic():
+            self._require_held()
+            mine = self.rollout.attempts.filter(~Q(state=AttemptState.DONE))
+            mine.update(claim=self.claim, state=AttemptState.WAITING)
+            ordinals = list(mine.order_by("ordinal").values_list("ordinal", flat=True))
+        self.locks = {ordinal: threading.Lock() for ordinal in ordinals}
+        return ordinals
+
+    def begin(self, ordinal: int, policy: str, initial: State | None) -> None:
+        """The attempt has started: its trajectory is there from now on, empty of what an earlier start left."""
+        with self.locks[ordinal]:
+            self._begin(ordinal, policy, initial)
+
+    def _begin(self, ordinal: int, policy: str, initial: State | None) -> None:
+        with self._write(ordinal, AttemptState.WAITING) as attempt:
+            lock_environment(self.rollout.task.environment_id)
+            row = attempt.trajectory or self._new(ordinal)
+            before = standing(row)
+            row.steps.all().delete() if row.pk else None
+            blank(row, policy)
+            row.save()
+            settle(before, row)
+            attempt.state, attempt.trajectory = AttemptState.RUNNING, row
+            attempt.save(update_fields=["state", "trajectory"])
+        self.open[ordinal] = Open(row, initial)
+
+    def step(self, ordinal: int, step: TrajectoryStep) -> None:
+        """One step as it was made, with its state where one is due."""
+        with self.locks[ordinal]:
+            running = self.open.get(ordinal)
+            if running is not None:
+                self._add(ordinal, running, step)
+
+    def _add(self, ordinal: int, running: Open, step: TrajectoryStep) -> None:
+        played = played_of(step)
+        state = running.state or {}
+        if played.patch:
+            state = apply_patch(state, played.patch)
+        keep_state(played, running.steps, lambda: state)
+        with self._write(ordinal, AttemptState.RUNNING):
+            step_row(running.row, running.steps, played, self.kinds).save()
+            running.state = state
+            _count(running, step)
+            _save_counts(running)
+
+    def finish(self, attempt: Attempt) -> Trajectory:
+        """How the attempt ended, what it earned and where its time went."""
+        with self.locks[attempt.ordinal]:
+            if attempt.ordinal not in self.open:
+                self._begin(attempt.ordinal, attempt.policy, None)
+            running = self.open[attempt.ordinal]
+            for step in attempt.steps[running.steps :]:
+                self._add(attempt.ordinal, running, step)
+            self._close(attempt, running)
+        return running.row
+
+    def _close(self, attempt: Attempt, running: Open) -> None:
+        row, revision = running.row, self.rollout.revision
+        with self._write(attempt.ordinal, AttemptState.RUNNING) as mine:
+            lock_environment(self.rollout.task.environment_id)
+            before = standing(row)
+            fill(row, attempt, self.provenance(attempt))
+            row.record = record_of(self.rollout.task, attempt)
+            row.save()
+            if attempt.reward is not None:
+                add_score(row, revision, attempt.reward, SOURCE)
+            settle(before, row)
+            mine.state = STATES.get(attempt.outcome, AttemptState.DONE)
+            mine.save(update_fields=["state"])
+            self._tell_progress()
+        del self.open[attempt.ordinal]
+
+    def abandon(self, why: str) -> None:
+        """The job ends early: what is under way says so, and is begun again by a retry."""
+        for ordinal, running in list(self.open.items()):
+            with self.locks[ordinal], self._write(ordinal, AttemptState.RUNNING) as mine:
+                _break_off(mine, running.row, AttemptState.INFRA_ERROR, why)
+            del self.open[ordinal]
+
+    def provenance(self, attempt: Attempt) -> dict[str, Any]:
+        """What the attempt was made with and how it went, for people and for training data."""
+        spec = self.rollout.spec
+        seeded = spec["policy"] != "reference" and (spec["policy"] != "model" or spec["seed"] is not None)
+        return {
+            "rollout": self.rollout.pk,
+            "ordinal": attempt.ordinal,
+            "ending": attempt.ending,
+            "prompt_style": attempt.prompt_style,
+            "user": attempt.user,
+            "temperature": spec["temperature"],
+            "policy_seed": (spec["seed"] or 0) + attempt.ordinal if seeded else None,
+            "prompts": attempt.prompts,
+            "usage": attempt.usage.model_dump(),
+            "user_usage": attempt.user_usage.model_dump(),
+        }
+
+    def _new(self, ordinal: int) -> Trajectory:
+        rollout = self.rollout
+        return Trajectory(
+            environment_id=rollout.task.environment_id,
+            task=rollout.task,
+            revision=rollout.revision,
+            source=SOURCE,
+            content_hash=content_hash([SOURCE, rollout.pk, ordinal]),
+            conversational=rollout.spec["conversational"],
+            validation="schema",
+        )
+
+    @contextmanager
+    def _write(self, ordinal: int, state: str) -> Iterator[RolloutAttempt]:
+        """A transaction that holds the attempt's row. Raises StaleAttempt where it is not ours, or not in `state`."""
+        with transaction.atomic():
+            self._require_held()
+            rows = RolloutAttempt.objects.select_for_update(of=("self",)).select_related("trajectory")
+            mine = rows.filter(rollout=self.rollout, ordinal=ordinal, claim=self.claim, state=state).first()
+            if mine is None:
+                raise StaleAttempt(f"Attempt {ordinal} of job {self.rollout.job_id} belongs to another worker by now.")
+            yield mine
+
+    def _require_held(self) -> None:
+        job = self.rollout.job_id
+        if not held(job, self.claim).exists():
+            raise StaleAttempt(f"Job {job}: attempt {self.claim} no longer holds it.")
+
+    def _tell_progress(self) -> None:
+        done = self.rollout.attempts.exclude(state__in=[AttemptState.WAITING, AttemptState.RUNNING]).count()
+        held(self.rollout.job_id, self.claim).update(done=done, total=self.rollout.total)
+
+
+@transaction.atomic
+def close_rollout(job_id: int) -> None:
+    """The job has ended without its worker: what was under way is not, and a retry begins it again."""
+    rows = RolloutAttempt.objects.select_for_update(of=("self",)).select_related("trajectory", "rollout__job")
+    for attempt in rows.filter(rollout__job_id=job_id, trajectory__live=True):
+        if attempt.trajectory is not None and not attempt.rollout.job.is_open:
+            cancelled = attempt.rollout.job.cancel_requested
+            state = AttemptState.CANCELLED if cancelled else AttemptState.INFRA_ERROR
+            _break_off(attempt, attempt.trajectory, state, "The worker that made this attempt was lost.")
+
+
+def _break_off(attempt: RolloutAttempt, row: Trajectory, state: AttemptState, why: str) -> None:
+    """Within a transaction that holds the attempt."""
+    lock_environment(row.environment_id)
+    before = standing(row)
+    row.live, row.outcome, row.note = False, str(state), clean(why)[:2_000]
+    row.save()
+    settle(before, row)
+    attempt.state = state
+    attempt.save(update_fields=["state"])
+
+
+def played_of(step: TrajectoryStep) -> Played:
+    """A step of the loop as the replay's, in text that PostgreSQL holds.
+
+    What the agent read is kept where it is not simply the result: an error's words, or a text that was cut.
+    """
+    result: CallResult | None = step.result
+    shown = clean(step.observation)
+    simple = result is not None and result.ok and same_observation(shown, result)
+    kept = run_step(step, None if simple or not shown else shown)
+    return Played(kept, step.arguments, result, None, list(result.patch) if result else [])
+
+
+def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:
+    """The run as an export gives it, which can be imported, and beside it the conversation as the agent saw it.
+
+    Calls that never reached the environment stand in the conversation alone: a replay would execute them.
+    """
+    kept = [one for one in attempt.steps if not _refused(one)]
+    run = RunRecord(
+        environment_key=task.environment.key,
+        task_key=task.key,
+        policy=clean(attempt.policy)[:200],
+        conversational=attempt.conversational,
+        steps=tuple(run_step(one, clean(one.observation)) for one in kept),
+        recorded_reward=attempt.reward.reward if attempt.reward else None,
+        truncated=attempt.outcome == "truncated",
+    )
+    seen = [message.model_dump(mode="json", exclude_defaults=True) for message in attempt.messages]
+    return run_to_envscaler(run) | {"conversation": seen}
+
+
+def _refused(step: TrajectoryStep) -> bool:
+    error = step.result.error if step.result else None
+    return error is not None and error.kind in ("malformed", "bad_arguments")
+
+
+def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
+    return RunStep(
+        kind=step.kind,
+        turn=step.turn,
+        content=clean(step.content),
+        reasoning=clean(step.reasoning),
+        tool=clean(step.tool)[:200],
+        arguments=step.arguments,
+        recorded=observation,
+    )
+
+
+def blank(row: Trajectory, policy: str) -> None:
+    """A trajectory that begins: what an earlier start left is gone."""
+    row.live, row.starts, row.created_at = True, row.starts + 1, timezone.now()
+    row.policy, row.replay = clean(policy)[:200], ReplayState.MADE_HERE
+    row.outcome, row.reward, row.passed, row.total = "", None, None, None
+    row.answer = row.note = row.final_hash = row.matrix_hash = ""
+    row.matrix, row.user_error, row.provenance = None, False, {}
+    row.step_count = row.call_count = row.error_count = row.duration_us = 0
+    row.environment_s = row.agent_s = row.user_s = row.verification_s = None
+
+
+def _count(running: Open, step: TrajectoryStep) -> None:
+    running.steps += 1
+    running.calls += step.kind == "call"
+    if step.result is not None:
+        running.errors += not step.result.ok
+        running.duration_us += step.result.duration_us
+
+
+def _save_counts(running: Open) -> None:
+    row = running.row
+    row.step_count, row.call_count = running.steps, running.calls
+    row.error_count, row.duration_us = running.errors, running.duration_us
+    row.save(update_fields=["step_count", "call_count", "error_count", "duration_us"])
+
+
+def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
+    """How an attempt ended, what it earned and where its time went."""
+    row.live = False
+    row.conversational, row.seed, row.now = attempt.conversational, attempt.seed, attempt.now
+    row.outcome, row.user_error, row.note = attempt.outcome, attempt.user_error, clean(attempt.note)[:10_000]
+    if attempt.reward is not None:
+        row.reward, row.passed, row.total = attempt.reward.reward, attempt.reward.passed, attempt.reward.total
+    row.answer, row.final_hash = clean(attempt.answer), attempt.final_hash
+    row.environment_s, row.agent_s = attempt.timing.environment_s, attempt.timing.agent_s
+    row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
+    row.provenance = provenance

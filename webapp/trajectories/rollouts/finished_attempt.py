@@ -1,0 +1,66 @@
+"""An attempt that is over, into rows at once: the same rows that a rollout writes step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.contracts import Attempt, State
+from synthesis.runtime.encoding import apply_patch
+from webapp.content import content_hash
+from webapp.scenarios.audits.task_state import lock_environment
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.rollouts.attempt_writer import blank, fill, played_of, record_of
+from webapp.trajectories.steps import add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.totals import settle, standing
+
+
+def record_whole(
+    attempt: Attempt,
+    revision: TaskRevision,
+    start: State | None,
+    source: str,
+    identity: list[Any],
+    about: dict[str, Any],
+) -> Trajectory:
+    """Store an attempt at this revision. `start` is the first state, `identity` what makes it the same attempt when it
+    is stored twice: then nothing is written. `about` is its provenance."""
+    digest = content_hash([source, *identity])
+    played, state = [], start or {}
+    for index, step in enumerate(attempt.steps):
+        one = played_of(step)
+        state = apply_patch(state, one.patch) if one.patch else state
+        keep_state(one, index, lambda state=state: state)  # type: ignore[misc]
+        played.append(one)
+    with transaction.atomic():
+        task = revision.task
+        lock_environment(task.environment_id)
+        known = Trajectory.objects.filter(content_hash=digest).first()
+        if known is not None:
+            return known
+        row = Trajectory(
+            environment_id=task.environment_id,
+            task=task,
+            revision=revision,
+            source=source,
+            content_hash=digest,
+            conversational=attempt.conversational,
+            validation=attempt.validation,
+        )
+        before = standing(row)
+        blank(row, attempt.policy)
+        fill(row, attempt, about)
+        row.record = record_of(task, attempt)
+        results = [one.result for one in played if one.result is not None]
+        row.step_count, row.call_count = len(played), sum(step.kind == "call" for step in attempt.steps)
+        row.error_count = sum(not result.ok for result in results)
+        row.duration_us = sum(result.duration_us for result in results)
+        row.save()
+        kinds = tool_kinds(revision)
+        Step.objects.bulk_create([step_row(row, index, one, kinds) for index, one in enumerate(played)], batch_size=200)
+        if attempt.reward is not None:
+            add_score(row, revision, attempt.reward, source)
+        settle(before, row)
+    return row

@@ -1,0 +1,188 @@
+"""A rollout's job: attempts at once in one event loop, written by a few threads, told to who follows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import Error, connection
+
+from synthesis.contracts import State, TrajectoryStep
+from synthesis.errors import InfrastructureError
+from synthesis.llm.client import Connection, connect
+from synthesis.rollout import Plan, run_attempts
+from synthesis.runtime import Sandbox
+from webapp.events.services import publish
+from webapp.jobs.context import JobContext
+from webapp.jobs.services import Cancelled, StaleAttempt
+from webapp.trajectories.matrix import small_matrix
+from webapp.trajectories.models import AttemptState, Rollout, Trajectory
+from webapp.trajectories.rollouts.attempt_writer import Recorder
+from webapp.trajectories.rollouts.plans import Prepared, plans, prepare
+from webapp.trajectories.rollouts.queries import summary_of
+
+logger = logging.getLogger(__name__)
+
+WRITERS = 3
+TELL_SECONDS = 0.2
+LOOK_SECONDS = 0.4
+T = TypeVar("T")
+
+
+@dataclass
+class Run:
+    """One claim of a rollout while it runs. `told` gathers topics, so that hot writers notify a few times a second."""
+
+    sandbox: Sandbox
+    recorder: Recorder
+    context: JobContext
+    writers: ThreadPoolExecutor
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    told: set[str] = field(default_factory=set)
+
+    async def write(self, work: Callable[..., T], *given: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.writers, _released, work, *given)
+
+    def note(self, trajectory: int | None) -> None:
+        self.told.add(f"job:{self.recorder.rollout.job_id}")
+        if trajectory is not None:
+            self.told.add(f"trajectory:{trajectory}")
+
+    async def tell(self) -> None:
+        topics, self.told = self.told, set()
+        try:
+            await self.write(publish, topics)
+        except Error as error:  # who follows asks again by itself
+            logger.warning("live updates were not sent: %s", error)
+
+
+def _released(work: Callable[..., T], *given: Any) -> T:
+    """Run in a writer's thread, which gives its connection back to the pool afterwards."""
+    try:
+        return work(*given)
+    finally:
+        connection.close()
+
+
+def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
+    """Make every attempt that is not done yet.
+
+    Raises Cancelled once the running ones have stopped, InfrastructureError where some say nothing about the agent:
+    a retry makes these again.
+    """
+    rows = Rollout.objects.select_related("task__environment", "revision__scenario__version")
+    rollout = rows.get(job_id=context.job_id)
+    recorder = Recorder(rollout, context.attempt)
+    ordinals = recorder.take()
+    prepared = prepare(rollout)
+    connection.close()
+    try:
+        # The writers are through before an attempt is given up: one that was being begun is seen, too.
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
+            asyncio.run(_run(Run(sandbox, recorder, context, writers), prepared, ordinals))
+    except StaleAttempt:
+        raise
+    except BaseException as error:
+        with contextlib.suppress(StaleAttempt, Error):
+            recorder.abandon(f"The job ended before the attempt did: {type(error).__name__}.")
+        raise
+    return _result(rollout, context)
+
+
+async def _run(run: Run, prepared: Prepared, ordinals: list[int]) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        agent = await _connected(stack, prepared.agent[0] if prepared.agent else None)
+        user = agent if agent and prepared.user and prepared.agent and prepared.user[0] == prepared.agent[0] else None
+        if user is None:
+            user = await _connected(stack, prepared.user[0] if prepared.user else None)
+        helpers = [asyncio.create_task(_watch(run)), asyncio.create_task(_teller(run))]
+        try:
+            await _attempts(run, plans(prepared, ordinals, agent, user))
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            await run.tell()
+
+
+async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connection | None:
+    return await stack.enter_async_context(connect(endpoint)) if endpoint is not None else None
+
+
+async def _attempts(run: Run, planned: Any) -> None:
+    recorder = run.recorder
+
+    async def on_start(plan: Plan, state: State) -> None:
+        await run.write(recorder.begin, plan.ordinal, plan.policy.name, state)
+        run.note(recorder.open[plan.ordinal].row.pk)
+
+    async def on_step(plan: Plan, step: TrajectoryStep) -> None:
+        await run.write(recorder.step, plan.ordinal, step)
+        known = recorder.open.get(plan.ordinal)
+        run.note(known.row.pk if known else None)
+
+    matrices: set[asyncio.Task[None]] = set()
+    made = run_attempts(
+        run.sandbox, planned, at_once=settings.ROLLOUTS_AT_ONCE, on_start=on_start, on_step=on_step, stop=run.stop
+    )
+    async for attempt in made:
+        row = await run.write(recorder.finish, attempt)
+        run.note(row.pk)
+        matrices.add(asyncio.create_task(_matrix(run, row)))
+        matrices = {task for task in matrices if not task.done()}
+    await asyncio.gather(*matrices)
+
+
+async def _matrix(run: Run, row: Trajectory) -> None:
+    """What every check says after every step; the trajectory is whole without it."""
+    if row.final_hash:
+        await run.write(small_matrix, run.sandbox, row)
+        run.note(row.pk)
+
+
+async def _teller(run: Run) -> None:
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        if run.told:
+            await run.tell()
+
+
+async def _watch(run: Run) -> None:
+    """Stop the attempts once a person asked for it, or another worker holds the job."""
+    while True:
+        try:
+            await run.write(run.context.check)
+        except (Cancelled, StaleAttempt):
+            run.stop.set()
+            return
+        except Error as error:
+            logger.warning("job %s: %s", run.context.job_id, error)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _result(rollout: Rollout, context: JobContext) -> dict[str, Any]:
+    """The job's result in numbers. Raises Cancelled, InfrastructureError."""
+    found = summary_of(rollout)
+    lost = [row for row in found.lines if row.state == AttemptState.INFRA_ERROR]
+    if len(found.lines) > found.done + len(lost):
+        context.check()
+        raise InfrastructureError("Not all attempts were made. Press Retry for those that are missing.")
+    if lost:
+        notes = [row.trajectory.note for row in lost if row.trajectory and row.trajectory.note]
+        first = notes[0] if notes else "no reason was kept"
+        raise InfrastructureError(
+            f"{len(lost)} of {rollout.total} attempts say nothing about the agent: something of ours or the endpoint "
+            f"failed. They have no reward; Retry makes only these again. The first one: {first[:1_000]}"
+        )
+    return {
+        "attempts": rollout.total,
+        "solved": found.solved,
+        "mean_reward": found.mean_reward,
+        **{f"outcome_{name}": count for name, count in found.outcomes},
+    }

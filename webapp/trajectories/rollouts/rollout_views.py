@@ -1,0 +1,140 @@
+"""“Run agent” on a task, and the rollout's own page. The live parts are fragments of these pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access, may
+from webapp.jobs.services import cancel as cancel_job
+from webapp.jobs.services import retry as retry_job
+from webapp.rest.api_examples import api_call
+from webapp.scenarios.models import Task
+from webapp.trajectories.models import Rollout
+from webapp.trajectories.rollouts import queries, services
+from webapp.trajectories.rollouts.forms import run_form
+
+
+def find_task(pk: int) -> Task:
+    return get_object_or_404(Task.objects.select_related("current").defer("current__record"), pk=pk)
+
+
+def find_rollout(pk: int) -> Rollout:
+    return get_object_or_404(queries.rows(), pk=pk)
+
+
+def shown(rollout: Rollout) -> dict[str, Any]:
+    return {"rollout": rollout, "summary": queries.summary_of(rollout)}
+
+
+def live_part(request: HttpRequest, pk: int, problem: str = "") -> HttpResponse:
+    """The part that fills in, on the task's page or its own; a task's list of attempts is told to look again."""
+    context = shown(find_rollout(pk)) | {"problem": problem, "in_part": request.GET.get("part") == "1"}
+    response = render(request, "trajectories/rollouts/live.html", context)
+    if context["summary"].done:
+        response["HX-Trigger"] = "attempts-changed"
+    return response
+
+
+def part_context(request: HttpRequest, task: Task, data: Any = None) -> dict[str, Any]:
+    """The form, the newest rollout in full and the ones before it."""
+    form, about = run_form(task, data)
+    known = queries.rollouts_of(task.pk)
+    context: dict[str, Any] = {
+        "task": task,
+        "form": form,
+        **about,
+        "obstacle": services.obstacle(task.current),
+        "newest": shown(known[0]) if known else None,
+        "earlier": known[1:],
+    }
+    if may(request.user, "synthesise"):
+        body = {"policy": "reference", "attempts": 4}
+        if about["models"]:
+            body = {"policy": "model", "model": about["models"][0].value, "attempts": 4}
+        context["copy_as"] = api_call(request, "POST", "api:create_rollout", args=(task.pk,), body=body)
+    return context
+
+
+@access("read")
+@require_http_methods(["GET", "HEAD"])
+@never_cache
+def run(request: HttpRequest, task_pk: int) -> HttpResponse:
+    """A part of the task's page, and a page of its own."""
+    context = part_context(request, find_task(task_pk))
+    return render(request, _template(request), context)
+
+
+@access("synthesise")
+@require_POST
+def start(request: HttpRequest, task_pk: int) -> HttpResponse:
+    """Queue the attempts. With htmx the part of the task's page comes back, filling in."""
+    task = find_task(task_pk)
+    context = part_context(request, task, request.POST)
+    form = context["form"]
+    rollout = None
+    if form.is_valid():
+        try:
+            rollout = services.start_rollout(request.user, task, form.spec())
+        except InputError as error:
+            form.add_error(None, str(error))
+    fragment = _template(request)
+    if rollout is None:
+        return render(request, fragment, context, status=200 if _is_part(request) else 422)
+    if not _is_part(request):
+        return redirect("trajectories:rollout", rollout.pk)
+    return render(request, fragment, part_context(request, task, request.POST))
+
+
+def _is_part(request: HttpRequest) -> bool:
+    return bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+
+
+def _template(request: HttpRequest) -> str:
+    return "trajectories/rollouts/part.html" if _is_part(request) else "trajectories/rollouts/run.html"
+
+
+@access("read")
+@require_safe
+@never_cache
+def rollout(request: HttpRequest, pk: int) -> HttpResponse:
+    found = find_rollout(pk)
+    context = shown(found)
+    context["copy_as"] = api_call(request, "GET", "api:get_rollout", args=(found.job_id,))
+    return render(request, "trajectories/rollouts/detail.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part that fills in; asked for when something changed."""
+    return live_part(request, pk)
+
+
+@access("synthesise")
+@require_POST
+def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    done = cancel_job(find_rollout(pk).job_id, request.user)
+    return _after(request, pk, "" if done else "The attempts had ended before they could be stopped.")
+
+
+@access("synthesise")
+@require_POST
+def retry(request: HttpRequest, pk: int) -> HttpResponse:
+    done = retry_job(find_rollout(pk).job_id, request.user)
+    return _after(request, pk, "" if done else "Nothing is to be made again: the job runs, or every attempt was made.")
+
+
+def _after(request: HttpRequest, pk: int, problem: str) -> HttpResponse:
+    if _is_part(request):
+        return live_part(request, pk, problem)
+    if problem:
+        messages.error(request, problem)
+    return redirect("trajectories:rollout", pk)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.htmx import Request
+from webapp.paging import keyset
+from webapp.rest.api_examples import list_call
+from webapp.scenarios.models import Task
+from webapp.trajectories import trajectory_list
+from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.schemas import TrajectoryQuery
+
+
+@access("read")
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    filters = trajectory_list.read_filters(request.GET)
+    page = keyset(request, trajectory_list.lines(trajectory_list.rows_of(filters)), filters.order)
+    context = {
+        "page": page,
+        "filters": filters,
+        "outcomes": trajectory_list.OUTCOMES,
+        "replays": ReplayState.choices,
+        "orders": trajectory_list.ORDERS.items(),
+        "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
+    }
+    return render(request, "trajectories/list.html", context)
+
+
+@access("read")
+@require_safe
+def export_all(request: HttpRequest) -> StreamingHttpResponse:
+    """The list as it is filtered, as JSON lines, newest first."""
+    audit(request.user, "trajectories.export", query=request.GET.urlencode()[:500])
+    return trajectory_list.attachment(trajectory_list.rows_of(trajectory_list.read_filters(request.GET)))
+
+
+@access("read")
+@require_safe
+def of_task(request: Request, task_pk: int) -> HttpResponse:
+    """The attempts at a task: a fragment for its page, and a page of its own."""
+    task = get_object_or_404(Task.objects.only("title"), pk=task_pk)
+    page = keyset(request, trajectory_list.lines(Trajectory.objects.filter(task=task)), size=25)
+    name = "trajectories/attempts.html" if request.htmx else "trajectories/of_task.html"
+    return render(request, name, {"task": task, "page": page})

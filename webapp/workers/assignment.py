@@ -1,0 +1,112 @@
+"""What a worker is told of a job: configuration, and which files it fetches with their sizes and hashes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from synthesis.contracts import Frozen
+from synthesis.errors import InputError
+from webapp.datasets.models import Dataset
+from webapp.datasets.storage import files_of
+from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
+from webapp.runs.models import TrainingJob
+from webapp.runs.spec import DEMO_MODEL
+
+
+class FileToFetch(Frozen):
+    """`url` is below the API's address and takes `Range`."""
+
+    path: str
+    bytes: int
+    sha256: str
+    url: str
+
+
+class ModelToTrain(Frozen):
+    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place."""
+
+    name: str
+    kind: Literal["demo", "files", "named"]
+    files: list[FileToFetch] = []
+
+
+class DatasetToFetch(Frozen):
+    id: str
+    sha256: str
+    files: list[FileToFetch]
+
+
+class ToResume(Frozen):
+    """The last whole checkpoint, whose files go into `checkpoints/checkpoint-STEP`."""
+
+    step: int
+    files: list[FileToFetch]
+
+
+class UserModel(Frozen):
+    """Who plays the user: an OpenAI-compatible address of this API; the worker's token is the key."""
+
+    base_url: str
+    model: str
+
+
+class Assignment(Frozen):
+    """A claimed job. Every later write names `attempt`."""
+
+    job: str
+    attempt: int
+    config: dict[str, Any]
+    model: ModelToTrain
+    dataset: DatasetToFetch
+    evaluation: DatasetToFetch | None = None
+    resume: ToResume | None = None
+    engine: Literal["transformers", "vllm"] = "transformers"
+    user: UserModel | None = None
+    seed: int = 0
+
+
+def assignment(job: TrainingJob, base_url: str) -> Assignment:
+    """What the holder of a claimed job is told; `base_url` is the API's. Raises InputError: something is gone."""
+    at = f"{base_url}/training/jobs/{job.public_id}/attempts/{job.attempt}"
+    resumed = last_checkpoint(job)
+    user = None
+    if job.user_endpoint_id is not None:
+        user = UserModel(base_url=f"{at}/llm/v1", model=job.user_model)
+    return Assignment(
+        job=job.public_id,
+        attempt=job.attempt,
+        config=job.config,
+        model=_model(job, at),
+        dataset=_dataset(job.dataset, "dataset", at),
+        evaluation=_dataset(job.evaluation, "evaluation", at) if job.evaluation is not None else None,
+        resume=ToResume(step=resumed.step, files=_files(resumed.files.all(), "resume", at)) if resumed else None,
+        engine="vllm" if job.engine == "vllm" else "transformers",
+        user=user,
+        seed=int(job.config.get("seed", 0)),
+    )
+
+
+def _model(job: TrainingJob, at: str) -> ModelToTrain:
+    if job.model == DEMO_MODEL:
+        return ModelToTrain(name=DEMO_MODEL, kind="demo")
+    checkpoint = model_checkpoint(job)
+    if checkpoint is None:
+        return ModelToTrain(name=job.model, kind="named")
+    name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
+    return ModelToTrain(name=name, kind="files", files=_files(model_files(checkpoint), "model", at))
+
+
+def _files(files: Any, what: str, at: str) -> list[FileToFetch]:
+    return [_file(file.path, file.bytes, file.sha256, what, at) for file in files]
+
+
+def _file(path: str, size: int, sha256: str, what: str, at: str) -> FileToFetch:
+    return FileToFetch(path=path, bytes=size, sha256=sha256, url=f"{at}/download?what={what}&path={path}")
+
+
+def _dataset(dataset: Dataset, what: str, at: str) -> DatasetToFetch:
+    try:
+        told = [_file(file.path, file.bytes, file.sha256, what, at) for file in files_of(dataset)]
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+    return DatasetToFetch(id=dataset.public_id, sha256=dataset.sha256, files=told)

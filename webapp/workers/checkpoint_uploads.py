@@ -1,0 +1,309 @@
+"""Checkpoints as workers send them: announced with sizes and hashes, sent in pieces, taken once all hashes are right.
+
+Pieces are gathered in `incoming/` of this machine's own disk; a whole file goes into the file store. No transaction is
+open while bytes are written or read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from synthesis.errors import InfrastructureError
+from webapp.connections import release_connection
+from webapp.rest.problems import Problem
+from webapp.runs import transitions
+from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.topics import tell_job
+from webapp.workers import claims
+
+FOLDER = "checkpoints"
+PIECE_BYTES = 8 * 1024 * 1024
+BLOCK = 1 << 20
+SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".model", ".md")
+RESUMING = re.compile(r"(optimizer|scheduler|scaler)\.pt|rng_state(_\d{1,6})?\.pth")
+"""What a trainer that goes on loads with `weights_only`."""
+PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+DEEPEST = 3
+LOCKS = 16
+"""So many files of locks are shared by all checkpoints."""
+MOST_HEADER = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A file that will be sent."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class _Gathered(File):
+    """A file of this disk that the file store may move to its place instead of copying it."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        super().__init__(file, name=path.name)
+        self.path = path
+
+    def temporary_file_path(self) -> str:
+        return str(self.path)
+
+
+def begin_checkpoint(
+    public_id: str, number: int, step: int, final: bool, files: Sequence[Announced], user: Any = None
+) -> Checkpoint:
+    """The checkpoint to send files to; announced again, the one that is there, with what was received of it.
+
+    Raises Problem: as `claims.held`; 422 for a file that is not taken; 409 where the step's checkpoint is another one.
+    """
+    _require_files(files, final)
+    with transaction.atomic():
+        job, _ = claims.held(public_id, number, user, lock=True)
+        known = Checkpoint.objects.filter(job=job, attempt=number, step=step, final=final).first()
+        if known is not None:
+            same = {Announced(one.path, one.bytes, one.sha256) for one in known.files.all()} == set(files)
+            if same and known.state != CheckpointState.DELETED:
+                return known
+            if known.state == CheckpointState.READY:
+                raise Problem(409, f"The checkpoint of step {step} is here already, with other files.")
+            drop(known)
+        row = Checkpoint.objects.create(
+            job=job, attempt=number, step=step, final=final, bytes=sum(file.bytes for file in files)
+        )
+        CheckpointFile.objects.bulk_create(
+            CheckpointFile(checkpoint=row, path=file.path, bytes=file.bytes, sha256=file.sha256) for file in files
+        )
+    return row
+
+
+def take_piece(
+    public_id: str, number: int, checkpoint: str, path: str, offset: int, piece: bytes, user: Any = None
+) -> int:
+    """Write the next bytes of a file; returns how many are here now.
+
+    Raises Problem: as `claims.held`; 404; 409 `wrong_offset` with `received`; 422 for more bytes than were announced.
+    """
+    row, file = _file(public_id, number, checkpoint, path, user)
+    if row.state == CheckpointState.READY:
+        return file.received
+    at = _place(file)
+    here = at.stat().st_size if at.exists() else 0
+    if here < file.received:
+        # Another machine, or a disk that was cleared: from the beginning.
+        CheckpointFile.objects.filter(pk=file.pk).update(received=0)
+        file.received = 0
+    if offset != file.received:
+        raise _wrong_offset(path, file.received)
+    if not piece or offset + len(piece) > file.bytes:
+        raise Problem(422, f"{path}: {offset + len(piece):,} bytes were sent of {file.bytes:,} that were announced.")
+    _write(at, offset, piece)
+    with transaction.atomic():
+        claims.held(public_id, number, user, lock=True)
+        mine = CheckpointFile.objects.filter(pk=file.pk, received=offset)
+        if not mine.update(received=offset + len(piece)):
+            found = CheckpointFile.objects.filter(pk=file.pk).values_list("received", flat=True).first()
+            raise _wrong_offset(path, found or 0)
+    return offset + len(piece)
+
+
+def complete_checkpoint(public_id: str, number: int, checkpoint: str, user: Any = None) -> Checkpoint:
+    """Check all files and take the checkpoint. Sent again, it is answered alike.
+
+    Raises Problem: as `claims.held`; 404; 409 while bytes are missing; 422 `wrong_hash`: those files begin anew.
+    """
+    row = _checkpoint(public_id, number, checkpoint, user)
+    if row.state == CheckpointState.READY:
+        return row
+    with _alone(row):
+        return _complete(public_id, number, checkpoint, user)
+
+
+@contextlib.contextmanager
+def _alone(row: Checkpoint) -> Iterator[None]:
+    """One at a time takes a checkpoint's files: a second would find them gone. No transaction is open meanwhile."""
+    release_connection()
+    with (incoming() / f"lock-{row.pk % LOCKS}").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
+    row = _checkpoint(public_id, number, checkpoint, user)
+    if row.state == CheckpointState.READY:
+        return row
+    files = list(row.files.all())
+    missing = [{"path": file.path, "received": file.received} for file in files if file.received < file.bytes]
+    if missing:
+        said = f"{len(missing)} files are not whole yet: send the rest of them."
+        raise Problem(409, said, code="incomplete", extra={"files": missing[:100]})
+    release_connection()
+    wrong = [file.path for file in files if not file.stored and not _take(row, file)]
+    if wrong:
+        said = f"{', '.join(wrong[:5])}: not the bytes that were announced. Send them again from the beginning."
+        raise Problem(422, said, code="wrong_hash", extra={"files": [{"path": path, "received": 0} for path in wrong]})
+    with transaction.atomic():
+        job, _ = claims.held(public_id, number, user, lock=True)
+        if not Checkpoint.objects.filter(pk=row.pk, state=CheckpointState.UPLOADING).update(
+            state=CheckpointState.READY
+        ):
+            return Checkpoint.objects.get(pk=row.pk)
+        _note(job, row)
+    row.refresh_from_db()
+    return row
+
+
+def drop(checkpoint: Checkpoint) -> None:
+    """Take away a checkpoint that was never whole, and its files after the commit."""
+    remove_files(checkpoint)
+    checkpoint.delete()
+
+
+def remove_files(checkpoint: Checkpoint) -> None:
+    """The files of a checkpoint go after the commit; which they were stays in the rows."""
+    for file in checkpoint.files.all():
+        place, stored = _place(file), file.stored
+        transaction.on_commit(lambda place=place: place.unlink(missing_ok=True))  # type: ignore[misc]
+        if stored:
+            transaction.on_commit(lambda stored=stored: default_storage.delete(stored))  # type: ignore[misc]
+    checkpoint.files.update(stored="", received=0)
+
+
+def incoming() -> Path:
+    folder = Path(settings.ENVARIUM_HOME) / "incoming"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def disk_error(error: OSError) -> InfrastructureError:
+    """What a disk of this machine that cannot be written says to a worker, which tries again."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return InfrastructureError("The disk of the web app is full." if full else f"Cannot be written: {error.strerror}.")
+
+
+def _note(job: TrainingJob, row: Checkpoint) -> None:
+    TrainingJob.objects.filter(pk=job.pk).update(lost=0)
+    what = "The final model" if row.final else f"The checkpoint of step {row.step}"
+    transitions.say(job, "info", f"{what} is here.", kind="checkpoint", checkpoint=row.public_id, step=row.step)
+    tell_job(job.pk)
+
+
+def _require_files(files: Sequence[Announced], final: bool) -> None:
+    """Raises Problem (422)."""
+    paths = [file.path for file in files]
+    for path in paths:
+        _require_path(path, final)
+    folded = [path.lower() for path in paths]
+    inner = {parent.lower() for path in paths for parent in map(str, Path(path).parents)}
+    if len(set(folded)) < len(folded) or inner & set(folded):
+        raise Problem(422, "files: two of them have one path.")
+    if final and "config.json" not in paths:
+        raise Problem(422, "files: a final model has a config.json.")
+    if not any(path.endswith(".safetensors") for path in paths):
+        raise Problem(422, "files: none of them holds weights (.safetensors).")
+    most = settings.TRAINING_CHECKPOINT_GIB << 30
+    if sum(file.bytes for file in files) > most:
+        raise Problem(
+            422,
+            f"files: larger than {settings.TRAINING_CHECKPOINT_GIB} GiB together "
+            "(ENVARIUM_TRAINING_CHECKPOINT_GIB of the web app).",
+        )
+
+
+def _require_path(path: str, final: bool) -> None:
+    parts = path.split("/")
+    if len(parts) > DEEPEST or len(path) > 200 or not all(PART.fullmatch(part) for part in parts):
+        raise Problem(422, f"files: {path[:100]!a} is no path that is taken: folders and names of A-Z a-z 0-9 . _ -")
+    resuming = not final and RESUMING.fullmatch(parts[-1])
+    if not path.endswith(SUFFIXES) and not resuming:
+        raise Problem(
+            422,
+            f"files: {path[:100]!a} is not taken. Weights are .safetensors; beside them "
+            f"{', '.join(SUFFIXES[1:])}, "
+            "and what resuming needs (optimizer.pt, scheduler.pt, rng_state.pth), which no final model has.",
+        )
+
+
+def _checkpoint(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
+    job, _ = claims.held(public_id, number, user)
+    row = Checkpoint.objects.filter(job=job, attempt=number, public_id=checkpoint).first()
+    if row is None or row.state == CheckpointState.DELETED:
+        raise Problem(404, "There is no such checkpoint of this attempt: announce it first.")
+    return row
+
+
+def _file(public_id: str, number: int, checkpoint: str, path: str, user: Any) -> tuple[Checkpoint, CheckpointFile]:
+    row = _checkpoint(public_id, number, checkpoint, user)
+    file = row.files.filter(path=path).first()
+    if file is None:
+        raise Problem(404, f"The checkpoint has no file {path[:100]!a}.")
+    return row, file
+
+
+def _wrong_offset(path: str, received: int) -> Problem:
+    said = f"{path}: {received:,} bytes are here; send what follows them."
+    return Problem(409, said, code="wrong_offset", extra={"received": received})
+
+
+def _place(file: CheckpointFile) -> Path:
+    return incoming() / f"checkpoint-file-{file.pk}"
+
+
+def _write(at: Path, offset: int, piece: bytes) -> None:
+    # Two may send at the same moment: neither makes the file anew, nor cuts what the other has written behind.
+    try:
+        at.touch()
+        with at.open("r+b") as file:
+            file.seek(offset)
+            file.write(piece)
+    except OSError as error:
+        raise disk_error(error) from error
+
+
+def _take(row: Checkpoint, file: CheckpointFile) -> bool:
+    """Move a whole file into the file store; false where it is not what was announced: it begins anew."""
+    at = _place(file)
+    try:
+        at.touch()
+        with at.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            if digest != file.sha256 or at.stat().st_size != file.bytes or not _is_what_it_says(file.path, stream):
+                CheckpointFile.objects.filter(pk=file.pk).update(received=0)
+                at.unlink(missing_ok=True)
+                return False
+            stream.seek(0)
+            name = f"{FOLDER}/{row.job.public_id}/{row.public_id}/{uuid.uuid4().hex}"
+            stored = default_storage.save(name, _Gathered(at, stream))
+    except OSError as error:
+        raise disk_error(error) from error
+    CheckpointFile.objects.filter(pk=file.pk).update(stored=stored)
+    at.unlink(missing_ok=True)
+    return True
+
+
+def _is_what_it_says(path: str, stream: IO[bytes]) -> bool:
+    """Weights begin with a header of JSON: a pickle under another name does not."""
+    if not path.endswith(".safetensors"):
+        return True
+    stream.seek(0)
+    size = int.from_bytes(stream.read(8), "little")
+    if not 2 <= size <= MOST_HEADER:
+        return False
+    try:
+        return isinstance(json.loads(stream.read(size)), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,265 @@
+"""Workers and the jobs that they hold. A claim issues the next attempt number; a write under another one is refused."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from training.job import ANY_MODEL
+from webapp.connections import release_connection
+from webapp.rest.problems import Problem
+from webapp.runs import matching, transitions
+from webapp.runs.checkpoint_files import last_checkpoint
+from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
+from webapp.runs.readiness import advance, locked
+from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.topics import tell, tell_job
+from webapp.runs.transitions import Ending
+from webapp.runs.verification import verify_sample
+from webapp.runs.wakeups import wake_workers
+from webapp.workers.assignment import Assignment, assignment
+from webapp.workers.models import Worker
+from webapp.workers.registration import live_workers
+
+LOOK_EVERY_SECONDS = 0.5
+"""So often a waiting claim looks for a job."""
+LONGEST_WAIT_SECONDS = 30
+AT_ONCE = 500
+
+
+def lease() -> timedelta:
+    return timedelta(seconds=settings.TRAINING_LEASE_SECONDS)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a heartbeat is answered. `stale`: another attempt holds the job by now; stop its trainer."""
+
+    wish: str = ""
+    stale: bool = False
+
+
+def heartbeat(
+    worker: Worker, usage: dict[str, Any], job: str = "", attempt: int = 0, step: int | None = None
+) -> Answer:
+    """Note that the worker lives, and renew the lease on what it holds."""
+    now = timezone.now()
+    Worker.objects.filter(pk=worker.pk).update(seen_at=now, usage=usage | ({"step": step} if step is not None else {}))
+    tell("training-workers")
+    if not job:
+        return Answer()
+    mine = TrainingJob.objects.filter(
+        public_id=job, attempt=attempt, worker=worker.public_id, state=TrainingState.RUNNING
+    )
+    if not mine.update(lease_until=now + lease()) and not _came_back(worker, job, attempt):
+        return Answer(stale=True)
+    found = mine.values_list("wish", "pk").first()
+    if found is None:
+        return Answer(stale=True)
+    tell_job(found[1])
+    return Answer(wish=found[0])
+
+
+def _came_back(worker: Worker, job: str, attempt: int) -> bool:
+    """Whether a worker that was lost holds its job again."""
+    if not TrainingAttempt.objects.filter(job__public_id=job, number=attempt, worker=worker.public_id).exists():
+        return False
+    try:
+        with transaction.atomic():
+            held(job, attempt, worker.created_by, lock=True)
+    except Problem:
+        return False
+    return True
+
+
+def goodbye(worker: Worker) -> None:
+    """The worker ends. What it still holds is queued again at once."""
+    Worker.objects.filter(pk=worker.pk).update(stopped_at=timezone.now(), seen_at=timezone.now())
+    _release(worker, f"The worker {worker.name} ended.")
+    tell("training-workers")
+
+
+def claim(worker: Worker, base_url: str, wait_s: float = 0.0) -> Assignment | None:
+    """The next job that this worker can do, waited for up to `wait_s` seconds; None where there is none.
+
+    What it held before is queued again: it would not ask for more if it still worked on that.
+    """
+    _release(worker, f"The worker {worker.name} began anew.")
+    until = time.monotonic() + min(wait_s, LONGEST_WAIT_SECONDS)
+    here = Worker.objects.filter(pk=worker.pk)
+    here.update(stopped_at=None)
+    while True:
+        # One that said goodbye meanwhile left its request behind: nobody would work on what it took.
+        if not here.filter(stopped_at=None).update(seen_at=timezone.now()):
+            return None
+        found = _next(worker, base_url)
+        if found is not None or time.monotonic() + LOOK_EVERY_SECONDS > until:
+            return found
+        release_connection()
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def held(public_id: str, number: int, user: Any = None, *, lock: bool = False) -> tuple[TrainingJob, TrainingAttempt]:
+    """The job and its attempt, if that holds it. With `lock` no other changes the job until the transaction ends.
+
+    A worker that was lost (this site was away, say) holds its job again if nobody has taken it meanwhile.
+
+    Raises Problem: 404, or 409 `stale_attempt`.
+    """
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True) if lock else TrainingJob.objects.all()
+    job = rows.filter(public_id=public_id).first()
+    if job is None:
+        raise Problem(404, "There is no training job with this id.")
+    attempt = TrainingAttempt.objects.filter(job=job, number=number).first()
+    mine = user is None or (attempt is not None and attempt.claimed_by_id == user.pk)
+    if attempt is None or not mine or not (_holds(job, attempt) or _is_free(job, attempt)):
+        raise stale(job, number)
+    if lock and not _holds(job, attempt):
+        _take_back(job, attempt)
+    return job, attempt
+
+
+def _is_free(job: TrainingJob, attempt: TrainingAttempt) -> bool:
+    lost = job.attempt == attempt.number and attempt.state == AttemptEnd.LOST
+    if job.state != TrainingState.QUEUED or not lost:
+        return False
+    return Worker.objects.filter(public_id=attempt.worker, stopped_at=None).exists()
+
+
+def _take_back(job: TrainingJob, attempt: TrainingAttempt) -> None:
+    attempt.state, attempt.message, attempt.ended_at = AttemptEnd.RUNNING, "", None
+    attempt.save(update_fields=["state", "message", "ended_at"])
+    job.state, job.lease_until = TrainingState.RUNNING, timezone.now() + lease()
+    job.worker, job.worker_name = attempt.worker, attempt.worker_name
+    job.lost = max(0, job.lost - 1)
+    transitions.say(job, "info", f"The worker {attempt.worker_name} is back, and attempt {job.attempt} goes on.")
+    transitions.save(job)
+
+
+def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
+    return job.state == TrainingState.RUNNING and job.attempt == attempt.number and attempt.state == AttemptEnd.RUNNING
+
+
+def stale(job: TrainingJob, number: int) -> Problem:
+    said = f"Attempt {number} does not hold {job.public_id} (any more). Nothing was written. Stop it and claim again."
+    return Problem(409, said, code="stale_attempt")
+
+
+def end(public_id: str, number: int, said: Ending, user: Any = None) -> TrainingJob:
+    """Close an attempt and move its job on. Said twice, it is done once. Raises Problem as `held`."""
+    with transaction.atomic():
+        try:
+            job, attempt = held(public_id, number, user, lock=True)
+        except Problem:
+            known = TrainingAttempt.objects.filter(job__public_id=public_id, number=number, exit=said.exit)
+            again = known.exclude(state=AttemptEnd.RUNNING).select_related("job").first()
+            if again is not None and (user is None or again.claimed_by_id == user.pk):
+                return again.job
+            raise
+        final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
+        if said.exit == "done" and not final.exists():
+            raise Problem(409, "The final model is not here yet: upload it, then end the attempt.", code="no_model")
+        transitions.settle(job, attempt, said)
+    advance(TrainingJob.objects.filter(after=job))
+    verify_sample(job, ended=True)
+    wake_workers()
+    return job
+
+
+def _release(worker: Worker, why: str) -> None:
+    for pk in list(
+        TrainingJob.objects.filter(worker=worker.public_id, state=TrainingState.RUNNING).values_list("pk", flat=True)
+    ):
+        with transaction.atomic():
+            job = locked(pk)
+            if job is not None and job.worker == worker.public_id and job.state == TrainingState.RUNNING:
+                attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt).first()
+                # A claim whose answer was lost on its way has cost nothing.
+                begun = attempt is not None and attempt.next_seq > 1
+                transitions.lose(job, attempt, why, counted=begun)
+
+
+def _next(worker: Worker, base_url: str) -> Assignment | None:
+    while (job := _take(worker)) is not None:
+        try:
+            return assignment(job, base_url)
+        except InputError as error:
+            with transaction.atomic():
+                job, attempt = held(job.public_id, job.attempt, lock=True)
+                transitions.settle(job, attempt, Ending("input", str(error), "input"))
+    return None
+
+
+@transaction.atomic
+def _take(worker: Worker) -> TrainingJob | None:
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+    job = rows.filter(_could(worker), state=TrainingState.QUEUED).order_by("pk").first()
+    if job is None:
+        return None
+    resumed = last_checkpoint(job)
+    now = timezone.now()
+    job.state, job.wish, job.reason = TrainingState.RUNNING, "", ""
+    job.attempt += 1
+    job.worker, job.worker_name = worker.public_id, worker.name
+    job.lease_until, job.started_at = now + lease(), job.started_at or now
+    attempt = TrainingAttempt.objects.create(
+        job=job,
+        number=job.attempt,
+        worker=worker.public_id,
+        worker_name=worker.name,
+        worker_host=worker.host,
+        claimed_by_id=worker.created_by_id,
+        from_step=resumed.step if resumed else 0,
+    )
+    where = f" on {worker.host}" if worker.host else ""
+    onward = f", from the checkpoint of step {attempt.from_step}" if resumed else ""
+    transitions.say(job, "info", f"Attempt {job.attempt} begins at worker {worker.name}{where}{onward}.")
+    transitions.save(job)
+    return job
+
+
+def _could(worker: Worker) -> Q:
+    """Jobs that a worker can take (as `Candidate.can_take`): with models of this site's own, those that it lists, and,
+    where it may fetch any, those that do not lie at another one's place who could do the job as well."""
+    own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names]) | Q(model__startswith="ft:")
+    if ANY_MODEL not in worker.model_names:
+        return own & Q(engine__in=worker.engines)
+    others = list(live_workers().exclude(pk=worker.pk).only("engines", "model_names"))
+    found = Q(pk__in=[])
+    for engine in worker.engines:
+        theirs = {name for other in others if engine in other.engines for name in other.model_names}
+        found |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
+    return found
+
+
+def reap() -> int:
+    """What the clock does every few seconds: leases that are over, jobs whose data is ready, workers to be woken.
+
+    Returns how many jobs changed their state.
+    """
+    over = TrainingJob.objects.filter(state=TrainingState.RUNNING, lease_until__lt=timezone.now()).order_by("pk")
+    changed = sum(_reap(pk) for pk in list(over.values_list("pk", flat=True)[:AT_ONCE]))
+    changed += advance(TrainingJob.objects.all())
+    wake_workers()
+    matching.refresh()
+    return changed
+
+
+@transaction.atomic
+def _reap(pk: int) -> bool:
+    job = locked(pk)
+    now = timezone.now()
+    if job is None or job.state != TrainingState.RUNNING or job.lease_until is None or job.lease_until >= now:
+        return False
+    attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt).first()
+    name = f"The worker {job.worker_name}" if job.worker_name else "The worker"
+    transitions.lose(job, attempt, f"{name} was not heard of for {settings.TRAINING_LEASE_SECONDS} seconds.")
+    return True

@@ -1,0 +1,45 @@
+"""Files for the worker that holds a job: its dataset, the model it begins with, the checkpoint it goes on from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http.response import HttpResponseBase
+
+from synthesis.errors import InputError
+from webapp.datasets.storage import stored_name
+from webapp.rest.file_response import file_response
+from webapp.rest.problems import Problem
+from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
+from webapp.runs.models import TrainingJob
+from webapp.workers import claims
+
+
+def download(public_id: str, number: int, what: str, path: str, wanted: str, user: Any = None) -> HttpResponseBase:
+    """A file, or the bytes of it that the header `Range` (`wanted`) names.
+
+    Raises Problem: as `claims.held`, 404, 416.
+    """
+    job, _ = claims.held(public_id, number, user)
+    try:
+        stored = _stored(job, what, path)
+    except InputError as error:
+        raise Problem(404, str(error)) from error
+    return file_response(stored, f"{what}: {path}", wanted)
+
+
+def _stored(job: TrainingJob, what: str, path: str) -> str:
+    """Raises InputError: there is no such file."""
+    if what in ("dataset", "evaluation"):
+        dataset = job.dataset if what == "dataset" else job.evaluation
+        if dataset is None:
+            raise InputError("evaluation: this job has no dataset of its own for that.")
+        return stored_name(dataset, path)
+    checkpoint = last_checkpoint(job) if what == "resume" else model_checkpoint(job)
+    if checkpoint is None:
+        raise InputError(f"{what}: this job has no files of that kind.")
+    files = list(checkpoint.files.all()) if what == "resume" else model_files(checkpoint)
+    found = next((file for file in files if file.path == path and file.stored), None)
+    if found is None:
+        raise InputError(f"{what}: there is no file {path[:100]!a}.")
+    return found.stored

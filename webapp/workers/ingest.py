@@ -1,0 +1,246 @@
+"""What trainers record becomes rows: numbers, events, how far a job is. Known records are ignored, gaps refused."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from synthesis.formats.values import clean
+from training.metrics import Event, Record, Values
+from webapp.rest.problems import Problem
+from webapp.runs.models import (
+    Checkpoint,
+    MetricKey,
+    MetricPoint,
+    RolloutFile,
+    TrainingAttempt,
+    TrainingEvent,
+    TrainingJob,
+)
+from webapp.runs.topics import tell_job
+from webapp.workers import claims
+
+KEY_CHARS = 300
+MOST_KEYS = 50_000
+"""Keys of a job. Each part of a dataset has six numbers."""
+MOST_STEPS = 2**31 - 1
+LARGEST = 1e100
+"""Numbers beyond it are none: PostgreSQL refuses a mean whose squares overflow, and no curve could be drawn."""
+MESSAGE_CHARS = 4_000
+DATA_CHARS = 16_000
+ROWS_AT_ONCE = 5_000
+
+Point = tuple[str, int]
+"""Key and step."""
+
+
+def take_records(public_id: str, number: int, records: Sequence[Record], user: Any = None) -> int:
+    """Write the records of an attempt that are new; returns the number that has to follow.
+
+    Raises Problem: 409 `stale_attempt`, 409 `gap` (with `next_seq`), 422 for what no trainer would record.
+    """
+    _require_order(records)
+    with transaction.atomic():
+        job, attempt = claims.held(public_id, number, user, lock=True)
+        fresh = [record for record in records if record.seq >= attempt.next_seq]
+        if not fresh:
+            return attempt.next_seq
+        if fresh[0].seq != attempt.next_seq:
+            raise _gap(fresh[0].seq, attempt.next_seq)
+        if attempt.next_seq == 1 and number > 1:
+            supersede(job, number, attempt.from_step)
+        _write(job, attempt, fresh)
+        attempt.next_seq = fresh[-1].seq + 1
+        attempt.save(update_fields=["next_seq", "from_step"])
+        tell_job(job.pk)
+    return attempt.next_seq
+
+
+def supersede(job: TrainingJob, number: int, step: int) -> None:
+    """What attempts before `number` recorded behind `step` counts no more; it is kept. Call with the job locked."""
+    points = MetricPoint.objects.filter(key__job=job, attempt__lt=number, step__gt=step, superseded=False)
+    lost = _tokens(points)
+    if points.update(superseded=True):
+        _correct_keys(job, step)
+    behind = {"job": job, "attempt__lt": number, "step__gt": step, "superseded": False}
+    RolloutFile.objects.filter(**behind).update(superseded=True)
+    Checkpoint.objects.filter(**behind, final=False).update(superseded=True)
+    TrainingJob.objects.filter(pk=job.pk).update(step=step, trained_tokens=F("trained_tokens") - lost)
+
+
+def _require_order(records: Sequence[Record]) -> None:
+    for before, record in pairwise(records):
+        if record.seq != before.seq + 1:
+            raise _gap(record.seq, before.seq + 1)
+    for record in records:
+        if record.step > MOST_STEPS or record.seq >= MOST_STEPS:
+            raise Problem(422, f"records: number {record.seq} names a step or number above {MOST_STEPS:,}.")
+
+
+def _gap(found: int, expected: int) -> Problem:
+    said = f"Record {found} came where {expected} has to follow. Send from {expected} on."
+    return Problem(409, said, code="gap", extra={"next_seq": expected})
+
+
+def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]) -> None:
+    values: dict[Point, float | None] = {}
+    events: list[Event] = []
+    for record in records:
+        if isinstance(record, Values):
+            values.update({(_key(key), record.step): _finite(value) for key, value in record.values.items()})
+        elif isinstance(record, Event):
+            events.append(record)
+    for event in events:
+        _note_resumed(job, attempt, event)
+    tokens = _write_points(job, attempt, values) if values else 0
+    TrainingEvent.objects.bulk_create(
+        [_event(job, attempt, event) for event in events],
+        ignore_conflicts=True,
+    )
+    lost = sum(_count(event.data.get("lost")) for event in events if event.level == "warn")
+    reached = [record.step for record in records if not isinstance(record, Event)]
+    behind = TrainingJob.objects.filter(pk=job.pk)
+    behind.update(infra_errors=F("infra_errors") + lost, trained_tokens=F("trained_tokens") + tokens)
+    if reached:
+        behind.filter(step__lt=max(reached)).update(step=max(reached))
+
+
+def _note_resumed(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> None:
+    """The trainer says itself from where it went on: less far back than it was told never, further back perhaps."""
+    step = event.data.get("resumed")
+    if type(step) is int and 0 <= step < attempt.from_step:
+        attempt.from_step = step
+        supersede(job, attempt.number, step)
+
+
+def _key(name: str) -> str:
+    if not 0 < len(name) <= KEY_CHARS:
+        raise Problem(422, f"records: a key has 1 to {KEY_CHARS} characters, this one {len(name)}: {name[:60]!r}.")
+    return clean(name)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and abs(value) <= LARGEST else None
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 < value < 1_000_000 else 0
+
+
+def _event(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> TrainingEvent:
+    data = event.data
+    if len(json.dumps(data)) > DATA_CHARS:
+        data = {"left_out": f"More than {DATA_CHARS} characters of data."}
+    return TrainingEvent(
+        job=job,
+        attempt=attempt.number,
+        seq=event.seq,
+        step=event.step,
+        level=event.level,
+        message=clean(event.message)[:MESSAGE_CHARS],
+        data=data,
+        at=_moment(event.time, attempt.started_at),
+    )
+
+
+def _moment(seconds: float, started: datetime) -> datetime:
+    """When a record was written: the worker's clock, as far as it can be right."""
+    now = timezone.now()
+    try:
+        found = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return now
+    return found if started - timedelta(hours=1) <= found <= now + timedelta(minutes=5) else now
+
+
+def _write_points(job: TrainingJob, attempt: TrainingAttempt, values: dict[Point, float | None]) -> int:
+    """Write points and the keys' newest; returns the tokens that they say were trained."""
+    keys = _keys(job, {key for key, _ in values})
+    _give_way(attempt, keys, values)
+    rows = [
+        MetricPoint(key_id=keys[key], attempt=attempt.number, step=step, value=value)
+        for (key, step), value in values.items()
+    ]
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        MetricPoint.objects.bulk_create(
+            rows[start : start + ROWS_AT_ONCE],
+            update_conflicts=True,
+            unique_fields=["key", "step", "attempt"],
+            update_fields=["value"],
+        )
+    newest: dict[str, int] = {}
+    for key, step in values:
+        newest[key] = max(step, newest.get(key, 0))
+    _write_newest([(keys[key], step, values[key, step]) for key, step in newest.items()])
+    return trained_tokens((step, key, value) for (key, step), value in values.items())
+
+
+def _keys(job: TrainingJob, names: set[str]) -> dict[str, int]:
+    known = dict(MetricKey.objects.filter(job=job, name__in=names).values_list("name", "pk"))
+    missing = sorted(names - known.keys())
+    if missing:
+        if MetricKey.objects.filter(job=job).count() + len(missing) > MOST_KEYS:
+            raise Problem(422, f"records: more than {MOST_KEYS:,} keys in one job.", code="too_many_keys")
+        MetricKey.objects.bulk_create(MetricKey(job=job, name=name) for name in missing)
+        known |= dict(MetricKey.objects.filter(job=job, name__in=missing).values_list("name", "pk"))
+    return known
+
+
+def _give_way(attempt: TrainingAttempt, keys: dict[str, int], values: Iterable[Point]) -> None:
+    """An earlier attempt's point of the same key and step counts no more (evaluations are made again on resuming)."""
+    again: dict[int, list[int]] = defaultdict(list)
+    for key, step in values:
+        if attempt.number > 1 and step <= attempt.from_step:
+            again[step].append(keys[key])
+    for step, of in again.items():
+        MetricPoint.objects.filter(key__in=of, step=step, attempt__lt=attempt.number).update(superseded=True)
+
+
+def _write_newest(found: list[tuple[int, int, float | None]]) -> None:
+    """The last step and value of each key, unless a later one is there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {MetricKey._meta.db_table} AS k SET last_step = n.step, last_value = n.value "
+            "FROM unnest(%s::bigint[], %s::integer[], %s::double precision[]) AS n(id, step, value) "
+            "WHERE k.id = n.id AND k.last_step <= n.step",
+            [list(column) for column in zip(*found, strict=True)],
+        )
+
+
+def _correct_keys(job: TrainingJob, step: int) -> None:
+    """Keys whose newest point was superseded show the one before it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {MetricKey._meta.db_table} AS k SET last_step = coalesce(n.step, 0), last_value = n.value "
+            f"FROM {MetricKey._meta.db_table} AS own LEFT JOIN LATERAL ("
+            f"SELECT p.step, p.value FROM {MetricPoint._meta.db_table} AS p "
+            "WHERE p.key_id = own.id AND NOT p.superseded ORDER BY p.step DESC, p.attempt DESC LIMIT 1"
+            ") AS n ON true WHERE own.id = k.id AND k.job_id = %s AND k.last_step > %s",
+            [job.pk, step],
+        )
+
+
+def trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
+    """Tokens of steps, out of their pace and time: (step, key, value)."""
+    steps: dict[int, dict[str, float]] = defaultdict(dict)
+    for step, key, value in values:
+        if value is not None and key in ("tokens_per_s", "rollout_s", "step_s"):
+            steps[step][key] = value
+    found = 0.0
+    for told in steps.values():
+        # RL's pace is that of its attempts.
+        found += told.get("tokens_per_s", 0.0) * told.get("rollout_s", told.get("step_s", 0.0))
+    return round(min(max(found, 0.0), 1e15))
+
+
+def _tokens(points: Any) -> int:
+    named = points.filter(key__name__in=["tokens_per_s", "rollout_s", "step_s"])
+    return trained_tokens(named.values_list("step", "key__name", "value"))

@@ -1,0 +1,152 @@
+"""The model that plays the user, for workers: OpenAI's chat API in front of the job's endpoint, counted and capped.
+
+One event loop a process holds the connections, so that an endpoint's own limit holds for all requests together. It
+tries nothing again: who asks does, and is told when that helps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F
+
+from synthesis.errors import InputError, LLMError
+from synthesis.llm.chat import Reply
+from webapp.connections import release_connection
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.services import opened
+from webapp.rest.problems import Problem
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.workers import claims
+
+if TYPE_CHECKING:
+    from synthesis.llm.client import Connection
+
+STATUS = {
+    "unreachable": (502, "llm_unreachable"),
+    "timeout": (504, "llm_timeout"),
+    "rate_limited": (429, "llm_rate_limited"),
+    "failed": (502, "llm_failed"),
+    "malformed": (502, "llm_malformed"),
+    "too_large": (502, "llm_too_large"),
+    "given_up": (502, "llm_given_up"),
+    "context": (400, "context_length_exceeded"),
+    "refused": (400, "llm_refused"),
+}
+"""What an endpoint's failure is to the worker: 429 and 5xx are worth another try, 400 is not."""
+
+
+def complete(public_id: str, number: int, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
+    """A chat completion by the model that plays the job's user.
+
+    Raises Problem: as `claims.held`; 409 `no_user_model`; 429 `insufficient_quota`; as `STATUS`.
+    """
+    job, _ = claims.held(public_id, number, user)
+    if job.user_endpoint is None:
+        said = f"The job {public_id} names no model that plays the user, or its endpoint was deleted."
+        raise Problem(409, said, code="no_user_model")
+    try:
+        endpoint = opened(job.user_endpoint)
+    except InputError as error:
+        raise Problem(400, str(error), code="llm_refused") from error
+    except LLMError as error:
+        raise _problem(error) from error
+    _count(job, number)
+    row, model = job.user_endpoint, job.user_model
+    release_connection()
+    try:
+        reply = LOOP.ask(row, endpoint, body | {"model": model})
+    except LLMError as error:
+        raise _problem(error) from error
+    used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+    TrainingJob.objects.filter(pk=job.pk).update(call_tokens=F("call_tokens") + used)
+    return spelled(reply, model)
+
+
+def _count(job: TrainingJob, number: int) -> None:
+    """Count a request before it is sent. Raises Problem."""
+    mine = TrainingJob.objects.filter(pk=job.pk, attempt=number, state=TrainingState.RUNNING)
+    if mine.filter(calls_made__lt=F("calls_allowed")).update(calls_made=F("calls_made") + 1):
+        return
+    if not mine.exists():
+        raise claims.stale(job, number)
+    said = f"The job {job.public_id} has made the {job.calls_allowed:,} requests to LLMs that it is allowed."
+    raise Problem(429, said, code="insufficient_quota")
+
+
+def _problem(error: LLMError) -> Problem:
+    status, code = STATUS.get(error.reason, (502, "llm_failed"))
+    headers = {"Retry-After": str(round(error.retry_after))} if error.retry_after else {}
+    return Problem(status, str(error), code=code, headers=headers)
+
+
+def spelled(reply: Reply, model: str) -> dict[str, Any]:
+    """A reply as OpenAI's chat API spells it."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.message.content or None}
+    if reply.message.reasoning:
+        message["reasoning_content"] = reply.message.reasoning
+    if reply.message.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id or f"call_{place}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.raw or json.dumps(call.arguments)},
+            }
+            for place, call in enumerate(reply.message.tool_calls)
+        ]
+    usage = reply.usage
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(12)}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": reply.model or model,
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason or "stop"}],
+        "usage": {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        },
+    }
+
+
+class Loop:
+    """An event loop in a thread of its own, begun with the first request, and a connection an endpoint."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: asyncio.AbstractEventLoop | None = None
+        self._opened: dict[int, tuple[object, Connection]] = {}
+
+    def ask(self, row: Endpoint, endpoint: Any, body: dict[str, Any]) -> Reply:
+        """Raises LLMError."""
+        return asyncio.run_coroutine_threadsafe(self._ask(row, endpoint, body), self._begun()).result()
+
+    def _begun(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._running is None:
+                self._running = asyncio.new_event_loop()
+                threading.Thread(target=self._running.run_forever, name="llm-proxy", daemon=True).start()
+            return self._running
+
+    async def _ask(self, row: Endpoint, endpoint: Any, body: dict[str, Any]) -> Reply:
+        return await self._connection(row, endpoint).completion(body)
+
+    def _connection(self, row: Endpoint, endpoint: Any) -> Connection:
+        """The one that is open, unless the endpoint was changed: then it ends with what still runs on it."""
+        # It takes a second to import, which only installations with such jobs pay.
+        from synthesis.llm.client import connect
+
+        known = self._opened.get(row.pk)
+        if known is not None and known[0] == row.updated_at:
+            return known[1]
+        made = connect(endpoint.model_copy(update={"max_retries": 0}))
+        self._opened[row.pk] = (row.updated_at, made)
+        return made
+
+
+LOOP = Loop()

@@ -1,0 +1,118 @@
+"""Who workers are: a row for each place that one works at, taken over when it begins again; old rows are tidied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from webapp.rest.problems import Problem
+from webapp.runs.candidates import Candidate
+from webapp.runs.models import TrainingAttempt
+from webapp.runs.topics import tell
+from webapp.workers.models import Worker
+
+FORGOTTEN = timedelta(days=1)
+"""A worker that fell silent stands among those that are here for so long, marked as lost."""
+AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What a worker says of itself. `was` is the id that it was registered under when it last worked at its place,
+    where no two workers can be at once."""
+
+    name: str
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    software: dict[str, str] = field(default_factory=dict)
+    engines: list[str] = field(default_factory=lambda: ["transformers"])
+    models: list[str] = field(default_factory=list)
+    beside: bool = False
+    was: str = ""
+
+
+def register(said: Introduction, user: Any) -> Worker:
+    """The row of a worker that begins: its own of before, else one of its name and host that has fallen silent."""
+    now = timezone.now()
+    same = Worker.objects.filter(name=said.name, host=said.host, created_by=user)
+    own = same.filter(public_id=said.was).first() if said.was else None
+    silent = Q(stopped_at__isnull=False) | Q(seen_at__lt=now - alive()) | Q(pid=said.pid)
+    row = own or same.filter(silent).order_by("-pk").first() or Worker(name=said.name, host=said.host, created_by=user)
+    row.pid, row.version, row.beside = said.pid, said.version, said.beside
+    row.devices, row.software = said.devices, said.software
+    row.engines, row.model_names = said.engines, said.models
+    row.usage, row.seen_at, row.stopped_at = {}, now, None
+    row.save()
+    tell("training-workers")
+    return row
+
+
+def alive() -> timedelta:
+    """A worker that was silent for longer is not counted on."""
+    return timedelta(seconds=2 * settings.TRAINING_LEASE_SECONDS)
+
+
+def live_workers() -> QuerySet[Worker]:
+    """Workers that were heard of a moment ago and have not said goodbye."""
+    return Worker.objects.filter(seen_at__gte=timezone.now() - alive(), stopped_at=None)
+
+
+def live_candidates() -> list[Candidate]:
+    """Those workers as candidates for a job (`webapp.runs.candidates`)."""
+    columns = ("public_id", "name", "engines", "model_names", "devices", "beside", "created_at")
+    return [_candidate(row) for row in live_workers().only(*columns).order_by("name", "pk")]
+
+
+def _candidate(row: Worker) -> Candidate:
+    sizes = [int(device.get("memory_mib") or 0) for device in row.devices if isinstance(device, dict)]
+    return Candidate(
+        name=row.name,
+        engines=tuple(map(str, row.engines)),
+        models=frozenset(map(str, row.model_names)),
+        worker=row.public_id,
+        memory_mib=max(sizes, default=0),
+        since=row.created_at,
+        beside=row.beside,
+    )
+
+
+def worker_of(public_id: str, user: Any) -> Worker:
+    """A worker that this person registered. Raises Problem (404): it registers again."""
+    row = Worker.objects.filter(public_id=public_id, created_by=user).first()
+    if row is None:
+        raise Problem(404, "This worker is not known here: register it again.", code="unknown_worker")
+    return row
+
+
+def here() -> QuerySet[Worker]:
+    """Workers that have not said goodbye, also those lost within a day; not lost ones that another one came for."""
+    since = timezone.now() - FORGOTTEN
+    return Worker.objects.filter(stopped_at=None, seen_at__gte=since).exclude(_replaced())
+
+
+def gone() -> QuerySet[Worker]:
+    """All others."""
+    since = timezone.now() - FORGOTTEN
+    return Worker.objects.filter(Q(stopped_at__isnull=False) | Q(seen_at__lt=since) | _replaced())
+
+
+def _replaced() -> Q:
+    """Lost, and one of the same name and host began about then and is alive."""
+    now = timezone.now()
+    heirs = Worker.objects.filter(name=OuterRef("name"), host=OuterRef("host"), created_by=OuterRef("created_by"))
+    began = heirs.filter(created_at__gt=OuterRef("seen_at") - alive())
+    return Q(Exists(began.filter(stopped_at=None, seen_at__gte=now - alive())), seen_at__lt=now - alive())
+
+
+def forget() -> int:
+    """Let go of workers that were not heard of for a day and never had a job; returns how many."""
+    old = Worker.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN)
+    idle = old.filter(~Exists(TrainingAttempt.objects.filter(worker=OuterRef("public_id"))))
+    return Worker.objects.filter(pk__in=list(idle.values_list("pk", flat=True)[:AT_ONCE])).delete()[0]

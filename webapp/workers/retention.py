@@ -1,0 +1,102 @@
+"""What is let go of: checkpoints beyond those that a job keeps, attempts whose time is over, uploads nobody ended,
+workers that are gone and did nothing."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.runs.models import (
+    OPEN_STATES,
+    Checkpoint,
+    CheckpointState,
+    RolloutFile,
+    TrainingJob,
+    TrainingState,
+)
+from webapp.workers import registration
+from webapp.workers.checkpoint_uploads import drop, incoming, remove_files
+
+AT_ONCE = 500
+KEPT_BY_DEFAULT = 3
+ABANDONED = timedelta(days=1)
+
+
+def prune() -> int:
+    """Let go of what is over; returns how many checkpoints, files of attempts and workers went."""
+    return registration.forget() + _old_checkpoints() + _abandoned() + _old_rollouts() + _torn()
+
+
+def prune_checkpoints(job: TrainingJob) -> int:
+    """Keep the job's last checkpoints (`limits.checkpoints_kept`) and those that other jobs wait to begin with."""
+    kept = job.config.get("limits", {}).get("checkpoints_kept", KEPT_BY_DEFAULT)
+    rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, final=False)
+    last = rows.filter(superseded=False).order_by("-step", "-attempt").values_list("pk", flat=True)[:kept]
+    return _delete(rows.exclude(pk__in=list(last)))
+
+
+def _delete(rows: object) -> int:
+    gone = 0
+    for row in list(rows.select_related("job")[:AT_ONCE]):  # type: ignore[attr-defined]
+        named = f"ft:{row.job.public_id}:step-{row.step}"
+        if TrainingJob.objects.filter(model=named, state__in=OPEN_STATES).exists():
+            continue
+        with transaction.atomic():
+            held = TrainingJob.objects.select_for_update(of=("self",), no_key=True).get(pk=row.job_id)
+            if held.state == TrainingState.RUNNING and _is_being_resumed(held, row):
+                continue
+            remove_files(row)
+            Checkpoint.objects.filter(pk=row.pk).update(state=CheckpointState.DELETED)
+        gone += 1
+    return gone
+
+
+def _is_being_resumed(job: TrainingJob, row: Checkpoint) -> bool:
+    """Its worker may be fetching it: nothing was recorded yet behind it."""
+    attempt = job.attempts.filter(number=job.attempt).first()
+    return attempt is not None and attempt.from_step == row.step and attempt.next_seq == 1
+
+
+def _old_checkpoints() -> int:
+    before = timezone.now() - timedelta(days=settings.TRAINING_CHECKPOINTS_DAYS)
+    ended = Checkpoint.objects.filter(state=CheckpointState.READY, final=False, job__finished_at__lt=before)
+    return _delete(ended.exclude(job__state__in=OPEN_STATES).order_by("pk"))
+
+
+def _abandoned() -> int:
+    """Uploads whose attempt has ended."""
+    before = timezone.now() - ABANDONED
+    rows = Checkpoint.objects.filter(state=CheckpointState.UPLOADING, created_at__lt=before).select_related("job")
+    gone = 0
+    for row in rows.order_by("pk")[:AT_ONCE]:
+        if row.job.state == TrainingState.RUNNING and row.job.attempt == row.attempt:
+            continue
+        with transaction.atomic():
+            drop(row)
+        gone += 1
+    return gone
+
+
+def _old_rollouts() -> int:
+    before = timezone.now() - timedelta(days=settings.TRAINING_ROLLOUTS_DAYS)
+    rows = RolloutFile.objects.filter(created_at__lt=before).exclude(stored="").order_by("pk")
+    gone = 0
+    for row in rows[:AT_ONCE]:
+        RolloutFile.objects.filter(pk=row.pk).update(stored="")
+        default_storage.delete(row.stored)
+        gone += 1
+    return gone
+
+
+def _torn() -> int:
+    """Files of uploads whose rows are gone."""
+    before = time.time() - 7 * ABANDONED.total_seconds()
+    old = [path for path in incoming().iterdir() if path.stat().st_mtime < before]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)

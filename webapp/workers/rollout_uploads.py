@@ -1,0 +1,146 @@
+"""A step's attempts as workers send them: bounded, every line checked, a row for each before any is shown."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import tempfile
+import uuid
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any, cast
+
+from django.conf import settings
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.db import IntegrityError, transaction
+
+from synthesis.errors import FormatError
+from synthesis.formats.values import clean
+from webapp.connections import release_connection
+from webapp.rest.problems import Problem
+from webapp.runs import rollout_file
+from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
+from webapp.runs.topics import tell_job
+from webapp.runs.verification import verify_sample
+from webapp.scenarios.models import TaskRevision
+from webapp.workers import claims
+from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
+
+FOLDER = "rollouts"
+MOST_LINES = 100_000
+ROW = re.compile(r"revision:([0-9]{1,18})")
+
+
+def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha256: str, user: Any = None) -> int:
+    """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike.
+
+    Raises Problem: as `claims.held`; 409 where the step has other attempts; 413, 422 for a file that cannot be used.
+    """
+    job, _ = claims.held(public_id, number, user)
+    known = RolloutFile.objects.filter(job=job, attempt=number, step=step).first()
+    if known is not None:
+        return _same(known, sha256)
+    with _spooled(stream, sha256) as file:
+        release_connection()
+        rows = list(_rows(file, step))
+        _find_tasks(job, rows)
+        size = file.seek(0, 2)
+        file.seek(0)
+        name = f"{FOLDER}/{job.public_id}/{number}-{step:06d}-{uuid.uuid4().hex}.jsonl.gz"
+        stored = default_storage.save(name, File(file))
+    try:
+        with transaction.atomic():
+            job, _ = claims.held(public_id, number, user, lock=True)
+            kept = RolloutFile(job=job, attempt=number, step=step, stored=stored, bytes=size, sha256=sha256)
+            kept.count = len(rows)
+            kept.save()
+            for row in rows:
+                row.file = kept
+            RunRollout.objects.bulk_create(rows, batch_size=2_000)
+            tell_job(job.pk)
+    except BaseException as error:
+        default_storage.delete(stored)
+        if not isinstance(error, IntegrityError):
+            raise
+        return _same(RolloutFile.objects.get(job=job, attempt=number, step=step), sha256)
+    verify_sample(job)
+    return len(rows)
+
+
+def _same(known: RolloutFile, sha256: str) -> int:
+    if known.sha256 != sha256:
+        raise Problem(409, f"Step {known.step} has other attempts already, which stay.")
+    return known.count
+
+
+def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
+    """The body on this disk, if it is what its hash says."""
+    digest, size = hashlib.sha256(), 0
+    file = tempfile.TemporaryFile(dir=incoming())  # noqa: SIM115 - it is handed on
+    try:
+        while block := stream.read(BLOCK):
+            size += len(block)
+            if size > settings.UPLOAD_LIMIT_MIB << 20:
+                said = f"A step's attempts may have {settings.UPLOAD_LIMIT_MIB} MiB (ENVARIUM_UPLOAD_LIMIT_MIB)."
+                raise Problem(413, said)
+            digest.update(block)
+            file.write(block)
+    except OSError as error:
+        file.close()
+        raise disk_error(error) from error
+    except Problem:
+        file.close()
+        raise
+    if digest.hexdigest() != sha256:
+        file.close()
+        raise Problem(422, "The body has another SHA-256 than X-Content-SHA256 says. Send it again.", code="wrong_hash")
+    file.seek(0)
+    return file
+
+
+def _rows(file: IO[bytes], step: int) -> Iterator[RunRollout]:
+    try:
+        with gzip.open(file, "rb") as unpacked:
+            for index, line in enumerate(rollout_file.every(cast(IO[bytes], unpacked), step)):
+                if index >= MOST_LINES:
+                    raise Problem(422, f"A step may have {MOST_LINES:,} attempts.")
+                yield _row(index, line)
+    except FormatError as error:
+        raise Problem(422, str(error)) from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise Problem(422, f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
+
+
+def _row(index: int, line: rollout_file.Line) -> RunRollout:
+    attempt = line.attempt
+    return RunRollout(
+        index=index,
+        row=clean(line.row)[:200],
+        environment=clean(line.environment)[:200],
+        verifier=clean(line.verifier)[:64],
+        setting=clean(line.setting)[:16],
+        ordinal=line.ordinal,
+        outcome=attempt.outcome,
+        user_error=attempt.user_error,
+        masked=clean(line.masked)[:40],
+        reward=line.reward,
+        advantage=line.advantage,
+        turns=sum(message.role == "assistant" for message in attempt.messages),
+        tokens=line.tokens,
+        horizon=line.horizon,
+        policy_step=line.policy_step,
+    )
+
+
+def _find_tasks(job: TrainingJob, rows: list[RunRollout]) -> None:
+    """A row's id leads to a task only where the rows were chosen here: an uploader writes what they like."""
+    if job.dataset.source != "selection":
+        return
+    named = {row.row: int(found[1]) for row in rows if (found := ROW.fullmatch(row.row))}
+    known = dict(TaskRevision.objects.filter(pk__in=set(named.values())).values_list("pk", "task_id"))
+    for row in rows:
+        pk = named.get(row.row)
+        if pk in known:
+            row.revision_id, row.task_id = pk, known[pk]

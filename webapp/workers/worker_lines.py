@@ -1,0 +1,80 @@
+"""Workers as pages show them: who is here, what each does, what its devices say; and those that are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+
+from webapp.runs.models import TrainingJob, TrainingState
+from webapp.workers import registration
+from webapp.workers.models import Worker
+from webapp.workers.registration import alive
+
+SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Memory of a device in MiB; `used` is None until a heartbeat has said it."""
+
+    name: str
+    total: int
+    used: int | None = None
+    busy: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """`state` is working, idle, lost or gone."""
+
+    worker: Worker
+    state: str
+    meters: list[Meter]
+    job: TrainingJob | None = None
+    software: list[tuple[str, str]] = field(default_factory=list)
+
+
+def here() -> list[Line]:
+    """Workers that are here or were lost within a day, the last seen first; at most `SHOWN`."""
+    return lines(list(registration.here().order_by("-seen_at", "-id")[:SHOWN]))
+
+
+def lines(rows: list[Worker]) -> list[Line]:
+    """With the job that each holds: one query more."""
+    running = TrainingJob.objects.filter(worker__in=[row.public_id for row in rows], state=TrainingState.RUNNING)
+    columns = ("public_id", "name", "method", "step", "total_steps", "wish", "worker", "attempt")
+    jobs = {job.worker: job for job in running.only(*columns)}
+    return [_line(row, jobs.get(row.public_id)) for row in rows]
+
+
+def _line(row: Worker, job: TrainingJob | None) -> Line:
+    if row.stopped_at:
+        state = "gone"
+    elif row.seen_at < timezone.now() - alive():
+        state = "lost"
+    else:
+        state = "working" if job else "idle"
+    software = [(str(name), str(version)) for name, version in row.software.items()]
+    return Line(row, state, meters_of(row), job, software)
+
+
+def meters_of(row: Worker) -> list[Meter]:
+    """Each device with what is used of it. What a worker says is hostile: what is no number is not shown."""
+    said = row.usage.get("gpus") if isinstance(row.usage, dict) else None
+    used = [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+    devices = [one for one in row.devices if isinstance(one, dict)] if isinstance(row.devices, list) else []
+    found = []
+    for place, device in enumerate(devices):
+        now = used[place] if place < len(used) else {}
+        total = _mib(now.get("total_mib")) or _mib(device.get("memory_mib"))
+        busy = now.get("utilisation")
+        share = float(busy) if isinstance(busy, int | float) and 0 <= busy <= 1 else None
+        spent = _mib(now.get("used_mib")) if "used_mib" in now else None
+        found.append(Meter(str(device.get("name") or "device"), total, spent, share))
+    return found
+
+
+def _mib(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**40 else 0
