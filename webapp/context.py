@@ -7,8 +7,8 @@ from typing import Any
 from django.http import HttpRequest
 
 from webapp.accounts.access import SCOPES, Scope
+from webapp.colour_schemes import COLOUR_SCHEMES
 
-THEMES = ("auto", "light", "dark")
 RAIL: tuple[tuple[str, str, str, Scope], ...] = (
     ("labels", "Taxonomy", "taxonomy:index", "read"),
     ("environments", "Environments", "environments:list", "read"),
@@ -37,7 +37,6 @@ RAIL_OF_APP = {
 }
 RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"}
 """Pages above the apps, by URL name, where it is not the key itself."""
-"""Pages with an entry of their own beside their app's."""
 
 
 def rail_key(app: str, page: str) -> str:
@@ -55,5 +54,5 @@ def house(request: HttpRequest) -> dict[str, Any]:
         "rail": [(key, label, name) for key, label, name, scope in RAIL if scope in scopes],
         "rail_key": key,
         "scopes": scopes,
-        "theme": theme if theme in THEMES else "auto",
+        "theme": theme if theme in COLOUR_SCHEMES else "auto",
     }

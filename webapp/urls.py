@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from webapp import api_reference
 from webapp.api import api
-from webapp.pages import reference
 
 urlpatterns = [
     path("", include("webapp.pages.urls")),
     path("account/", include("webapp.accounts.urls")),
-    path("api/", reference.page, name="api-reference"),
+    path("api/", api_reference.page, name="api-reference"),
     path("api/v1/", api.urls),
     path("events/", include("webapp.events.urls")),
     path("jobs/", include("webapp.jobs.urls")),

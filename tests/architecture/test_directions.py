@@ -26,19 +26,19 @@ TRAINING_MAY = {"contracts", "errors", "formats", "runtime", "rollout", "verifie
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
-    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "client"},
+    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline"},
     {"worker", "examples"},
     {"rows"},
     {"masks"},
     {"advantages", "losses", "templates"},
     {"policy"},
-    {"local", "served", "attempts"},
-    {"recording"},
+    {"engines", "attempts"},
+    {"step_record"},
     {"step"},
     {"trainer", "evaluate"},
-    {"keeping"},
+    {"trainer_support"},
     {"sft", "rl"},
-    {"jobs"},
+    {"job_setup"},
     {"launch"},
     {"demo"},
 ]
@@ -176,9 +176,9 @@ def test_lower_apps_do_not_know_upper_ones() -> None:
 
 def test_what_routers_share_knows_no_router() -> None:
     """`webapp/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
-    below = ("webapp.accounts", "webapp.jobs.broker", "webapp.paging", "webapp.rest")
+    below = ("webapp.accounts", "webapp.broker", "webapp.connections", "webapp.paging", "webapp.rest")
     wrong = [(p, t) for p, _, t in edges("webapp/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))]
-    above = {"webapp.urls", "webapp.pages.reference"}
+    above = {"webapp.urls", "webapp.api_reference"}
     wrong += [(p, t) for p, o, t in edges("webapp") if t.startswith("webapp.api") and o not in above]
     assert not wrong
 

@@ -102,7 +102,7 @@ class Sending:
 
 def claimed(url: str, token: str, folder: Path) -> Any:
     """A queued job, claimed over HTTP; (its row, what the claim said)."""
-    from tests.runs.worker_support import queued
+    from tests.workers.worker_support import queued
     from training.worker.assignment import Assignment
     from training.worker.client import Client
 
@@ -145,8 +145,8 @@ def wait_for_points(job: Any, count: int, seconds: float = 300.0) -> None:
 
 def measure(folder: Path, steps: int, keys: int) -> dict[str, Any]:
     from tests.fixtures.api import token_of
-    from tests.runs.training_support import Site
-    from tests.runs.worker_support import operator
+    from tests.workers.training_support import Site
+    from tests.workers.worker_support import operator
 
     site = Site(folder)
     token = token_of(operator(), "worker")

@@ -11,7 +11,7 @@ from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
 from tests.importing import samples
-from tests.importing.test_importing import context_of, counts, upload
+from tests.importing.test_importer import context_of, counts, upload
 from webapp import uploads
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from tests.fixtures.processes import ROOT, child_environment, wait_for
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
+from webapp.broker import client
 from webapp.jobs import services
-from webapp.jobs.broker import client
 from webapp.jobs.models import Job, JobLog, JobState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("worker_process")]

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from tests.fixtures import pages_seed
-from tests.runs.ask_support import asks, frozen, tasks
+from tests.runs.job_support import asks, frozen, tasks
 from webapp.accounts.models import AuditEntry
 from webapp.datasets.models import DatasetState
 from webapp.runs import control

@@ -17,7 +17,7 @@ from django.utils import timezone
 from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
 from tests.fixtures.processes import ROOT, site
-from tests.runs.ask_support import LESSON, frozen, jsonl, lessons, tasks
+from tests.runs.job_support import LESSON, frozen, jsonl, lessons, tasks
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from tests.fixtures import pages_seed
-from tests.runs.ask_support import asks, frozen, lesson, lessons, task, tasks
+from tests.runs.job_support import asks, frozen, lesson, lessons, task, tasks
 from training.config import Supervised
 from training.sampler import Prompt, epoch_rows
 from webapp.datasets.models import Dataset, FileState, StoredFile

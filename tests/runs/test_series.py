@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.ask_support import frozen, lessons
+from tests.runs.job_support import frozen, lessons
 from webapp.runs.curves.series import Bucket, series
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 from webapp.runs.queries import keys_of

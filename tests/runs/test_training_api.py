@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program, problem, program
-from tests.runs.ask_support import asks, frozen, lessons, tasks
-from tests.runs.test_claims import upload
-from tests.runs.worker_support import announced, checkpoint_files, claimed
+from tests.runs.job_support import asks, frozen, lessons, tasks
+from tests.workers.test_claims import upload
+from tests.workers.worker_support import announced, checkpoint_files, claimed
 from training import presets
 from webapp.accounts.models import AuditEntry
 from webapp.runs.models import MetricKey, MetricPoint, RolloutFile, RunRollout, TrainingAttempt, TrainingJob

@@ -15,8 +15,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from tests.assessment import rows as assessed
+from tests.datasets.dataset_support import carry_out
 from tests.fixtures import pages_seed, replay_seed, runs_seed
-from tests.runs.dataset_support import carry_out
 from webapp.accounts.access import SCOPE_WORDS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import LoginForm
 from webapp.accounts.services import audit
-from webapp.context import THEMES
+from webapp.colour_schemes import COLOUR_SCHEMES
 
 YEAR_SECONDS = 365 * 86_400
 
@@ -60,6 +60,6 @@ def theme(request: HttpRequest) -> HttpResponse:
         back = "/"
     response = redirect(back)
     chosen = request.POST.get("theme", "auto")
-    if chosen in THEMES:
+    if chosen in COLOUR_SCHEMES:
         response.set_cookie("theme", chosen, max_age=YEAR_SECONDS, samesite="Lax", httponly=True)
     return response

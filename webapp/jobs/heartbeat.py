@@ -10,8 +10,8 @@ import redis
 from celery import bootsteps
 from django.conf import settings
 
+from webapp.broker import client
 from webapp.jobs import presence
-from webapp.jobs.broker import client
 
 logger = logging.getLogger(__name__)
 

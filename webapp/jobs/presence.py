@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from webapp.jobs.broker import client
+from webapp.broker import client
 
 PREFIX = "envarium:worker:"
 SANDBOX_PREFIX = "envarium:sandbox:"

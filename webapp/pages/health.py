@@ -20,9 +20,9 @@ from django.views.decorators.http import require_safe
 from synthesis.errors import EnvariumError
 from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access
+from webapp.broker import client
 from webapp.celery import REQUIRED_QUEUES
 from webapp.jobs import presence
-from webapp.jobs.broker import client
 
 PROBE_SECONDS = 2.0
 LATE_SECONDS = 8.0

@@ -14,7 +14,7 @@ import redis
 from django.conf import settings
 
 from webapp.accounts.models import ApiToken
-from webapp.jobs.broker import client
+from webapp.broker import client
 from webapp.rest.problems import Problem
 
 WINDOW_SECONDS = 60

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import redis
 
-from webapp.jobs.broker import client
+from webapp.broker import client
 from webapp.stack.errors import StackError
 
 ROOT = Path(__file__).resolve().parent.parent.parent

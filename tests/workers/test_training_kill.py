@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from tests.fixtures.processes import Running, wait_for
-from tests.runs.training_support import Site, datasets, ended, reached, series, start_worker, supervised
+from tests.workers.training_support import Site, datasets, ended, reached, series, start_worker, supervised
 from training.metrics import Position, Values, read
 from webapp.accounts.models import Role, User
 from webapp.runs.models import Checkpoint, MetricPoint, TrainingJob, TrainingState

@@ -1,6 +1,6 @@
 """What a person does in the kill test, and what can be seen afterwards; each in a process of its own, as JSON.
 
-python -m tests.batches.by_hand start | resume BATCH | again BATCH | seen BATCH
+python -m tests.batches.engine.by_hand start | resume BATCH | again BATCH | seen BATCH
 """
 
 from __future__ import annotations

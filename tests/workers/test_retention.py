@@ -11,9 +11,9 @@ from django.db import transaction
 from django.test import TestCase
 from django.utils import timezone
 
-from tests.runs import worker_support as support
-from tests.runs.test_receiving import begin, rollouts, upload
-from tests.runs.worker_support import blob, checkpoint_files, claimed, line
+from tests.workers import worker_support as support
+from tests.workers.test_checkpoint_uploads import begin, rollouts, upload
+from tests.workers.worker_support import blob, checkpoint_files, claimed, line
 from webapp.runs import transitions
 from webapp.runs.models import (
     Checkpoint,

@@ -13,8 +13,18 @@ import pytest
 from django.core.files.storage import default_storage
 
 from tests.fixtures import replay_seed
-from tests.runs import worker_support as support
-from tests.runs.worker_support import FINAL, announced, at_once, blob, checkpoint_files, claimed, frozen, line, weights
+from tests.workers import worker_support as support
+from tests.workers.worker_support import (
+    FINAL,
+    announced,
+    at_once,
+    blob,
+    checkpoint_files,
+    claimed,
+    frozen,
+    line,
+    weights,
+)
 from webapp.rest.problems import Problem
 from webapp.runs import rollout_file
 from webapp.runs.models import (

@@ -12,9 +12,9 @@ from django.db import connection
 
 from synthesis.errors import EpisodeLost
 from synthesis.runtime import default_sandbox
+from tests.batches.engine.test_under_load import at_rest, begin, reached, require_whole, workers
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, slow
-from tests.batches.test_under_load import at_rest, begin, reached, require_whole, workers
 from tests.fixtures.llm import llm_server
 from tests.fixtures.processes import wait_for
 from tests.rollouts_web.support import person

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes as bundled_themes
-from tests.batches.launch_form import DESK, NEW, filled, signed, start
+from tests.batches.launch.launch_form import DESK, NEW, filled, signed, start
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from webapp.accounts.models import AuditEntry

@@ -14,7 +14,7 @@ from django.test import Client
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, problem, token_of
-from tests.runs.ask_support import LESSON, jsonl, lessons, tasks
+from tests.runs.job_support import LESSON, jsonl, lessons, tasks
 from webapp.accounts.models import AuditEntry
 from webapp.datasets import file_uploads
 from webapp.datasets.models import Dataset, FileState, StoredFile

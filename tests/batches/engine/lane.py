@@ -1,6 +1,6 @@
 """A worker for the kill test: does batches' jobs on the short pipeline until it is stopped.
 
-python -m tests.batches.lane
+python -m tests.batches.engine.lane
 """
 
 from __future__ import annotations

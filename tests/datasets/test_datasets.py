@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from synthesis.errors import FormatError, InputError
 from synthesis.rollout import Plan, ReferencePolicy, run_attempts
 from synthesis.runtime import default_sandbox
+from tests.datasets.dataset_support import add_task, attempts, carry_out, context_of, make_environment, make_tasks
 from tests.rollouts_web.support import REFERENCE, make_task, person
-from tests.runs.dataset_support import add_task, attempts, carry_out, context_of, make_environment, make_tasks
 from tests.training_data.test_export import solving, store
 from training import dataset as frozen
 from training.dataset import Split, TaskRow, TrajectoryRow

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
+from tests.datasets.dataset_support import add_task, carry_out, make_environment, make_tasks
+from tests.datasets.test_datasets import job_on, talk, uploaded_file
 from tests.fixtures.api import Program, problem, program
 from tests.rollouts_web.support import person
-from tests.runs.dataset_support import add_task, carry_out, make_environment, make_tasks
-from tests.runs.test_datasets import job_on, talk, uploaded_file
 from training.dataset import TaskRow
 from webapp.accounts.models import AuditEntry
 from webapp.datasets.models import Dataset

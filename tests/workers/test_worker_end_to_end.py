@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from tests.fixtures.processes import wait_for
-from tests.runs.training_support import (
+from tests.workers.training_support import (
     datasets,
     ended,
     fresh,

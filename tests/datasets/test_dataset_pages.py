@@ -15,9 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from tests.datasets.dataset_support import add_task, attempts, carry_out, make_environment, make_tasks
+from tests.datasets.test_datasets import job_on, talk, uploaded_file
 from tests.rollouts_web.support import make_task, person
-from tests.runs.dataset_support import add_task, attempts, carry_out, make_environment, make_tasks
-from tests.runs.test_datasets import job_on, talk, uploaded_file
 from tests.training_data.test_export import solving, store
 from training.dataset import Split
 from webapp.datasets import row_page, services

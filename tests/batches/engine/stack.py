@@ -1,6 +1,6 @@
 """`make run` for the kill test: the same supervisor, servers, site and workers, but for slower replies and no demo.
 
-python -m tests.batches.stack
+python -m tests.batches.engine.stack
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ worker, prepare = services.worker, services.prepare
 
 def slow_worker(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
     found = worker(environment, queue, size, records)
-    return replace(found, command=[*found.command, "-I", "tests.batches.slow_worker"])
+    return replace(found, command=[*found.command, "-I", "tests.batches.engine.slow_worker"])
 
 
 def tables(environment: Mapping[str, str]) -> Service:

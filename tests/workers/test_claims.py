@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tests.runs import worker_support as support
-from tests.runs.worker_support import API, a_worker, at_once, claimed, queued, take
+from tests.workers import worker_support as support
+from tests.workers.worker_support import API, a_worker, at_once, claimed, queued, take
 from webapp.rest.problems import Problem
 from webapp.runs import transitions
 from webapp.runs.models import (

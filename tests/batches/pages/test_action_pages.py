@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.llm.cost import Price
+from tests.batches.pages.test_batch_pages import client, item, mixed, page, user
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, theme
-from tests.batches.test_show_pages import client, item, mixed, page, user
 from tests.fixtures.llm import llm_server
 from webapp.accounts.models import AuditEntry
 from webapp.batches import services

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.runs import worker_support as support
-from tests.runs.test_claims import end, over, upload
-from tests.runs.worker_support import claimed, queued, take
+from tests.workers import worker_support as support
+from tests.workers.test_claims import end, over, upload
+from tests.workers.worker_support import claimed, queued, take
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingEvent, TrainingJob, TrainingState
 from webapp.workers import checkpoint_uploads, claims

@@ -13,7 +13,7 @@ from django.core.files.storage import default_storage
 
 from tests.fixtures.api import problem, program, token_of
 from tests.fixtures.pages_seed import person
-from tests.runs.worker_support import (
+from tests.workers.worker_support import (
     FINAL,
     WorkerProgram,
     blob,

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.scripted import themes as bundled_themes
-from tests.batches.launch_form import DESK, NEW, filled, filled_of, only, signed, start
+from tests.batches.launch.launch_form import DESK, NEW, filled, filled_of, only, signed, start
 from tests.fixtures import pages_seed
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import AuditEntry

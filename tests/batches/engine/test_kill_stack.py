@@ -34,7 +34,7 @@ IN_FLIGHT = 2 * 4 * 8
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    found = Run(tmp_path, "tests.batches.stack", ENVARIUM_JOB_LEASE_SECONDS="3")
+    found = Run(tmp_path, "tests.batches.engine.stack", ENVARIUM_JOB_LEASE_SECONDS="3")
     found.start()
     yield found
     if found.running and found.running.process.poll() is None:
@@ -50,7 +50,7 @@ def by_hand(run: Run, *words: str) -> Any:
         "BROKER_URL": Valkey(run.home.valkey, run.home.sockets()).url(),
         "ENVARIUM_SECRET_KEY": run.home.secret("secret-key"),
     }
-    command = [sys.executable, "-m", "tests.batches.by_hand", *words]
+    command = [sys.executable, "-m", "tests.batches.engine.by_hand", *words]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-3_000:]
     return json.loads(done.stdout)

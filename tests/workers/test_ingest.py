@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 from pydantic import ValidationError
 
-from tests.runs.worker_support import RECORDS, at_once, claimed, course, event, take, values
+from tests.workers.worker_support import RECORDS, at_once, claimed, course, event, take, values
 from training.metrics import Position as Place
 from training.metrics import Writer, read
 from webapp.rest.problems import Problem

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from synthesis.errors import InputError
-from tests.runs.dataset_support import add_task, attempts, make_environment, make_tasks
+from tests.datasets.dataset_support import add_task, attempts, make_environment, make_tasks
 from webapp.datasets.selection import Choice, choice_of, tasks_of, title_of, trajectories_of, words
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task

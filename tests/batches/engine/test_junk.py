@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Message, ToolCall
+from tests.batches.engine.test_bad_input import require_kept_below, shown
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
-from tests.batches.test_bad_input import require_kept_below, shown
 from tests.rollouts_web.support import person
 from webapp.batches.models import BatchProduct, BatchStageCount
 from webapp.trajectories.models import Trajectory

@@ -32,7 +32,7 @@ LANES = 2
 
 
 def worker(folder: Path, number: int) -> Running:
-    command = [sys.executable, "-m", "tests.batches.lane"]
+    command = [sys.executable, "-m", "tests.batches.engine.lane"]
     return launch(command, folder / f"lane-{number}.log", child_environment(ENVARIUM_JOB_LEASE_SECONDS="2"))
 
 

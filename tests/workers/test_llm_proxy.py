@@ -11,12 +11,8 @@ import pytest
 
 from tests.fixtures.api import problem, token_of
 from tests.fixtures.llm import call, llm_server, raw, say
-from tests.runs.test_worker_api import at, claim
-from tests.runs.worker_support import (
-    WorkerProgram,
-    operator,
-    queued,
-)
+from tests.workers.test_worker_api import at, claim
+from tests.workers.worker_support import WorkerProgram, operator, queued
 from webapp.endpoints.models import Endpoint
 from webapp.runs.models import (
     TrainingJob,
