@@ -8,10 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.servers import TestServers, point_settings_at_servers
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SERVERS = TestServers()
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
@@ -49,11 +53,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> None:
-    """Tests with real commits empty every table afterwards, which the audit log refuses; its own test turns this on."""
+    """The test database, which a test with real commits leaves empty."""
     from django.db import connection
 
+    from tests.fixtures import flush
+
     with django_db_blocker.unblock(), connection.cursor() as cursor:  # type: ignore[attr-defined]
+        # A given server whose role may not delete past triggers is truncated; the trigger's own test turns it on.
         cursor.execute("ALTER TABLE accounts_auditentry DISABLE TRIGGER audit_no_truncate")
+    flush.install()
 
 
 @pytest.fixture(scope="session")
@@ -77,13 +85,34 @@ def worker_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFacto
         yield running.pid
 
 
-@pytest.fixture
-def live_site(
-    transactional_db: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """The base URL of the site under uvicorn, on this test's database. What a test commits, it shows."""
+@pytest.fixture(scope="session")
+def site_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of one site for the whole session; tests that stop or change theirs start their own."""
     from tests.fixtures.processes import site
 
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright keeps a loop running in this thread
     with site(tmp_path_factory.mktemp("site")) as url:
         yield url
+
+
+@pytest.fixture
+def live_site(transactional_db: None, site_process: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The base URL of the site under uvicorn, on this test's database. What a test commits, it shows."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright keeps a loop running in this thread
+    return site_process
+
+
+@pytest.fixture(scope="session")
+def chromium_process() -> Iterator[Browser]:
+    """One Chromium for the whole session."""
+    from tests.fixtures.chromium import running_chromium
+
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def chromium(chromium_process: Browser) -> Iterator[Browser]:
+    """Chromium without any page of another test."""
+    yield chromium_process
+    for context in chromium_process.contexts:
+        context.close()

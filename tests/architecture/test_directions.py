@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def module_name(path: Path) -> str:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module with its line; `from a import b` gives `a.b`, which a module may be."""
     package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -74,6 +75,12 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{base}.{alias.name}"
 
 
+@lru_cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@lru_cache
 def edges(*folders: str) -> list[tuple[str, str, str]]:
     """(place, importing module, imported module) of every import below `folders`."""
     found = []
@@ -209,7 +216,7 @@ def test_files_and_functions_stay_small() -> None:
         text = path.read_text()
         if text.count("\n") > 400:
             wrong.append(f"{name}: {text.count(chr(10))} lines")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 size = (node.end_lineno or 0) - node.lineno + 1
                 if size > 60:

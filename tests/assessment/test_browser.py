@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.assessment.rows import saved
-from tests.browser.test_environments import LOOKS, chromium, faults, signed_in  # noqa: F401  a fixture
+from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.fixtures.processes import celery_worker
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_the_pages_are_accessible_and_keep_planted_text_as_text(
     live_site: str,
-    chromium: Browser,  # noqa: F811
+    chromium: Browser,
     theme: str,
     width: int,
 ) -> None:
@@ -44,7 +44,7 @@ def test_the_pages_are_accessible_and_keep_planted_text_as_text(
 
 def test_the_state_unfolds_and_a_re_run_shows_by_itself(
     live_site: str,
-    chromium: Browser,  # noqa: F811
+    chromium: Browser,
     tmp_path: Path,
 ) -> None:
     pages_seed.person("annotator")

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.test_try_tool import ARGS, PASSWORD, signed_in
+from tests.browser.test_try_tool import PASSWORD, signed_in
 from tests.fixtures.processes import celery_worker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def prepared() -> int:
@@ -47,12 +36,12 @@ def prepared() -> int:
         return pool.submit(make).result()
 
 
-def test_a_key_starts_it_and_the_verdict_appears(live_site: str, browser: Browser, tmp_path: Path) -> None:
+def test_a_key_starts_it_and_the_verdict_appears(live_site: str, chromium: Browser, tmp_path: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     task = prepared()
     with celery_worker(tmp_path, "audits"):
-        page = signed_in(browser, live_site)
+        page = signed_in(chromium, live_site)
         errors: list[str] = []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
         page.goto(f"{live_site}/tasks/{task}/")
@@ -65,7 +54,7 @@ def test_a_key_starts_it_and_the_verdict_appears(live_site: str, browser: Browse
     page.wait_for_url("**#audit")
     for scheme in ("light", "dark"):
         for width in (1440, 400):
-            shown = signed_in(browser, live_site, color_scheme=scheme, viewport={"width": width, "height": 900})
+            shown = signed_in(chromium, live_site, color_scheme=scheme, viewport={"width": width, "height": 900})
             shown.goto(f"{live_site}/tasks/{task}/audit/")
             found = Axe().run(shown)
             assert found.violations_count == 0, f"{scheme} {width}: {found.generate_report()}"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser.test_environments import ARGUMENTS, LOOKS, faults
+from tests.browser.test_environments import LOOKS, faults
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program
 from webapp.accounts.models import ApiToken, User
@@ -16,21 +14,9 @@ from webapp.accounts.services import audit
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    import os
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-def admin_page(browser: Browser, site: str, **options: object) -> Page:
+def admin_page(chromium: Browser, site: str, **options: object) -> Page:
     pages_seed.person("admin")
-    page = browser.new_context(base_url=site, **options).new_page()  # type: ignore[arg-type]
+    page = chromium.new_context(base_url=site, **options).new_page()  # type: ignore[arg-type]
     page.goto("/account/login/")
     page.fill("[name=username]", "the-admin")
     page.fill("[name=password]", pages_seed.PASSWORD)

@@ -18,20 +18,8 @@ if TYPE_CHECKING:
     from webapp.batches.models import Batch
 
 pytestmark = pytest.mark.browser
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-ARGS += ["--disable-component-update", "--disable-sync"]
 SAID = "#batch-live [role=status].said"
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(autouse=True)
@@ -87,10 +75,10 @@ def prepared(url: str) -> Batch:
     return make_batch(person("operator", "op"), settings_at(url, at_once=2), names, start=False)
 
 
-def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
     from tests.rollouts_web.support import PASSWORD
 
-    page = browser.new_context(base_url=site, **options).new_page()
+    page = chromium.new_context(base_url=site, **options).new_page()
     page.goto("/account/login/")
     page.fill("input[name=username]", "ann")
     page.fill("input[name=password]", PASSWORD)
@@ -116,13 +104,13 @@ def ended(page: Page) -> int:
     return int(page.locator(SAID).inner_text().split()[0].replace(",", ""))
 
 
-def test_a_batch_is_watched_live_and_a_failures_reply_is_reached_by_keys(live_site: str, browser: Browser) -> None:
+def test_a_batch_is_watched_live_and_a_failures_reply_is_reached_by_keys(live_site: str, chromium: Browser) -> None:
     from tests.batches.table import slow
     from tests.browser.test_environments import faults
 
     with llm_server(functools.partial(slow, 0.25)) as server:
         batch = apart(lambda: prepared(server.url))
-        page = signed_in(browser, live_site, viewport={"width": 1440, "height": 700})
+        page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 700})
         errors: list[str] = []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
         page.goto(f"/batches/{batch.pk}/")
@@ -163,12 +151,12 @@ def test_a_batch_is_watched_live_and_a_failures_reply_is_reached_by_keys(live_si
         assert "This is no JSON." in page.locator("#reply").inner_text()
         assert not errors
         page.context.close()
-        found = faults_of_every_page(browser, live_site, batch, faults)
+        found = faults_of_every_page(chromium, live_site, batch, faults)
     assert not found, "\n".join(found)
 
 
 def faults_of_every_page(
-    browser: Browser, site: str, batch: Batch, faults: Callable[[Page, str], list[str]]
+    chromium: Browser, site: str, batch: Batch, faults: Callable[[Page, str], list[str]]
 ) -> list[str]:
     """What axe and the width say of every page of a batch that has something of all kinds."""
     from webapp.batches.models import BatchItem, LLMCall
@@ -186,7 +174,7 @@ def faults_of_every_page(
     found = []
     for theme in ("light", "dark"):
         for width in (1440, 400):
-            page = signed_in(browser, site, viewport={"width": width, "height": 900}, color_scheme=theme)
+            page = signed_in(chromium, site, viewport={"width": width, "height": 900}, color_scheme=theme)
             for url in urls:
                 page.goto(url)
                 page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
@@ -197,13 +185,13 @@ def faults_of_every_page(
     return found
 
 
-def test_a_batch_without_javascript(live_site: str, browser: Browser) -> None:
+def test_a_batch_without_javascript(live_site: str, chromium: Browser) -> None:
     from tests.batches.support import work_off
     from tests.batches.table import answer
 
     with llm_server(answer) as server:
         batch = apart(lambda: prepared(server.url))
-        page = signed_in(browser, live_site, java_script_enabled=False)
+        page = signed_in(chromium, live_site, java_script_enabled=False)
         page.goto(f"/batches/{batch.pk}/")
         page.click("#act-start")
         assert "running" in page.locator("#batch-live .tag").first.inner_text()

@@ -9,14 +9,13 @@ from playwright.sync_api import Browser, Page
 
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
-from tests.browser.test_environments import LOOKS, chromium, faults, signed_in
+from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
 from webapp.batches import jobs as _registered
 from webapp.batches.models import Batch, BatchState
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import BatchSettings
 
-__all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,20 +16,8 @@ if TYPE_CHECKING:
     from webapp.runs.models import TrainingJob
 
 pytestmark = pytest.mark.browser
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-ARGS += ["--disable-component-update", "--disable-sync"]
 EVIL = "<img src=x onerror='window.hit=1'><b>bold</b>"
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -52,11 +40,11 @@ def made(**fields: Any) -> TrainingJob:
     return apart(lambda: training_job(**fields))
 
 
-def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
     from tests.rollouts_web.support import PASSWORD, person
 
     apart(lambda: person("researcher"))
-    page = browser.new_context(base_url=site, **options).new_page()
+    page = chromium.new_context(base_url=site, **options).new_page()
     page.goto("/account/login/")
     page.fill("input[name=username]", "ann")
     page.fill("input[name=password]", PASSWORD)
@@ -84,11 +72,11 @@ def publish(job: TrainingJob) -> None:
     publish([f"training:{job.pk}"])
 
 
-def test_a_point_arrives_without_a_reload(live_site: str, browser: Browser) -> None:
+def test_a_point_arrives_without_a_reload(live_site: str, chromium: Browser) -> None:
     from tests.fixtures.runs_seed import add_points
 
     job = made(steps=30, environments=2)
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     opened(page, job)
     page.evaluate("window.same = true")
     assert step_of(page) == 30
@@ -122,11 +110,11 @@ def test_a_point_arrives_without_a_reload(live_site: str, browser: Browser) -> N
     assert page.problems == []  # type: ignore[attr-defined]
 
 
-def test_the_first_numbers_bring_the_curves(live_site: str, browser: Browser) -> None:
+def test_the_first_numbers_bring_the_curves(live_site: str, chromium: Browser) -> None:
     from tests.fixtures.runs_seed import add_points
 
     job = made(steps=0, environments=2)
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     page.goto(f"/training/{job.public_id}/")
     assert page.locator("text=No numbers yet").count() == 1
     page.wait_for_function("() => document.documentElement.dataset.live")
@@ -139,9 +127,9 @@ def test_the_first_numbers_bring_the_curves(live_site: str, browser: Browser) ->
     page.wait_for_selector('[data-chart="reward"]', timeout=30_000)
 
 
-def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, browser: Browser) -> None:
+def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, chromium: Browser) -> None:
     job = made(steps=1_000, environments=0)
-    page = signed_in(browser, live_site, viewport={"width": 1440, "height": 900})
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     opened(page, job, "?show=reward")
     count = "document.querySelector('[data-chart=success] .plot').data.at(-2).x"
     before = page.evaluate(f"{count}.length")
@@ -167,9 +155,9 @@ def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, b
     assert page.evaluate("document.querySelector('[data-chart=reward] .plot').data.at(-2).x[0]") == steps[0]
 
 
-def test_a_click_on_a_point_opens_its_step(live_site: str, browser: Browser) -> None:
+def test_a_click_on_a_point_opens_its_step(live_site: str, chromium: Browser) -> None:
     job = made(steps=20, environments=0)
-    page = signed_in(browser, live_site, viewport={"width": 1440, "height": 900})
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     opened(page, job)
     box = page.locator('[data-chart="reward"] .nsewdrag').first.bounding_box()
     assert box is not None
@@ -181,9 +169,9 @@ def test_a_click_on_a_point_opens_its_step(live_site: str, browser: Browser) -> 
     assert 8 <= int(page.url.rstrip("/").rsplit("/", 1)[-1]) <= 12
 
 
-def test_a_point_is_reached_by_keys_alone(live_site: str, browser: Browser) -> None:
+def test_a_point_is_reached_by_keys_alone(live_site: str, chromium: Browser) -> None:
     job = made(steps=20, environments=0)
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     opened(page, job)
     page.keyboard.press("[")
     page.keyboard.press("[")
@@ -196,9 +184,9 @@ def test_a_point_is_reached_by_keys_alone(live_site: str, browser: Browser) -> N
     page.wait_for_url(f"**/training/{job.public_id}/steps/18/")
 
 
-def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, browser: Browser) -> None:
+def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, chromium: Browser) -> None:
     job = made(steps=12, environments=[EVIL, "plain"])
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     opened(page, job, "?show=parts&show=reward")
     page.locator('[data-chart="by-environment"]').scroll_into_view_if_needed()
     page.wait_for_selector('[data-chart="by-environment"] .legendtext', timeout=30_000)
@@ -211,12 +199,12 @@ def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, bro
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 400])
-def test_it_fits_and_has_no_violation(live_site: str, browser: Browser, width: int, scheme: str) -> None:
+def test_it_fits_and_has_no_violation(live_site: str, chromium: Browser, width: int, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     job = made(steps=200, environments=6)
     page = signed_in(
-        browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
     )
     for query in ("", "?tab=events", "?tab=checkpoints", "?tab=settings"):
         if query:
@@ -230,9 +218,9 @@ def test_it_fits_and_has_no_violation(live_site: str, browser: Browser, width: i
     assert page.problems == []  # type: ignore[attr-defined]
 
 
-def test_without_a_script_the_page_shows_numbers_and_tables(live_site: str, browser: Browser) -> None:
+def test_without_a_script_the_page_shows_numbers_and_tables(live_site: str, chromium: Browser) -> None:
     job = made(steps=20, environments=2)
-    page = signed_in(browser, live_site, java_script_enabled=False)
+    page = signed_in(chromium, live_site, java_script_enabled=False)
     page.goto(f"/training/{job.public_id}/")
     assert page.locator('[data-chart="reward"] .lasts dd').count() == 2
     page.locator('[data-chart="reward"] details.twin summary').click()

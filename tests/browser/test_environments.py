@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.fixtures import pages_seed
 from webapp.jobs.models import JobState
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 THEMES = ["light", "dark"]
 WIDTHS = [1440, 400]
 LOOKS = [(1440, "light"), (400, "dark")]
 """Each width and each theme once: `test_every_page` walks all four."""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    import os
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-
-
-def signed_in(browser: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
+def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
     """A page of a signed-in annotator, and what its console complained about."""
-    context = browser.new_context(base_url=site, **options)
+    context = chromium.new_context(base_url=site, **options)
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)

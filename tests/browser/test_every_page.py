@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.urls import NoReverseMatch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser.test_environments import ARGUMENTS, THEMES, WIDTHS, faults
+from tests.browser.test_environments import THEMES, WIDTHS, faults
 from tests.fixtures import pages_seed
 from tests.web.test_access import ROUTES, address, arguments  # noqa: F401  the fixture that gives routes their objects
 
@@ -22,18 +21,6 @@ STOPS = """() => {
   const shown = box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight;
   return [one === document.body, shown, one.outerHTML.slice(0, 160)];
 }"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    import os
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 def pages(known: dict[str, dict[str, Any]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.test_environments import LOOKS, chromium, faults, signed_in
+from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from webapp.jobs.models import Job, JobState
@@ -17,7 +17,6 @@ from webapp.taxonomy.near_duplicates import services
 from webapp.taxonomy.near_duplicates.group_job import regroup
 from webapp.taxonomy.theme_services import Judgement, note_judged
 
-__all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 GROUPED = {"1": "2", "3": "2", "4": "5"}
 

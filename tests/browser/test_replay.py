@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.test_environments import LOOKS
 from tests.fixtures import replay_seed as seed
@@ -16,18 +14,7 @@ from webapp.accounts.models import User
 from webapp.trajectories.models import Trajectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture
@@ -36,8 +23,8 @@ def run(live_site: str) -> Trajectory:
     return seed.make(seed.ordinary())
 
 
-def signed_in(browser: Browser, site: str, **options) -> tuple[BrowserContext, Page, list[str]]:
-    context = browser.new_context(base_url=site, **options)
+def signed_in(chromium: Browser, site: str, **options) -> tuple[BrowserContext, Page, list[str]]:
+    context = chromium.new_context(base_url=site, **options)
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)

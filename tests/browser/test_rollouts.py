@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,19 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.browser
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-ARGS += ["--disable-component-update", "--disable-sync"]
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -70,10 +58,10 @@ def prepared(url: str, role: str = "annotator") -> int:
     return make_task().pk
 
 
-def signed_in(browser: Browser, site: str, **options: Any) -> Page:
+def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
     from tests.rollouts_web.support import PASSWORD
 
-    page = browser.new_context(**options).new_page()
+    page = chromium.new_context(**options).new_page()
     page.goto(f"{site}/account/login/")
     page.fill("input[name=username]", "ann")
     page.fill("input[name=password]", PASSWORD)
@@ -86,13 +74,13 @@ def steps(page: Page) -> int:
     return page.locator("#steps a").count()
 
 
-def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, browser: Browser, tmp_path: Path) -> None:
+def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, chromium: Browser, tmp_path: Path) -> None:
     from tests.fixtures.processes import celery_worker
 
     gate = Gate()
     with llm_server(gate) as server, celery_worker(tmp_path, "browser"):
         task = apart(lambda: prepared(server.url))
-        page = signed_in(browser, live_site)
+        page = signed_in(chromium, live_site)
         errors: list[str] = []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
         page.goto(f"{live_site}/tasks/{task}/")
@@ -139,12 +127,12 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, bro
         assert errors == []
 
 
-def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, browser: Browser) -> None:
+def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, chromium: Browser) -> None:
     from webapp.events.services import publish
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
-    first = signed_in(browser, live_site)
+    first = signed_in(chromium, live_site)
     streams: list[str] = []
     first.context.on("request", lambda request: streams.append(request.url) if "/events/" in request.url else None)
     first.goto(f"{live_site}/tasks/{task}/")
@@ -168,10 +156,10 @@ def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, browser: B
     second.wait_for_function("() => !document.querySelector('.rollout').dataset.old")
 
 
-def test_without_a_stream_the_page_asks_by_itself(live_site: str, browser: Browser) -> None:
+def test_without_a_stream_the_page_asks_by_itself(live_site: str, chromium: Browser) -> None:
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     page.route("**/events/**", lambda route: route.abort())
     page.goto(f"{live_site}/tasks/{task}/")
     page.wait_for_selector(".rollout")
@@ -179,24 +167,24 @@ def test_without_a_stream_the_page_asks_by_itself(live_site: str, browser: Brows
     page.wait_for_function("() => !document.querySelector('.rollout').dataset.old", timeout=10_000)
 
 
-def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, browser: Browser) -> None:
+def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, chromium: Browser) -> None:
     """A proxy that holds it back: it is neither open nor refused."""
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     page.route("**/events/**", lambda route: None)
     page.goto(f"{live_site}/tasks/{task}/")
     page.wait_for_function("() => document.documentElement.dataset.live === 'poll'", timeout=20_000)
 
 
-def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, browser: Browser) -> None:
+def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, chromium: Browser) -> None:
     """The last change of a job came while the one before was fetched, and the page said “running” until a beat."""
     from webapp.events.services import publish
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
     job = apart(_newest_job)
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     page.goto(f"{live_site}/tasks/{task}/")
     page.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
     page.wait_for_timeout(1_000)
@@ -245,12 +233,12 @@ def _played(task: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_pages_pass_axe_and_reflow(live_site: str, browser: Browser, scheme: str, width: int) -> None:
+def test_pages_pass_axe_and_reflow(live_site: str, chromium: Browser, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     rollout, trajectory = apart(lambda: _played(task))
-    page = signed_in(browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = signed_in(chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
     found = {}
     for name in (f"tasks/{task}/", f"trajectories/rollouts/{rollout}/", f"trajectories/{trajectory}/"):
         page.goto(f"{live_site}/{name}")

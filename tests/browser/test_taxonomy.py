@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.browser.test_environments import ARGUMENTS, LOOKS, faults, signed_in
+from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
@@ -19,18 +18,6 @@ from webapp.taxonomy.services import place
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    import os
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # Playwright's loop runs in this thread, beside the ORM
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from tests.browser.test_environments import ARGUMENTS, LOOKS, faults, signed_in
+from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed, replay_seed
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=window.hit=1>\u202e"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 def seeded() -> Trajectory:

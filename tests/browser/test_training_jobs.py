@@ -10,18 +10,17 @@ from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.test_batches import tab_to
-from tests.browser.test_environments import THEMES, WIDTHS, chromium, faults
+from tests.browser.test_environments import THEMES, WIDTHS, faults
 from tests.fixtures import pages_seed, runs_seed
 from webapp.runs.models import TrainingJob, TrainingState
 
-__all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 OPEN_ALL = "for (const one of document.querySelectorAll('main details')) one.open = true"
 
 
-def signed_in(browser: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
+def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
     """A researcher's page, and what its console complained about. A refused form answers 422, which Chromium notes."""
-    context = browser.new_context(base_url=site, **options)
+    context = chromium.new_context(base_url=site, **options)
     page = context.new_page()
     complaints: list[str] = []
 

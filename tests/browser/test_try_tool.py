@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,19 +12,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-ARGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-ARGS += ["--disable-component-update", "--disable-sync"]
 PASSWORD = "a long password"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def prepared() -> tuple[int, int]:
@@ -49,8 +36,8 @@ def prepared() -> tuple[int, int]:
         return pool.submit(make).result()
 
 
-def signed_in(browser: Browser, site: str, **options: Any) -> Page:
-    page = browser.new_context(**options).new_page()
+def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
+    page = chromium.new_context(**options).new_page()
     page.on("dialog", lambda dialog: pytest.fail(f"a planted script ran: {dialog.message}"))
     page.goto(f"{site}/account/login/")
     page.fill("input[name=username]", "ann")
@@ -60,9 +47,9 @@ def signed_in(browser: Browser, site: str, **options: Any) -> Page:
     return page
 
 
-def test_a_tool_is_tried_by_keyboard_alone(live_site: str, browser: Browser):
+def test_a_tool_is_tried_by_keyboard_alone(live_site: str, chromium: Browser):
     task, _ = prepared()
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     errors: list[str] = []
     page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
     page.goto(f"{live_site}/tasks/{task}/")
@@ -91,11 +78,11 @@ def test_a_tool_is_tried_by_keyboard_alone(live_site: str, browser: Browser):
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_pages_pass_axe_reflow_and_keep_payloads_as_text(live_site: str, browser: Browser, scheme: str, width: int):
+def test_pages_pass_axe_reflow_and_keep_payloads_as_text(live_site: str, chromium: Browser, scheme: str, width: int):
     from axe_playwright_python.sync_playwright import Axe
 
     task, version = prepared()
-    page = signed_in(browser, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = signed_in(chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(f"{live_site}/tasks/{task}/")
     page.locator("summary", has_text="Initial state").click()
     page.wait_for_selector(".tree")

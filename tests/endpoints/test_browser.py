@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.test_try_tool import ARGS, PASSWORD, signed_in
+from tests.browser.test_try_tool import PASSWORD, signed_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,16 +17,6 @@ OUTSIDE = """() => [...document.querySelectorAll('.form select, .form textarea, 
     const card = one.closest('.card').getBoundingClientRect();
     return one.getBoundingClientRect().right > card.right;
 }).length"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGS)
-        yield browser
-        browser.close()
 
 
 def prepared() -> int:
@@ -48,9 +37,9 @@ def prepared() -> int:
         return pool.submit(make).result()
 
 
-def test_a_long_name_of_a_model_stays_inside_its_card(live_site: str, browser: Browser) -> None:
+def test_a_long_name_of_a_model_stays_inside_its_card(live_site: str, chromium: Browser) -> None:
     endpoint = prepared()
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     for width in (1440, 400):
         page.set_viewport_size({"width": width, "height": 900})
         for path in ("/endpoints/", f"/endpoints/{endpoint}/"):
@@ -59,11 +48,11 @@ def test_a_long_name_of_a_model_stays_inside_its_card(live_site: str, browser: B
     page.context.close()
 
 
-def test_a_price_is_said_and_forgotten_and_the_page_holds_it(live_site: str, browser: Browser) -> None:
+def test_a_price_is_said_and_forgotten_and_the_page_holds_it(live_site: str, chromium: Browser) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     endpoint = prepared()
-    page = signed_in(browser, live_site)
+    page = signed_in(chromium, live_site)
     page.goto(f"{live_site}/endpoints/{endpoint}/")
     for name, price in (("prompt", "2.5"), ("completion", "10"), ("cached", "0.25")):
         page.locator(f"input[name={name}]").fill(price)
