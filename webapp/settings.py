@@ -91,6 +91,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.humanize",
     "django.contrib.postgres",
+    "django.forms",
     "django_htmx",
     "webapp.accounts",
     "webapp.events",
@@ -139,6 +140,7 @@ TEMPLATES = [
         },
     },
 ]
+FORM_RENDERER = "webapp.forms.RowRenderer"
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

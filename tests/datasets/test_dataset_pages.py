@@ -17,6 +17,7 @@ from django.urls import reverse
 
 from tests.datasets.dataset_support import add_task, attempts, carry_out, make_environment, make_tasks
 from tests.datasets.test_datasets import job_on, talk, uploaded_file
+from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task, person
 from tests.training_data.test_export import solving, store
 from training.dataset import Split
@@ -114,7 +115,7 @@ def test_a_side_that_would_be_empty_is_said_with_ways_out(client: Client) -> Non
     page = client.get(NEW)
     assert "With this split there is" in text(page)
     assert "Ready to freeze" not in text(page)
-    ways = re.findall(r'<li><a href="([^"]+)">([^<]+)</a>', page.content.decode())
+    ways = re.findall(r'<li> <a href="([^"]+)">([^<]+)</a>', markup(page))
     assert [words.partition(",")[0] for _, words in ways] == ["Split by task", "Hold nothing out"]
     for address, _ in ways:
         assert not client.get(unescape(address)).context["found"].problem

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task
 from training import presets
 from webapp.accounts.models import Role
@@ -43,7 +44,7 @@ def client(db: None) -> Client:
 def page(client: Client, job: TrainingJob, name: str = "runs:job", query: str = "", *more: Any) -> str:
     answer = client.get(reverse(name, args=[job.public_id, *more]) + query)
     assert answer.status_code == 200, answer.content[:500]
-    return answer.content.decode()
+    return markup(answer)
 
 
 def points(client: Client, job: TrainingJob, query: str = "") -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.markup import markup
 from webapp.runs.job_list import lines, rows
 from webapp.runs.models import TrainingJob, TrainingState
 
@@ -25,11 +26,11 @@ def signed(role: str) -> Client:
 
 
 def test_an_empty_list_leads_to_the_demo_and_to_a_new_job() -> None:
-    page = signed("researcher").get(LIST).content.decode()
+    page = markup(signed("researcher").get(LIST))
     assert "No training job yet" in page
     assert 'action="/training/demo/"' in page
     assert page.count('href="/training/new/"') == 2
-    viewer = signed("viewer").get(LIST).content.decode()
+    viewer = markup(signed("viewer").get(LIST))
     assert "/training/new/" not in viewer
     assert "Ask a researcher" in viewer
 
@@ -40,7 +41,7 @@ def test_a_row_says_how_a_job_is() -> None:
     assert (line.what, line.number) == ("reward", job.keys.get(name="reward").last_value)
     held_out = job.keys.get(name="evaluation/success")
     assert (line.before, line.after) == (held_out.points.get(step=1).value, held_out.points.get(step=40).value)
-    page = signed("viewer").get(LIST).content.decode()
+    page = markup(signed("viewer").get(LIST))
     assert "40 tasks to learn from, 12 held out; split by environment" in page
     assert re.search(r'<meter min="0" max="200" value="40" aria-label="Step 40 of 200">', page)
     assert f'href="/training/{job.public_id}/"' in page
@@ -72,19 +73,19 @@ def test_states_and_datasets_filter_the_list() -> None:
     }
     client = signed("viewer")
     for state in TrainingState.values:
-        page = client.get(f"{LIST}?state={state}").content.decode()
+        page = markup(client.get(f"{LIST}?state={state}"))
         assert [one for one in TrainingState.values if f">is {one}<" in page] == [state]
     one = jobs["failed"].dataset
-    page = client.get(f"{LIST}?dataset={one.public_id}").content.decode()
+    page = markup(client.get(f"{LIST}?dataset={one.public_id}"))
     assert page.count("<tr data-row>") == 1
-    assert "No training job is like this" in client.get(f"{LIST}?dataset=ds-none").content.decode()
+    assert "No training job is like this" in markup(client.get(f"{LIST}?dataset=ds-none"))
     assert client.get(f"{LIST}?state=nonsense&dataset=%00&after=%00").status_code == 200
 
 
 def test_why_a_job_stands_still_is_in_its_row() -> None:
     runs_seed.training_job(steps=0, environments=(), state="failed", error="Out of memory: lower <it>")
     runs_seed.training_job(steps=0, environments=(), state="paused", reason="3 of 4 attempts were lost")
-    page = signed("viewer").get(LIST).content.decode()
+    page = markup(signed("viewer").get(LIST))
     assert "Out of memory: lower &lt;it&gt;" in page
     assert "3 of 4 attempts were lost" in page
 
@@ -93,7 +94,7 @@ def test_the_live_part_is_the_table_alone_and_keeps_the_page() -> None:
     for number in range(3):
         runs_seed.training_job(steps=0, environments=(), name=f"job {number}")
     client = signed("viewer")
-    part = client.get(f"{LIST}?state=running", headers=PART).content.decode()
+    part = markup(client.get(f"{LIST}?state=running", headers=PART))
     assert "<html" not in part
     assert 'data-live="training-jobs"' in part
     assert 'data-live-url="/training/?state=running"' in part
@@ -119,12 +120,12 @@ def test_a_long_list_is_paged_at_a_steady_price() -> None:
     ]
     TrainingJob.objects.bulk_create(copies)
     with CaptureQueriesContext(connection) as many:
-        page = client.get(LIST).content.decode()
+        page = markup(client.get(LIST))
     assert len(many) <= len(one)
     seen: list[str] = []
     url = LIST
     for _ in range(4):
-        page = client.get(url).content.decode()
+        page = markup(client.get(url))
         seen += re.findall(r'data-row-link title="(job \d+|the first) ', page)
         found = re.search(r'href="(/training/\?after=[^"]+)" rel="next"', page)
         if found is None:
@@ -136,7 +137,7 @@ def test_a_long_list_is_paged_at_a_steady_price() -> None:
 def test_the_home_page_shows_what_runs_and_hides_what_ended() -> None:
     runs_seed.training_job(steps=10, environments=(), name="Learning now", total_steps=50)
     runs_seed.training_job(steps=10, environments=(), name="Long done", state="succeeded")
-    page = signed("viewer").get("/").content.decode()
+    page = markup(signed("viewer").get("/"))
     assert "Learning now" in page
     assert "step 10 of 50" in page
     assert "Long done" not in page
@@ -148,7 +149,7 @@ def test_own_jobs_that_stand_still_wait_on_the_home_page() -> None:
     runs_seed.training_job(name="Stopped", state="paused", reason="3 of 4 attempts were lost", **mine)
     runs_seed.training_job(name="Broken", state="failed", error="Out of memory", **mine)
     runs_seed.training_job(name="Of another", state="failed", steps=0, environments=())
-    page = client.get("/").content.decode()
+    page = markup(client.get("/"))
     waits = page[page.index('id="waits"') : page.index('id="runs"')]
     assert "Stopped" in waits
     assert "3 of 4 attempts were lost" in waits
@@ -162,6 +163,6 @@ def test_hostile_names_stay_text() -> None:
     job.dataset.save()
     client = signed("viewer")
     for url in (LIST, "/"):
-        page = client.get(url).content.decode()
+        page = markup(client.get(url))
         assert "<script>window.hit" not in page
         assert "\u202e" not in page

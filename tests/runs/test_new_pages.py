@@ -51,7 +51,7 @@ def filled(page: str) -> dict[str, str]:
     for name, inner in re.findall(r'<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
         options = re.findall(r'<option value="([^"]*)"([^>]*)>', inner)
         found[name] = next((unescape(value) for value, rest in options if "selected" in rest), options[0][0])
-    for name, text in re.findall(r'<textarea[^>]*name="([^"]+)"[^>]*>([^<]*)</textarea>', form):
+    for name, text in re.findall(r'<textarea[^>]*name="([^"]+)"[^>]*>\n?([^<]*)</textarea>', form):
         found[name] = unescape(text)
     return found
 
@@ -193,7 +193,7 @@ def test_values_stand_with_their_mark_and_its_place(researcher: Client, tasks: D
     page = researcher.get(f"{NEW}?dataset={tasks.public_id}&preset=autoforge-erpo").content.decode()
     assert "AF 4.1: batch size 32" in page
     assert "Eq. 2 has one epsilon and no value" in page
-    hint = page[page.index('id="id_sampling__tasks_hint"') :][:300]
+    hint = page[page.index('id="id_sampling__tasks_helptext"') :][:300]
     assert "published" in hint
     assert "multiple" not in errors_of(page).get("sampling__tasks", "")
 

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.markup import markup
 from webapp.workers import registration, worker_lines
 from webapp.workers.models import Worker
 
@@ -31,12 +32,12 @@ def away(**how: int) -> Any:
 
 
 def test_without_a_worker_the_page_says_what_happens_and_how_to_start_one() -> None:
-    page = signed("operator").get(PAGE).content.decode()
+    page = markup(signed("operator").get(PAGE))
     assert "No worker is here" in page
     assert "python -m training.worker --url http://testserver" in page
     assert 'hx-get="/training/install/"' in page
     assert 'href="/account/tokens/"' in page
-    assert "which operators and administrators can make" in signed().get(PAGE).content.decode()
+    assert "which operators and administrators can make" in markup(signed().get(PAGE))
 
 
 def test_each_worker_stands_with_its_state_and_its_job() -> None:
@@ -49,7 +50,7 @@ def test_each_worker_stands_with_its_state_and_its_job() -> None:
     states = {line.worker.name: line.state for line in worker_lines.here()}
     assert states == {job.worker_name: "working", "idle-one": "idle", "lost-one": "lost"}
     assert {row.name for row in registration.gone()} == {"old-one", "parted"}
-    page = signed().get(PAGE).content.decode()
+    page = markup(signed().get(PAGE))
     assert "step 12 of 50" in page
     assert f'href="/training/{job.public_id}/"' in page
     assert page.index("lost-one") < page.index("Start one elsewhere") < page.index("parted")
@@ -75,7 +76,7 @@ def test_what_was_lost_and_replaced_is_folded_away_and_forgotten_if_it_did_nothi
 def test_devices_show_what_is_used_of_them() -> None:
     gpu = {"name": "H100", "used_mib": 61_000, "total_mib": 81_559, "utilisation": 0.93}
     runs_seed.worker("gpu", usage={"memory_mib": 12_000, "gpus": [gpu]})
-    page = signed().get(PAGE).content.decode()
+    page = markup(signed().get(PAGE))
     assert '<meter min="0" max="81559" value="61000"' in page
     assert "93 % busy" in page
     assert "12,000 MiB of main memory" in page
@@ -95,13 +96,13 @@ def test_what_a_worker_says_breaks_nothing(said: dict[str, Any]) -> None:
     runs_seed.worker(**{"name": "odd", **said})
     answer = signed().get(PAGE)
     assert answer.status_code == 200
-    assert "<script>window.hit" not in answer.content.decode()
-    assert "\u202e" not in answer.content.decode()
+    assert "<script>window.hit" not in markup(answer)
+    assert "\u202e" not in markup(answer)
 
 
 def test_the_live_part_is_the_table_alone() -> None:
     runs_seed.worker("here")
-    part = signed().get(PAGE, headers=PART).content.decode()
+    part = markup(signed().get(PAGE, headers=PART))
     assert "<html" not in part
     assert 'data-live="training-workers"' in part
     assert "Start one elsewhere" not in part
@@ -117,7 +118,7 @@ def test_many_workers_are_shown_at_a_steady_price() -> None:
     Worker.objects.bulk_create(Worker(name=f"w{n}", seen_at=now) for n in range(300))
     Worker.objects.bulk_create(Worker(name=f"gone{n}", seen_at=now, stopped_at=now) for n in range(60))
     with CaptureQueriesContext(connection) as many:
-        page = client.get(PAGE).content.decode()
+        page = markup(client.get(PAGE))
     assert len(many) <= len(few) + 1  # the jobs of those that are gone
     assert "The 200 that were heard of last" in page
     assert page.count(">gone") == workers_page_size()

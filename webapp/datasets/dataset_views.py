@@ -13,10 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
+from training.dataset import Split
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.datasets import queries, row_page, services
-from webapp.datasets.forms import DatasetForm, address_of, choices_for, environments_for, form_of
+from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, Look, look
 from webapp.datasets.schemas import DatasetQuery
@@ -40,7 +41,7 @@ def listed(request: HttpRequest) -> HttpResponse:
     page = keyset(request, queries.listed(kind, archived=archived))
     context = {
         "page": page,
-        "rows": [(row, sentence_of(row)) for row in page.rows],
+        "rows": page.rows,
         "kind": kind,
         "kinds": KINDS,
         "archived": archived,
@@ -66,8 +67,10 @@ def new(request: HttpRequest) -> HttpResponse:
         return redirect("datasets:dataset", made)
     refused = request.method == "POST" and not form.is_valid()
     text = request.POST.get("find", request.GET.get("find", "")).replace("\x00", "")[:200]
-    context = _looked(form) | _picks(form, text) | choices_for(form)
-    context |= {"form": form, "find": text, "meanings": MEANINGS, "copy_as": _call(request, form)}
+    offer_choices(form)
+    context = _looked(form) | _picks(form, text)
+    context |= {"form": form, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
+    context["are_attempts_open"] = any(form[name].value() for name in ("pass_low", "pass_high", "attempts", "policy"))
     context |= {one: address_of(form, kind=one, seed=None) for one in KINDS}
     return render(request, "datasets/new.html", context, status=422 if refused else 200)
 
@@ -78,7 +81,7 @@ def new(request: HttpRequest) -> HttpResponse:
 def looked(request: HttpRequest) -> HttpResponse:
     """What the form would come to, while it is filled in."""
     form = form_of(request.GET, request.GET)
-    return render(request, "datasets/preview.html", _looked(form) | {"form": form})
+    return render(request, "datasets/new/preview.html", _looked(form) | {"form": form})
 
 
 @access("train")
@@ -88,7 +91,7 @@ def environments(request: HttpRequest) -> HttpResponse:
     """Environments to tick, by part of their name."""
     form = form_of(request.GET, request.GET)
     found = _picks(form, request.GET.get("find", "").replace("\x00", "")[:200])
-    return render(request, "datasets/picks.html", found | {"form": form})
+    return render(request, "datasets/new/picks.html", found | {"form": form})
 
 
 def _looked(form: DatasetForm) -> dict[str, Any]:
@@ -96,11 +99,16 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
     if not form.is_valid():
         return {"found": None}
     found: Look = look(form.choice, form.split())
-    near = [
-        (one, address_of(form, unit=one.split.unit, test_share=f"{one.split.test_share:g}", seed=one.split.seed))
-        for one in found.proposals
-    ]
+    near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in found.proposals]
     return {"found": found, "proposals": near, "words": words(form.choice)[1:]}
+
+
+def _way_out(split: Split) -> str:
+    return f"Split by {split.unit}, seed {split.seed}" if split.test_share else "Hold nothing out"
+
+
+def _with_split(form: DatasetForm, split: Split) -> str:
+    return address_of(form, unit=split.unit, test_share=f"{split.test_share:g}", seed=split.seed)
 
 
 def _picks(form: DatasetForm, text: str) -> dict[str, Any]:
@@ -125,6 +133,7 @@ def _found(ident: str) -> Dataset:
 def _shown(row: Dataset) -> dict[str, Any]:
     return {
         "dataset": row,
+        "method": "reinforcement" if row.kind == "tasks" else "supervised",
         "sentence": sentence_of(row),
         "words": words(Choice.model_validate(row.selection)) if row.source == "selection" and row.selection else [],
         "meaning": MEANINGS.get(row.split.get("unit", "environment"), ""),
@@ -150,7 +159,7 @@ def dataset(request: HttpRequest, dataset: str) -> HttpResponse:
 def live(request: HttpRequest, dataset: str) -> HttpResponse:
     """The part that changes while it is frozen. When that has ended the page is loaded anew."""
     row = _found(dataset)
-    answer = render(request, "datasets/freezing.html", _shown(row))
+    answer = render(request, "datasets/page/freezing.html", _shown(row))
     if row.state != DatasetState.FREEZING:
         answer["HX-Refresh"] = "true"
     return answer

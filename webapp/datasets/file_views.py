@@ -19,16 +19,24 @@ from webapp.datasets.models import FileState, StoredFile
 from webapp.datasets.preview import MEANINGS, Sides, look_at_file
 from webapp.paging import keyset
 from webapp.rest.api_examples import api_call
+from webapp.templatetags.show import plain
 
 WHOLE = {"unit": "environment", "test_share": "0", "seed": "0"}
 
 
 class UploadForm(forms.Form):
+    use_required_attribute = False
     kind = forms.ChoiceField(
-        choices=[("", "what its first line says"), ("tasks", "tasks"), ("trajectories", "trajectories")], required=False
+        label="Its rows are",
+        choices=[("", "what its first line says"), ("tasks", "tasks"), ("trajectories", "trajectories")],
+        required=False,
     )
     file = forms.FileField(
-        allow_empty_file=True, error_messages={"required": "Choose a file: JSON Lines, one JSON object a line."}
+        label="File",
+        help_text="JSON Lines",
+        allow_empty_file=True,
+        error_messages={"required": "Choose a file: JSON Lines, one JSON object a line."},
+        widget=forms.FileInput(attrs={"accept": ".jsonl,application/jsonl,application/json"}),
     )
 
 
@@ -116,8 +124,10 @@ def _found(ident: str) -> StoredFile:
 
 
 def _page(request: HttpRequest, row: StoredFile, form: SplitForm, status: int = 200) -> HttpResponse:
+    form.fields["name"].widget.attrs["placeholder"] = plain(row.filename)
     context: dict[str, Any] = {
         "file": row,
+        "method": "reinforcement" if row.kind == "tasks" else "supervised",
         "form": form,
         "meanings": MEANINGS,
         "usable": row.state != FileState.ERROR,

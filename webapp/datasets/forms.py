@@ -13,10 +13,11 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
-from webapp.datasets.preview import MEANINGS, UNITS, good_split
+from webapp.datasets.preview import UNITS, good_split
 from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, Choice, choice_of
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
+from webapp.forms import Options, PlainInput, offer, options
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
 from webapp.trajectories.export.spec import read_range
@@ -34,6 +35,8 @@ AUDITS = [
     ("none", "not audited"),
 ]
 OUTCOMES = [("", "any"), *((one, one.replace("_", " ")) for one in ("solved", "failed", "agent_error", "truncated"))]
+SETTINGS = [("", "any"), ("task", "task"), ("conversation", "conversation")]
+ATTEMPTED_AS: Options = [("task", "a task, told at once"), ("conversation", "a conversation with a user")]
 NAMES = ("source", "category", "setting", "audit", "policy", "attempts", "pass_low", "pass_high")
 SPLIT = ("unit", "test_share", "seed")
 
@@ -41,10 +44,15 @@ SPLIT = ("unit", "test_share", "seed")
 class SplitForm(forms.Form):
     """What is held out."""
 
-    name = forms.CharField(max_length=200, required=False)
-    unit = forms.ChoiceField(choices=[(one, one) for one in UNITS])
-    test_share = forms.FloatField(label="Share held out", min_value=0, max_value=0.99)
-    seed = forms.IntegerField(min_value=0, max_value=2**31 - 1)
+    name = forms.CharField(label="Name", max_length=200, required=False, widget=PlainInput)
+    test_share = forms.FloatField(
+        label="Share held out",
+        help_text="0 holds nothing out. Otherwise every row has to name the unit.",
+        min_value=0,
+        max_value=0.99,
+    )
+    unit = forms.ChoiceField(label="Split by", choices=[(one, one) for one in UNITS])
+    seed = forms.IntegerField(label="Seed", min_value=0, max_value=2**31 - 1)
 
     def split(self) -> Split:
         """Of a valid form."""
@@ -56,27 +64,41 @@ class DatasetForm(SplitForm):
 
     token = forms.CharField(max_length=64, widget=forms.HiddenInput, required=False)
     kind = forms.ChoiceField(choices=KINDS)
-    source = forms.CharField(max_length=32, required=False)
-    category = forms.IntegerField(min_value=1, max_value=2**63 - 1, required=False)
-    environments = forms.TypedMultipleChoiceField(coerce=int, required=False)
-    setting = forms.ChoiceField(
-        choices=[("", "any"), ("task", "task"), ("conversation", "conversation")], required=False
+    source = forms.CharField(label="Source", max_length=32, required=False, widget=forms.Select)
+    category = forms.IntegerField(
+        label="Category, with all below", min_value=1, max_value=2**63 - 1, required=False, widget=forms.Select
     )
-    audit = forms.ChoiceField(choices=AUDITS, required=False)
-    policy = forms.CharField(max_length=200, required=False)
-    attempts = forms.IntegerField(label="At least so many attempts", min_value=0, max_value=1_000_000, required=False)
+    environments = forms.TypedMultipleChoiceField(coerce=int, required=False)
+    setting = forms.ChoiceField(label="Setting", choices=SETTINGS, required=False)
+    audit = forms.ChoiceField(label="Audit of the task", choices=AUDITS, required=False)
+    policy = forms.CharField(label="by policies that begin with", max_length=200, required=False)
+    attempts = forms.IntegerField(label="of at least", min_value=0, max_value=1_000_000, required=False)
     pass_low = forms.FloatField(label="Solved share, from", min_value=0, max_value=1, required=False)
-    pass_high = forms.FloatField(label="Solved share, to", min_value=0, max_value=1, required=False)
-    outcome = forms.ChoiceField(choices=OUTCOMES, required=False)
+    pass_high = forms.FloatField(label="to", min_value=0, max_value=1, required=False)
+    outcome = forms.ChoiceField(label="Outcome", choices=OUTCOMES, required=False)
     low = forms.FloatField(label="Reward, from", required=False)
-    high = forms.FloatField(label="Reward, to", required=False)
-    least_reward = forms.FloatField(label="Least reward to learn from", min_value=0, max_value=1, required=False)
-    actions = forms.CharField(max_length=20, required=False)
-    shape = forms.ChoiceField(choices=[("whole", "a whole trajectory"), ("turns", "one turn")], required=False)
-    thinking = forms.ChoiceField(choices=[("kept", "kept"), ("stripped", "stripped")], required=False)
+    high = forms.FloatField(label="to", required=False)
+    least_reward = forms.FloatField(label="Least reward", min_value=0, max_value=1, required=False)
+    actions = forms.CharField(
+        label="Actions",
+        max_length=20,
+        required=False,
+        widget=PlainInput(attrs={"placeholder": "any, 3-29, released"}),
+    )
+    shape = forms.ChoiceField(
+        label="A row is", choices=[("whole", "a whole trajectory"), ("turns", "one turn")], required=False
+    )
+    thinking = forms.ChoiceField(
+        label="Reasoning", choices=[("kept", "kept"), ("stripped", "stripped")], required=False
+    )
 
     def __init__(self, data: Mapping[str, Any] | None = None, **named: Any) -> None:
         super().__init__(data, use_required_attribute=False, **named)
+        self.fields["name"].widget.attrs["placeholder"] = "optional"
+        self.fields["test_share"].label, self.fields["test_share"].help_text = "Share", ""
+        if self.kind_now == "tasks":
+            self.fields["setting"].label = "To be attempted as"
+            offer(self, "setting", ATTEMPTED_AS)
         field: Any = self.fields["environments"]
         field.choices = [(pk, pk) for pk in self.picked]
         self.choice = Choice()
@@ -169,14 +191,16 @@ def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], b
     return ticked + found[:PICKS], len(found) > PICKS
 
 
-def choices_for(form: DatasetForm) -> dict[str, Any]:
-    """What the selects of the form offer."""
+def offer_choices(form: DatasetForm) -> None:
+    """Fill the selects of a form that is about to be shown."""
     table = Environment if form.kind_now == "tasks" else Trajectory
     nodes = list(siblings(None)[:LISTED])
     node = _node(form["category"].value())
     if node is not None and node.pk not in {one.pk for one in nodes}:
         nodes.append(node)
-    return {"sources": distinct(table._meta.db_table, "source"), "labels": nodes, "units": list(MEANINGS.items())}
+    sources = distinct(table._meta.db_table, "source")
+    offer(form, "source", options(((name, name) for name in sources), 40, first="any"))
+    offer(form, "category", options(((row.pk, row.name) for row in nodes), 50, first="any"))
 
 
 def _node(value: Any) -> Node | None:

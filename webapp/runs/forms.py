@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from training import presets
-from webapp.runs import setting_fields
+from webapp.runs import job_widgets, setting_fields
 from webapp.runs.job_lookup import DEFAULTS, Remark, load_preset, look_up, preset_for
 from webapp.runs.models import TrainingJob
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
@@ -23,6 +23,7 @@ HIDDEN = ("token", "shown", "origin")
 PARAMS = {"training_file": "dataset", "validation_file": "evaluation", "suffix": "name"}
 """What the API calls them."""
 MOST_TEXT = 20_000
+CALLS_ALLOWED = 100_000
 LOOK = "These are the values of this preset. Look at them, then start."
 
 
@@ -40,11 +41,17 @@ class NewJobForm(forms.Form):
         said |= {name: typed.get(name, text) for name, text in texts.items()}
         said |= {"method": self.method, "preset": self.preset.name, "shown": self.shown}
         said.setdefault("token", secrets.token_urlsafe(18))
+        said["calls_allowed"] = said.get("calls_allowed") or str(CALLS_ALLOWED)
         super().__init__(said if data is not None else None, initial=said, use_required_attribute=False)
         for name in (*BASICS, *HIDDEN, *texts):
             self.fields[name] = forms.CharField(label=BASICS.get(name), required=False, strip=False)
-        for one in setting_fields.settings_of(self.method):
-            self.fields[one.name].label = one.label
+        for name in BASICS:
+            self.fields[name].widget = job_widgets.basic_widget(name)
+            self.fields[name].help_text = job_widgets.HINTS.get(name, "")
+        for setting in setting_fields.settings_of(self.method):
+            field = self.fields[setting.name]
+            field.label, field.help_text = setting.label, job_widgets.setting_hint(setting)
+            field.widget = job_widgets.setting_widget(setting)
         self.texts = texts
         self.asked: NewJob | None = None
         self.chosen: presets.Chosen | None = None
@@ -55,6 +62,11 @@ class NewJobForm(forms.Form):
 
     def value(self, name: str) -> str:
         return str(self[name].value() or "")
+
+    def offer_choices(self) -> None:
+        """Fill the selects of a form that is about to be shown."""
+        chosen = {name: self.value(name) for name in ("dataset", "evaluation", "after")}
+        job_widgets.offer_choices(self, self.method, chosen)
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = self.cleaned_data
@@ -116,7 +128,7 @@ class NewJobForm(forms.Form):
         return found
 
     def _calls(self) -> int:
-        text = self.value("calls_allowed").strip().replace(",", "") or "100000"
+        text = self.value("calls_allowed").strip().replace(",", "") or str(CALLS_ALLOWED)
         if not (text.isascii() and text.isdigit() and len(text) < 12):
             self.add_error("calls_allowed", "It must be a whole number from 0 on.")
             return 0

@@ -32,6 +32,13 @@ class Line:
     evaluated_at: int | None = None
     """The step of `after`."""
 
+    @property
+    def why(self) -> str:
+        """Why a job stands still."""
+        if self.job.state == TrainingState.FAILED:
+            return self.job.error
+        return self.job.reason if self.job.state == TrainingState.PAUSED else ""
+
 
 def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
     """Rows of the list, newest first."""

@@ -15,7 +15,6 @@ from synthesis.errors import EnvariumError
 from training import presets
 from webapp.accounts.access import access
 from webapp.datasets.models import Dataset
-from webapp.endpoints.queries import choices
 from webapp.rest.idempotency import fingerprint, once
 from webapp.runs import form_choices, setting_fields
 from webapp.runs.api_examples import new_job_call
@@ -29,6 +28,8 @@ from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import DEMO_MODEL
 
 MOST_MARKED = 200
+FOLDED = ("calls_allowed", "engine", "metadata", "user_model")
+"""Rows that are shown at once where something in them is wrong."""
 
 
 @access("train")
@@ -82,11 +83,10 @@ def beside(request: HttpRequest) -> HttpResponse:
     if not request.htmx or request.htmx.history_restore_request:  # type: ignore[attr-defined]
         return _page(request, form, found)
     marked = request.POST.get("marked", "").split()[:MOST_MARKED]
-    wrong = {name: list(map(str, errors)) for name, errors in form.errors.items() if name in form.fields}
-    context = _beside(request, form, found) | {
-        "told": [(name, wrong.get(name, [])) for name in dict.fromkeys([*wrong, *marked]) if name in form.fields]
-    }
-    return render(request, "runs/preflight.html", context)
+    wrong = {name: " ".join(map(str, errors)) for name, errors in form.errors.items()}
+    named = [name for name in dict.fromkeys([*wrong, *marked]) if name in form.fields]
+    context = _beside(request, form, found) | {"told": [(name, wrong.get(name, "")) for name in named]}
+    return render(request, "runs/new/beside.html", context)
 
 
 @dataclass
@@ -141,6 +141,11 @@ class Row:
     preset: str
     mark: presets.Mark | None
     changed: bool
+
+    @property
+    def classes(self) -> str:
+        variant = f"of-{self.setting.variant}" if self.setting.variant else ""
+        return f"{'changed ' if self.changed else ''}{variant}"
 
 
 @dataclass(frozen=True)
@@ -259,17 +264,14 @@ def _applies(form: NewJobForm, one: Setting) -> bool:
 
 
 def _page(request: HttpRequest, form: NewJobForm, looked: Looked, *, refused: bool = False) -> HttpResponse:
+    form.offer_choices()
     context = _beside(request, form, looked) | {
         "hidden": [form[name] for name in HIDDEN],
         "groups": _groups(form),
-        "methods": METHODS.items(),
-        "presets": form_choices.presets_of(form.method),
-        "datasets": form_choices.datasets(form_choices.kind_of(form.method), form.value("dataset")),
-        "evaluations": form_choices.evaluations(form.method, form.value("evaluation")),
         "models": form_choices.models(),
-        "jobs": form_choices.jobs_before(form.value("after")),
-        "players": choices(),
         "learns_from": form_choices.kind_of(form.method),
+        "is_more_open": any(form.value(name) for name in ("after", "user_model", "metadata"))
+        or (form.is_bound and any(name in form.errors for name in FOLDED)),
         "refused": refused,
     }
     return render(request, "runs/new.html", context, status=422 if refused else 200)

@@ -18,6 +18,7 @@ from webapp.runs.curves import marks
 from webapp.runs.job_views import find
 from webapp.runs.models import RunRollout
 from webapp.runs.rollout_replay import open_rollout
+from webapp.templatetags.show import number, spoken
 
 OF_TASK = 10
 
@@ -89,8 +90,19 @@ def of_trajectory(request: HttpRequest) -> HttpResponse:
     if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
         raise Http404("Name a trajectory.")
     rows = RunRollout.objects.select_related("file__job", "task", "revision")
-    context = {"rollout": rows.filter(trajectory=int(asked)).first(), "trajectory": int(asked)}
+    rollout = rows.filter(trajectory=int(asked)).first()
+    context = {"rollout": rollout, "trajectory": int(asked), "told": _told(rollout) if rollout else []}
     return render(request, _part(request, "runs/job/origin"), context)
+
+
+def _told(rollout: RunRollout) -> list[str]:
+    """How an attempt was made and counted."""
+    told = [f"horizon {number(rollout.horizon)} turns"]
+    if rollout.advantage is not None:
+        told.append(f"advantage {number(rollout.advantage)}")
+    if rollout.masked:
+        told.append(f"masked ({spoken(rollout.masked)})")
+    return told
 
 
 @access("read")

@@ -15,6 +15,7 @@ from synthesis.scripted import themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, signed, start
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
+from tests.fixtures.markup import markup
 from webapp.accounts.models import AuditEntry
 from webapp.batches.models import Batch, BatchState, LaunchLimit
 from webapp.batches.services import create_batch, of_theme
@@ -37,16 +38,16 @@ def test_a_clone_shows_what_differs_before_and_after_it_is_launched(researcher: 
     start(researcher, filled(researcher) | {"name": "First", "bundled": KEYS[:2]})
     origin = Batch.objects.get()
     url = f"/batches/{origin.pk}/clone/"
-    page = researcher.get(url).content.decode()
+    page = markup(researcher.get(url))
     assert "No setting differs" in page
     fields = filled(researcher, url)
     assert fields["name"] == ["First (again)"]
     changed = fields | {"seed": "9", "tasks": "3", "action_range": "released"}
-    part = researcher.post(f"{url}differences/", changed).content.decode()
+    part = markup(researcher.post(f"{url}differences/", changed))
     cells = [re.sub("<[^>]*>|\u2212", "", one).strip() for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", part)]
     assert cells[3:] == ["Tasks", "2", "+ 3", "Actions", "none", "+ released", "Seed", "0", "+ 9"]
-    assert "needs a change first" in researcher.post(f"{url}differences/", changed | {"tasks": "0"}).content.decode()
-    dry = researcher.post(f"{url}estimate/", changed, headers={"HX-Request": "true"}).content.decode()
+    assert "needs a change first" in markup(researcher.post(f"{url}differences/", changed | {"tasks": "0"}))
+    dry = markup(researcher.post(f"{url}estimate/", changed, headers={"HX-Request": "true"}))
     assert "<b>12</b> tasks" in dry
     assert researcher.post(url, changed | {"act": "start", "tasks": "0"}).status_code == 422
     answer = researcher.post(url, changed | {"act": "start"}, follow=True)
@@ -54,7 +55,7 @@ def test_a_clone_shows_what_differs_before_and_after_it_is_launched(researcher: 
     clone = Batch.objects.exclude(pk=origin.pk).get()
     assert (clone.cloned_from_id, clone.settings["seed"], clone.items.count()) == (origin.pk, 9, 2)
     assert answer.status_code == 200
-    row = researcher.get("/batches/").content.decode()
+    row = markup(researcher.get("/batches/"))
     assert f'href="/batches/{origin.pk}/" title="First"><span aria-hidden="true">↑</span>clone of {origin.pk}' in row
 
 
@@ -68,10 +69,10 @@ def test_annotators_launch_within_what_operators_set() -> None:
     assert AuditEntry.objects.filter(action="batch.limits").count() == 1
     fields = filled(annotator)
     assert fields["cap"] == ["1.5"]
-    assert "grow up to <b>2</b> themes" in annotator.get(NEW).content.decode()
-    assert "up to 2 themes at once; 6 were chosen" in start(annotator, fields).content.decode()
+    assert "grow up to <b>2</b> themes" in markup(annotator.get(NEW))
+    assert "up to 2 themes at once; 6 were chosen" in markup(start(annotator, fields))
     few = fields | {"bundled": KEYS[:2]}
-    assert "the cap asked for 2" in start(annotator, few | {"cap": "2"}).content.decode()
+    assert "the cap asked for 2" in markup(start(annotator, few | {"cap": "2"}))
     assert not Batch.objects.exists()
     start(annotator, few | {"cap": ""})
     assert Batch.objects.get().cap == 1.5
@@ -80,11 +81,11 @@ def test_annotators_launch_within_what_operators_set() -> None:
 def test_viewers_see_batches_and_no_way_to_launch_one() -> None:
     create_batch(None, "Seen", [of_theme(bundled_themes()[0])], BatchSettings(), PIPELINE, start=False)
     viewer = signed("viewer")
-    page = viewer.get("/batches/").content.decode()
+    page = markup(viewer.get("/batches/"))
     assert "Seen" in page
     assert "command line" in page
     for url in ("/batches/", "/"):
-        assert "/batches/new/" not in viewer.get(url).content.decode()
+        assert "/batches/new/" not in markup(viewer.get(url))
     assert viewer.get(NEW).status_code == 403
 
 
@@ -100,12 +101,12 @@ def test_other_pages_lead_here_with_their_filter(researcher: Client) -> None:
         "/taxonomy/themes/?q=ship": ("use_themes", "<b>1</b> theme fits: "),
     }
     for url, (name, said) in wanted.items():
-        found = re.search(r'href="(/batches/new/\?use_[^"]+)"', researcher.get(url).content.decode())
+        found = re.search(r'href="(/batches/new/\?use_[^"]+)"', markup(researcher.get(url)))
         assert found is not None, url
         there = unescape(found[1])
         fields = filled(researcher, there)
         assert (fields.get("bundled"), fields[name]) == (None, ["on"]), url
-        assert said in researcher.get(there).content.decode(), url
+        assert said in markup(researcher.get(there)), url
     start(researcher, filled(researcher, f"{NEW}?use_environments=1&environments_text=front"))
     assert Batch.objects.get().items.get().spec["environment"]["name"] == "Front desk"
 
@@ -125,19 +126,19 @@ def test_the_list_pages_by_key_with_the_same_queries_for_any_length(researcher: 
     few = queries("/batches/")
     rows(120)
     assert queries("/batches/") == few
-    page = researcher.get("/batches/").content.decode()
+    page = markup(researcher.get("/batches/"))
     after = re.search(r'href="(/batches/\?after=[^"]+)" rel="next"', page)
     assert after is not None
-    assert "Batch 69" in researcher.get(after[1]).content.decode()
+    assert "Batch 69" in markup(researcher.get(after[1]))
 
 
 def test_home_names_what_runs_and_what_stands_still(researcher: Client) -> None:
     start(researcher, filled(researcher) | {"name": "Runs now"})
-    page = researcher.get("/").content.decode()
+    page = markup(researcher.get("/"))
     assert "Runs now</a>" in page
     assert "0 of 6 items kept" in page
     Batch.objects.update(state=BatchState.CAPPED, note="The cap is reached.")
-    page = researcher.get("/").content.decode()
+    page = markup(researcher.get("/"))
     assert "The cap is reached." in page
     assert "items kept" not in page
 

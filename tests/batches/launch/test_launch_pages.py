@@ -15,6 +15,7 @@ from django.urls import reverse
 from synthesis.scripted import themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, filled_of, only, signed, start
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import markup, words
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import AuditEntry
 from webapp.batches.models import Batch, BatchState, LLMCall
@@ -35,21 +36,21 @@ def researcher() -> Client:
 
 
 def test_two_clicks_grow_the_bundled_themes_with_the_scripted_provider(researcher: Client) -> None:
-    listed = researcher.get("/batches/").content.decode()
+    listed = markup(researcher.get("/batches/"))
     assert "No batches yet" in listed
     assert listed.count(f'href="{NEW}"') == 2
     answer = start(researcher, filled(researcher))
-    assert answer.status_code == 302, re.findall(r'class="error[^>]*>([^<]*)', answer.content.decode())
+    assert answer.status_code == 302, re.findall(r'class="error[^>]*>([^<]*)', markup(answer))
     batch = Batch.objects.get()
     assert answer.headers["Location"] == reverse("batches:batch", args=[batch.pk])
     assert (batch.state, batch.scripted, batch.cap) == (BatchState.RUNNING, True, None)
     assert sorted(batch.items.values_list("path", flat=True)) == sorted(KEYS)
     assert BatchSettings.model_validate(batch.settings) == BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED))
     assert Job.objects.filter(kind="run_batch").count() == 1
-    row = researcher.get("/batches/?state=running").content.decode()
+    row = markup(researcher.get("/batches/?state=running"))
     assert ">0 / 6<" in row
     assert "scripted" in row
-    assert "No batch is in this state" in researcher.get("/batches/?state=paused").content.decode()
+    assert "No batch is in this state" in markup(researcher.get("/batches/?state=paused"))
 
 
 def test_a_double_click_makes_one_batch_and_a_changed_form_another(researcher: Client) -> None:
@@ -57,7 +58,7 @@ def test_a_double_click_makes_one_batch_and_a_changed_form_another(researcher: C
     first, second = start(researcher, fields), start(researcher, fields, follow=True)
     batch = Batch.objects.get()
     assert second.redirect_chain[0][0] == first.headers["Location"] == reverse("batches:batch", args=[batch.pk])
-    assert "was sent before" in second.content.decode()
+    assert "was sent before" in markup(second)
     start(researcher, fields | {"seed": "1"})
     start(researcher, filled(researcher))
     assert Batch.objects.count() == 3
@@ -91,20 +92,20 @@ def test_a_draft_waits(researcher: Client) -> None:
     answer = researcher.post(NEW, filled(researcher) | {"act": "draft", "name": "Later"}, follow=True)
     batch = Batch.objects.get()
     assert (batch.state, batch.name, Job.objects.count()) == (BatchState.DRAFT, "Later", 0)
-    assert "Kept as a draft" in answer.content.decode()
+    assert "Kept as a draft" in markup(answer)
 
 
 def test_live_models_play_where_roles_have_defaults(researcher: Client) -> None:
     endpoint = endpoint_at("http://127.0.0.1:9/v1")
-    page = researcher.get(NEW).content.decode()
+    page = markup(researcher.get(NEW))
     assert "No role has a default model" in page
     for role in ("author", "teacher"):
         RoleModel.objects.create(role=role, endpoint=endpoint, model="scripted-1")
-    page = researcher.get(NEW).content.decode()
+    page = markup(researcher.get(NEW))
     assert "plays tester, checker, user, judge" in page
     for role in ("tester", "checker", "user", "judge"):
         RoleModel.objects.create(role=role, endpoint=endpoint, model="scripted-1")
-    assert "Live models play every role" in researcher.get(NEW).content.decode()
+    assert "Live models play every role" in markup(researcher.get(NEW))
     start(researcher, filled(researcher) | {"model_judge": SCRIPTED})
     batch = Batch.objects.get()
     live = f"{endpoint.pk}/scripted-1"
@@ -114,7 +115,7 @@ def test_live_models_play_where_roles_have_defaults(researcher: Client) -> None:
     endpoint.save()
     answer = start(researcher, filled(researcher))
     assert answer.status_code == 422
-    assert answer.content.decode().count("not listed at its endpoint any more") == 12
+    assert markup(answer).count("not listed at its endpoint any more") == 12
     assert Batch.objects.count() == 1
 
 
@@ -148,17 +149,17 @@ def test_every_way_to_choose_adds_up_and_equal_ones_are_one(researcher: Client) 
     texts = [(spec["text"], spec["source"]) for spec in specs if spec.get("text")]
     assert texts == [(lines[0], "asked.txt"), (lines[3], "asked.txt")]
     assert len(specs) == 2 + 1 + 2 + 2 + 1
-    assert "Left out: line 2: a text of 5 characters is no task; line 3: the same task" in answer.content.decode()
+    assert "Left out: line 2: a text of 5 characters is no task; line 3: the same task" in markup(answer)
 
 
 def test_filters_say_how_many_fit_while_they_are_typed(researcher: Client) -> None:
     for number in range(3):
         save_typed(None, f"Desk {number}", DESK, "Trade")
-    found = researcher.get("/batches/new/matching/?what=themes&themes_text=desk&themes_most=2").content.decode()
-    assert re.sub("<[^>]*>", "", found).strip() == "3 themes fit; the newest 2 of them: Desk 2, Desk 1, Desk 0"
+    found = markup(researcher.get("/batches/new/matching/?what=themes&themes_text=desk&themes_most=2"))
+    assert words(found) == "3 themes fit; the newest 2 of them: Desk 2, Desk 1, Desk 0"
     hostile = f"/batches/new/matching/?what=themes&themes_node={'9' * 40}&themes_most=-4&themes_text=%00zzz"
-    assert "No theme fits" in researcher.get(hostile).content.decode()
-    assert "No environment fits" in researcher.get("/batches/new/matching/?what=environments").content.decode()
+    assert "No theme fits" in markup(researcher.get(hostile))
+    assert "No environment fits" in markup(researcher.get("/batches/new/matching/?what=environments"))
     start(researcher, only(researcher, use_environments="on"))
     assert not Batch.objects.exists()
 
@@ -180,7 +181,7 @@ def test_errors_stand_at_their_fields_and_nothing_is_lost(researcher: Client) ->
         "typed_description": long,
     }
     answer = start(researcher, only(researcher, **wrong))
-    page = answer.content.decode()
+    page = markup(answer)
     assert answer.status_code == 422
     assert page.count(long) == 1
     for said in ("1,000,000 characters; at most 10,000", "greater than or equal to 1", "Enter a whole number"):
@@ -199,7 +200,7 @@ def test_errors_stand_at_their_fields_and_nothing_is_lost(researcher: Client) ->
 def test_nothing_to_grow_is_said(researcher: Client) -> None:
     answer = start(researcher, only(researcher))
     assert answer.status_code == 422
-    assert answer.content.decode().count("Choose what to grow") == 2
+    assert markup(answer).count("Choose what to grow") == 2
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_nothing_to_grow_is_said(researcher: Client) -> None:
 def test_a_file_that_cannot_be_used_is_one_message(researcher: Client, name: str, content: bytes, said: str) -> None:
     fields = filled(researcher) | {"tasks_file": SimpleUploadedFile(name, content), "tasks_source": "kept words"}
     answer = start(researcher, fields)
-    page = answer.content.decode()
+    page = markup(answer)
     assert (answer.status_code, page.count(said)) == (422, 2), page
     assert filled_of(page)["tasks_source"] == ["kept words"]
     assert not Batch.objects.exists()
@@ -229,11 +230,11 @@ def test_a_good_file_is_not_asked_for_twice(researcher: Client) -> None:
     records = [{"instruction": "Cancel the order of Mrs Ito."}, {"task": "Book a room for two nights."}]
     file = SimpleUploadedFile("asked.jsonl", "\n".join(map(json.dumps, records)).encode())
     answer = start(researcher, only(researcher, tasks_file=file, scenarios="0"))
-    again = filled_of(answer.content.decode())
+    again = filled_of(markup(answer))
     assert answer.status_code == 422
-    assert "asked.jsonl" in answer.content.decode()
+    assert "asked.jsonl" in markup(answer)
     stranger = signed("operator")
-    assert "no longer here" in start(stranger, again | {"scenarios": "1"}).content.decode()
+    assert "no longer here" in markup(start(stranger, again | {"scenarios": "1"}))
     assert not Batch.objects.exists()
     start(researcher, again | {"scenarios": "1"})
     assert [item.spec["source"] for item in Batch.objects.get().items.all()] == ["asked.jsonl"] * 2
@@ -241,18 +242,18 @@ def test_a_good_file_is_not_asked_for_twice(researcher: Client) -> None:
 
 def test_a_dry_run_says_what_it_would_take_and_asks_nothing(researcher: Client) -> None:
     fields = filled(researcher)
-    part = researcher.post("/batches/new/estimate/", fields, headers={"HX-Request": "true"}).content.decode()
+    part = markup(researcher.post("/batches/new/estimate/", fields, headers={"HX-Request": "true"}))
     assert "<!doctype" not in part.lower()
     assert "<b>6</b> environments, <b>12</b> scenarios, <b>24</b> tasks, <b>48</b> trajectories" in part
     assert "To the author in" in part
     assert "plan_state" in part
     whole = researcher.post("/batches/new/estimate/", fields | {"scenarios": "1"})
     assert whole.status_code == 200
-    assert "<b>24</b> trajectories" in whole.content.decode()
-    assert filled_of(whole.content.decode())["scenarios"] == ["1"]
+    assert "<b>24</b> trajectories" in markup(whole)
+    assert filled_of(markup(whole))["scenarios"] == ["1"]
     wrong = researcher.post("/batches/new/estimate/", fields | {"tasks": "99"}, headers={"HX-Request": "true"})
     assert wrong.status_code == 200
-    assert "There is no estimate" in wrong.content.decode()
+    assert "There is no estimate" in markup(wrong)
     assert not Batch.objects.exists()
     assert not LLMCall.objects.exists()
 
@@ -262,14 +263,14 @@ def test_an_unknown_price_is_said_and_never_nothing(researcher: Client) -> None:
     models = {f"model_{role}": f"{endpoint.pk}/scripted-1" for role in ROLES}
     fields = only(researcher, typed_name="Desk", typed_description=DESK, **models)
     headers = {"HX-Request": "true"}
-    part = researcher.post("/batches/new/estimate/", fields, headers=headers).content.decode()
+    part = markup(researcher.post("/batches/new/estimate/", fields, headers=headers))
     assert "<b>not known</b>cost" in part
     assert "no price is set for <b>local/scripted-1</b>" in part
     endpoint.prices = {"scripted-1": {"prompt": 100, "completion": 200}}
     endpoint.save()
-    part = researcher.post("/batches/new/estimate/", fields | {"cap": "0.5"}, headers=headers).content.decode()
+    part = markup(researcher.post("/batches/new/estimate/", fields | {"cap": "0.5"}, headers=headers))
     assert "not known" not in part
     assert "may reach the cap of 0.5" in part
     refused = fields | {f"model_{role}": SCRIPTED for role in ROLES}
-    part = researcher.post("/batches/new/estimate/", refused, headers=headers).content.decode()
+    part = markup(researcher.post("/batches/new/estimate/", refused, headers=headers))
     assert "1 of these is no bundled theme" in part

@@ -15,6 +15,7 @@ from tests.batches.pages.test_batch_pages import client, item, mixed, page, user
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, theme
 from tests.fixtures.llm import llm_server
+from tests.fixtures.markup import markup
 from webapp.accounts.models import AuditEntry
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem
@@ -28,7 +29,7 @@ def do(who: Client, name: str, pk: int, **data: Any) -> str:
     """Post it and give the one message that the page then shows."""
     found = who.post(reverse(f"batches:{name}", args=[pk]), data, follow=True)
     assert found.redirect_chain
-    flash = found.content.decode().partition('<div id="flash"')[2].partition("</div>")[0]
+    flash = markup(found).partition('<div id="flash"')[2].partition("</div>")[0]
     (said,) = re.findall(r"<p [^>]*>(.*?)</p>", flash)
     return html.unescape(said)
 

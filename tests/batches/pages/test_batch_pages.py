@@ -15,6 +15,7 @@ from synthesis.pipeline import PIPELINE
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, theme
 from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.fixtures.markup import markup
 from tests.fixtures.remembered import remembered
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
@@ -39,8 +40,8 @@ def client(role: str = "annotator", name: str = "ann") -> Client:
 
 def page(who: Client, name: str, *args: Any, query: str = "", status: int = 200) -> str:
     found = who.get(reverse(f"batches:{name}", args=args) + query)
-    assert found.status_code == status, found.content.decode()[:2000]
-    return found.content.decode()
+    assert found.status_code == status, markup(found)[:2000]
+    return markup(found)
 
 
 def rows(text: str) -> int:
@@ -82,7 +83,7 @@ def test_every_number_of_the_funnel_leads_to_as_many_items() -> None:
     found = re.findall(r'<a href="([^"]+)" id="(?:at|level)-[^"]+"[^>]*>(\d+)<', text)
     assert len(found) > 20
     for link, shown in found:
-        answered = who.get(link.replace("&amp;", "&")).content.decode()
+        answered = markup(who.get(link.replace("&amp;", "&")))
         assert rows(answered) == int(shown), link
     reasons = re.findall(r'<a class="tag \w+" href="([^"]+)" id="why-([^"]+)">.*?<b>(\d+)</b>', text)
     assert {name for _, name, _ in reasons} >= {
@@ -91,7 +92,7 @@ def test_every_number_of_the_funnel_leads_to_as_many_items() -> None:
         "assemble-failed-unreachable",
     }
     for link, _, shown in reasons:
-        assert rows(who.get(link.replace("&amp;", "&")).content.decode()) == int(shown)
+        assert rows(markup(who.get(link.replace("&amp;", "&")))) == int(shown)
 
 
 def test_items_are_filtered_by_level_state_stage_and_reason() -> None:
@@ -222,7 +223,7 @@ def test_unknown_prices_are_said_and_known_ones_counted() -> None:
 def test_a_job_of_a_batch_leads_to_it() -> None:
     batch = one()
     lane = BatchLane.objects.get(batch=batch)
-    text = client("viewer", "vi").get(reverse("jobs:detail", args=[lane.job_id])).content.decode()
+    text = markup(client("viewer", "vi").get(reverse("jobs:detail", args=[lane.job_id])))
     assert f'<a href="{reverse("batches:batch", args=[batch.pk])}" id="job-page">Batch {batch.pk}</a>' in text
     assert reverse("jobs:detail", args=[lane.job_id]) in page(client("viewer", "vi"), "batch", batch.pk)
 

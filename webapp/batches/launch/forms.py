@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.http import QueryDict
+from django.utils.text import Truncator
 from pydantic import ValidationError
 
 from synthesis.errors import InputError
@@ -17,15 +18,32 @@ from webapp.batches.engine.cast import with_defaults
 from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import Chosen, Filter
 from webapp.batches.services import of_theme
-from webapp.batches.setting_labels import SCRIPTED_LABEL, STAGE_SETTINGS, Setting
+from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, Setting
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
+from webapp.forms import PlainInput, PlainSearch, offer, options
+from webapp.templatetags.show import plain
 
 FILTERED = 20
 MOST_TYPED = 20
 RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]
 RULES = [("goals", "goals met, 0 if a guard breaks (ours)"), ("proportion", "share of checks passed (published)")]
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
+
+DESCRIPTION = "Who uses it and for what, which records it keeps, what can be looked up and changed, and by which rules"
+
+
+def _text(label: str, widget: type[forms.Widget], **attrs: str) -> forms.CharField:
+    return forms.CharField(label=label, max_length=200, required=False, widget=widget(attrs=attrs))
+
+
+def _at_most() -> forms.IntegerField:
+    return forms.IntegerField(label="At most", min_value=1, max_value=MOST_THEMES, required=False)
+
+
+def _task_file() -> forms.FileInput:
+    kinds = ".jsonl,.json,.txt,.gz,application/json,text/plain"
+    return forms.FileInput(attrs={"accept": kinds, "aria-describedby": "tasks-hint"})
 
 
 @dataclass
@@ -36,6 +54,7 @@ class TypedRow:
     description: str = ""
     category: str = ""
     errors: list[str] = field(default_factory=list)
+    placeholder = DESCRIPTION
 
     @property
     def said(self) -> bool:
@@ -45,30 +64,39 @@ class TypedRow:
 class SettingsForm(forms.Form):
     """All but what to grow. Bounds are those of `BatchSettings`: it is asked, and its answers come back by field."""
 
-    name = forms.CharField(max_length=200, required=False)
+    name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
-    cap = forms.FloatField(label="Spend cap", required=False)
+    cap = forms.FloatField(label="Spend cap", help_text="the batch pauses before it spends more", required=False)
     seed = forms.IntegerField(required=False)
     lanes = forms.IntegerField(required=False)
     at_once = forms.IntegerField(required=False)
-    actions_from = forms.IntegerField(required=False)
-    actions_to = forms.IntegerField(required=False)
+    actions_from = forms.IntegerField(label="Actions from", required=False)
+    actions_to = forms.IntegerField(label="Actions to", required=False)
 
     def __init__(self, data: Any = None, files: Any = None, *, before: BatchSettings, **named: Any) -> None:
         named["initial"] = _initial(before) | {"token": secrets.token_urlsafe(18)} | named.get("initial", {})
         super().__init__(data, files, use_required_attribute=False, **named)
         self.before = before
         self.settings = before
-        for one in STAGE_SETTINGS:
-            self.fields[one.name] = _field(one)
-            self.fields[one.name].widget.attrs["aria-describedby"] = f"id_{one.name}_hint id_{one.name}_error"
-        models = [(SCRIPTED, SCRIPTED_LABEL), *((one.value, one.label) for one in choices())]
+        for setting in STAGE_SETTINGS:
+            self.fields[setting.name] = _field(setting)
+        for name, label, hint in RUNNING:
+            self.fields[name].label, self.fields[name].help_text = label, hint
+        models = [(SCRIPTED, SCRIPTED_LABEL), *((model.value, model.label) for model in choices())]
         for role in ROLES:
-            gone = "This model is not listed at its endpoint any more. Choose another."
-            chosen = forms.ChoiceField(
-                choices=models, label=f"Model of the {role}", error_messages={"invalid_choice": gone}
-            )
-            self.fields[f"model_{role}"] = chosen
+            self._add_role(role, models)
+
+    def _add_role(self, role: str, models: list[tuple[str, str]]) -> None:
+        gone = "This model is not listed at its endpoint any more. Choose another."
+        name, label = f"model_{role}", f"Model of the {role}"
+        self.fields[name] = forms.ChoiceField(
+            choices=models, label=label, help_text=ROLE_WORDS[role], error_messages={"invalid_choice": gone}
+        )
+        listed, chosen = options(models, 80), self[name].value()
+        if chosen not in dict(models):
+            unlisted = Truncator(plain(chosen or "")).chars(60)
+            listed.insert(0, (chosen, f"{unlisted} (not listed any more)"))
+        offer(self, name, listed)
 
     def clean(self) -> dict[str, Any]:
         said = self.cleaned_data
@@ -120,20 +148,22 @@ class LaunchForm(SettingsForm):
     """With what to grow. Ways to choose it add up."""
 
     bundled = forms.MultipleChoiceField(label="What to grow", required=False)
-    use_themes = forms.BooleanField(label="Kept themes", required=False)
-    themes_text = forms.CharField(max_length=200, required=False)
-    themes_source = forms.CharField(max_length=200, required=False)
-    themes_node = forms.IntegerField(min_value=1, max_value=2**63 - 1, required=False)
-    themes_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
-    use_environments = forms.BooleanField(label="Environments that are here", required=False)
-    environments_text = forms.CharField(max_length=200, required=False)
-    environments_source = forms.CharField(max_length=200, required=False)
-    environments_category = forms.CharField(max_length=200, required=False)
-    environments_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
-    tasks_file = forms.FileField(label="A task set", required=False, allow_empty_file=True, widget=forms.FileInput)
+    use_themes = forms.BooleanField(label="Grow kept themes that fit", required=False)
+    themes_text = _text("Name holds", PlainSearch)
+    themes_source = _text("Source", forms.Select)
+    themes_node = forms.IntegerField(
+        label="Label, with all below", min_value=1, max_value=2**63 - 1, required=False, widget=forms.Select
+    )
+    themes_most = _at_most()
+    use_environments = forms.BooleanField(label="Grow more onto environments that fit", required=False)
+    environments_text = _text("Name or id", PlainSearch)
+    environments_category = _text("Category", forms.Select)
+    environments_source = _text("Source", forms.Select)
+    environments_most = _at_most()
+    tasks_file = forms.FileField(label="File", required=False, allow_empty_file=True, widget=_task_file())
     tasks_kept = forms.CharField(max_length=2_000, required=False)
-    tasks_source = forms.CharField(max_length=200, required=False)
-    tasks_most = forms.IntegerField(min_value=1, max_value=MOST_THEMES, required=False)
+    tasks_source = _text("Name of the source", PlainInput, placeholder="the file's name")
+    tasks_most = _at_most()
 
     def __init__(self, user: Any, data: QueryDict | None = None, files: Any = None, **named: Any) -> None:
         drafts = bundled_themes()
@@ -146,6 +176,7 @@ class LaunchForm(SettingsForm):
         self.kept_file = ""
         """A file that was put aside: its name in the form."""
         self.sent_file: task_files.TaskFile | None = None
+        self.fields["name"].widget.attrs["placeholder"] = "optional"
         self.fields["bundled"].choices = [(one.key, one.name) for one in drafts]  # type: ignore[attr-defined]
         self.typed = _typed_rows(data) if data is not None else [TypedRow()]
 
@@ -248,21 +279,33 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     )
 
 
-def _field(one: Setting) -> forms.Field:
+def _field(setting: Setting) -> forms.Field:
     """The field of a stage's setting, by the type of its default."""
-    if one.name == "rule":
-        return forms.ChoiceField(label=one.label, choices=RULES, required=False)
-    if one.name == "action_range":
-        return forms.ChoiceField(label=one.label, choices=RANGES, required=False)
-    if isinstance(one.default, bool):
-        return forms.BooleanField(label=one.label, required=False)
-    if isinstance(one.default, float):
-        return forms.FloatField(label=one.label, required=False, widget=forms.NumberInput(attrs={"step": "any"}))
-    return forms.IntegerField(label=one.label, required=False)
+    told: dict[str, Any] = {"label": setting.label, "help_text": setting.hint, "required": False}
+    if setting.name == "rule":
+        return forms.ChoiceField(choices=RULES, **told)
+    if setting.name == "action_range":
+        return forms.ChoiceField(choices=RANGES, **told)
+    if isinstance(setting.default, bool):
+        return forms.BooleanField(**told)
+    if isinstance(setting.default, float):
+        return forms.FloatField(**told)
+    return forms.IntegerField(**told)
 
 
 class LimitsForm(forms.Form):
     """What a batch of an annotator may cost, and how many themes it may have."""
 
-    annotator_cap = forms.FloatField(label="Spend cap", min_value=0, max_value=1e9)
-    annotator_themes = forms.IntegerField(label="Themes at once", min_value=1, max_value=MOST_THEMES)
+    annotator_cap = forms.FloatField(
+        label="Spend cap",
+        help_text="In the money of the endpoints' prices. A batch without a cap of its own gets this one, pauses when "
+        "it is reached, and keeps all it has.",
+        min_value=0,
+        max_value=1e9,
+    )
+    annotator_themes = forms.IntegerField(
+        label="Themes at once",
+        help_text="Themes, tasks of a file and environments, together.",
+        min_value=1,
+        max_value=MOST_THEMES,
+    )

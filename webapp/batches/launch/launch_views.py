@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
+from django.forms import BoundField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -23,19 +24,22 @@ from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, Settin
 from webapp.batches.models import Batch, BatchState
 from webapp.batches.pages import batch_list
 from webapp.batches.schemas import BatchQuery
-from webapp.batches.setting_labels import COUNTS, GROUPS, ROLE_WORDS, RUNNING, Setting, differences
+from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, Setting, differences
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
+from webapp.forms import offer, options
 from webapp.paging import keyset
 from webapp.rest.api_examples import api_call, list_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.taxonomy.models import Node, ThemeSource
 from webapp.taxonomy.queries import siblings
+from webapp.templatetags.show import number
 
 LISTED = 300
 LEFT_OUT_SHOWN = 3
+LEVEL_WORDS = {"theme": ("environment", "environments"), "trajectory": ("trajectory", "trajectories")}
 GIVEN = ("text", "source", "category", "node", "most")
 
 
@@ -91,14 +95,16 @@ def matching(request: HttpRequest) -> HttpResponse:
     """How many themes or environments a filter finds, while it is typed."""
     what = "environments" if request.GET.get("what") == "environments" else "themes"
     form = LaunchForm(request.user, before=BatchSettings(), initial=_given(request))
-    return render(request, "batches/matching.html", {"what": what, "found": _matching(form, what)})
+    return render(
+        request, "batches/launch/matching.html", {"what": what.removesuffix("s"), "found": _matching(form, what)}
+    )
 
 
 @access("synthesise")
 @require_safe
 def typed_row(request: HttpRequest) -> HttpResponse:
     """The fields of another theme."""
-    return render(request, "batches/typed.html", {"row": TypedRow()})
+    return render(request, "batches/launch/typed_theme.html", {"row": TypedRow()})
 
 
 @access("synthesise")
@@ -134,7 +140,7 @@ def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
 def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
     """Where the form differs from the batch that is cloned, while it is filled in."""
     origin, form = _clone_form(request, pk)
-    return render(request, "batches/differences.html", _changed(origin, form) | {"origin": origin})
+    return render(request, "batches/launch/differences.html", _changed(origin, form) | {"origin": origin})
 
 
 @access("worker")
@@ -223,17 +229,24 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: Chosen) -> dict[s
         return {"faults": [("", "", str(error))]}
     return {
         "estimate": found,
-        "chosen": chosen,
+        "made": [(count, _level_word(level, count)) for level, count in found.items.items()],
+        "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
         "unpriced": found.unpriced,
         "unwritten": choice.unwritten(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in found.lines),
         "cap": settings.cap,
+        "over_cap": settings.cap is not None and found.cost is not None and found.cost > settings.cap,
     }
 
 
+def _level_word(level: str, count: int) -> str:
+    one, many = LEVEL_WORDS.get(level, (level, f"{level}s"))
+    return one if count == 1 else many
+
+
 def _panel(request: HttpRequest, found: dict[str, Any]) -> HttpResponse:
-    return render(request, "batches/dry_run.html", found)
+    return render(request, "batches/launch/dry_run.html", {"dry_run": found})
 
 
 def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
@@ -250,18 +263,18 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     def bound(settings: tuple[Setting, ...]) -> list[tuple[Setting, Any]]:
         return [(one, form[one.name]) for one in settings]
 
-    models = [(role, ROLE_WORDS[role], form[f"model_{role}"]) for role in ROLES]
-    played = [role for role, _, field in models if field.value() == SCRIPTED]
-    listed = choices()
+    models = [(role, form[f"model_{role}"]) for role in ROLES]
+    played = [role for role, field in models if field.value() == SCRIPTED]
     return {
         "form": form,
         "counts": bound(COUNTS),
         "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
-        "running": [(label, hint, form[name]) for name, label, hint in RUNNING],
+        "running": [form[name] for name, _, _ in RUNNING],
+        "running_wrong": form.is_bound and any(name in form.errors for name, _, _ in RUNNING),
         "roles": models,
-        "models": listed,
-        "listed": {one.value for one in listed} | {SCRIPTED},
+        "models": choices(),
         "scripted": played,
+        "all_played": len(played) == len(models),
         "limit": _limit(request),
         "refused": request.method == "POST" and "more" not in request.POST and bool(form.errors),
     }
@@ -269,19 +282,41 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
 
 def _new_page(request: HttpRequest, form: LaunchForm, found: dict[str, Any] | None = None) -> HttpResponse:
     form.keep_file()
+    _offer_filters(form)
+    themes, environments = (_matching(form, what) for what in ("themes", "environments"))
     body = {"bundled": [one.key for one in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
     context = _shared(request, form) | {
         "drafts": [(one, one.key in (form["bundled"].value() or [])) for one in form.drafts],
-        "sources": list(ThemeSource.objects.order_by("name").values_list("name", flat=True)[:LISTED]),
-        "labels": _labels(form["themes_node"].value()),
-        "environment_sources": distinct(Environment._meta.db_table, "source"),
-        "categories": categories(),
-        "themes_found": _matching(form, "themes"),
-        "environments_found": _matching(form, "environments"),
+        "themes_found": themes,
+        "environments_found": environments,
+        "opened": {
+            "themes": _is_used(form["use_themes"]) or themes is None,
+            "environments": _is_used(form["use_environments"]) or environments is None,
+            "tasks": form.file_name or form["tasks_file"].errors,
+            "typed": form.typed[0].said,
+        },
         "copy_as": api_call(request, "POST", "api:create_batch", body=body),
         "dry_run": found,
     }
     return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
+
+
+def _is_used(field: BoundField) -> bool:
+    return bool(field.value() or field.errors)
+
+
+def _offer_filters(form: LaunchForm) -> None:
+    """What the selects of both filters list."""
+    sources = ThemeSource.objects.order_by("name").values_list("name", flat=True)[:LISTED]
+    labels = [(node.pk, node.name) for node in _labels(form["themes_node"].value())]
+    listed = {
+        "themes_source": [(name, name) for name in sources],
+        "themes_node": labels,
+        "environments_source": [(name, name) for name in distinct(Environment._meta.db_table, "source")],
+        "environments_category": [(name, name) for name in categories()],
+    }
+    for name, rows in listed.items():
+        offer(form, name, options(rows, 50, first="any"))
 
 
 def _clone_page(
