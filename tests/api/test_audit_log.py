@@ -6,6 +6,7 @@ from django.test import Client
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import program
+from tests.fixtures.markup import flat
 from webapp.accounts import people
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.services import audit
@@ -79,7 +80,7 @@ def test_the_page_filters_and_shows_hostile_text_as_text(admin: User, annotator:
     client.force_login(admin)
     people.change_role(admin, annotator.pk, "viewer")
     audit(annotator, "odd.thing", what=pages_seed.EVIL)
-    html = client.get("/account/audit/").content.decode()
+    html = flat(client.get("/account/audit/"))
     assert "<script>window" not in html
     assert "\u202e" not in html
     only = client.get("/account/audit/?actor=the-annotator").context["page"].rows
@@ -88,7 +89,7 @@ def test_the_page_filters_and_shows_hostile_text_as_text(admin: User, annotator:
     assert not client.get("/account/audit/?actor=nobody").context["page"].rows
     assert not client.get("/account/audit/?until=2001-01-01").context["page"].rows
     assert client.get("/account/audit/?since=2001-01-01&until=9999-12-31").context["page"].rows
-    assert "must be a day" in client.get("/account/audit/?since=x").content.decode()
+    assert "must be a day" in flat(client.get("/account/audit/?since=x"))
 
 
 def test_pages_of_entries_follow_each_other(admin: User) -> None:

@@ -17,6 +17,7 @@ from tests.assessment.rows import case, draft, saved
 from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
+from tests.fixtures.markup import flat
 from webapp.bodies import load
 from webapp.environments.assessment_services import drafts_of, save_assessment
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.django_db
 def body(client: Client, url: str) -> str:
     response = client.get(url)
     assert response.status_code == 200, url
-    return response.content.decode()
+    return flat(response)
 
 
 def tab(row: Assessment, **query: str) -> str:
@@ -108,7 +109,7 @@ def test_a_re_run_that_is_on_its_way_is_not_started_again(page: Client) -> None:
     html = body(page, tab(row))
     assert f"/jobs/{job.pk}/" in html
     part = page.get(f"/environments/assessments/{row.pk}/", headers={"HX-Request": "true", "HX-Target": "assessment"})
-    assert part.content.decode().startswith('<section class="card" id="assessment"')
+    assert flat(part).startswith('<section class="card" id="assessment"')
     assert page.get(f"/environments/assessments/{row.pk}/").headers["Location"] == tab(
         row, version="1", assessment=str(row.pk)
     )
@@ -169,7 +170,7 @@ def test_hostile_text_is_escaped_and_the_state_stays_folded(page: Client) -> Non
     assert "&quot;rows&quot;" not in html
     assert "State before" in whole
     headers = {"HX-Request": "true", "HX-Target": f"state-{first.pk}"}
-    part = page.get(f"/environments/cases/{first.pk}/", headers=headers).content.decode()
+    part = flat(page.get(f"/environments/cases/{first.pk}/", headers=headers))
     assert part.startswith(f'<div id="state-{first.pk}">')
 
 

@@ -15,6 +15,7 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from tests.fixtures import llm, pages_seed
+from tests.fixtures.markup import flat
 from webapp.accounts.models import AuditEntry
 from webapp.endpoints import queries, services
 from webapp.endpoints.models import Endpoint, RoleModel
@@ -153,7 +154,7 @@ def test_a_trial_says_what_is_the_matter(
         answer = admin.post(f"/endpoints/{row.pk}/try/", {"model": "scripted-1"}, follow=True)
     assert (found.ok, found.calls_tools) == (ok, calls_tools)
     assert said in found.message
-    assert said in answer.content.decode()
+    assert said in flat(answer)
     assert KEY not in found.message
 
 
@@ -182,11 +183,11 @@ def test_a_role_whose_model_is_not_listed_any_more_keeps_it(admin: Client, serve
     row = register(server.url)
     services.set_roles(None, {"judge": f"{row.pk}/b"})
     services.save_models(None, row.pk, ["scripted-1"])
-    assert "local: b (not listed any more)" in admin.get("/endpoints/").content.decode()
+    assert "local: b (not listed any more)" in flat(admin.get("/endpoints/"))
     admin.post("/endpoints/roles/", {"judge": f"{row.pk}/b", "agent": f"{row.pk}/scripted-1"})
     assert dict(RoleModel.objects.values_list("role", "model")) == {"judge": "b", "agent": "scripted-1"}
     services.save_models(None, row.pk, [])
-    assert "local: b (not listed any more)" in admin.get("/endpoints/").content.decode()
+    assert "local: b (not listed any more)" in flat(admin.get("/endpoints/"))
 
 
 def test_more_models_than_are_kept_is_said(admin: Client) -> None:
@@ -194,7 +195,7 @@ def test_more_models_than_are_kept_is_said(admin: Client) -> None:
     with llm.llm_server([llm.say("x")], models=listed) as server:
         row = register(server.url)
         answer = admin.post(f"/endpoints/{row.pk}/models/", follow=True)
-    assert "local lists 700 models. The first 500 are kept." in answer.content.decode()
+    assert "local lists 700 models. The first 500 are kept." in flat(answer)
     row.refresh_from_db()
     assert (len(row.model_names), row.model_names[1]) == (500, "m1")
 
@@ -245,7 +246,7 @@ def test_the_api_registers_changes_and_deletes(admin: Client, server: llm.Script
     body = {"name": "local", "base_url": server.url, "key": KEY, "model_names": ["scripted-1"]}
     made = send("post", "/api/v1/endpoints", body)
     assert made.status_code == 201
-    assert KEY not in made.content.decode()
+    assert KEY not in flat(made)
     url = f"/api/v1/endpoints/{made.json()['id']}"
     tag = admin.get(url).headers["ETag"]
     assert send("put", url, body | {"timeout_s": 9}, **{"If-Match": tag}).json()["timeout_s"] == 9

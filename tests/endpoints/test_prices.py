@@ -11,6 +11,7 @@ from django.test import Client
 from synthesis.errors import InputError
 from synthesis.llm.cost import FREE, Price
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import flat
 from webapp.accounts.models import AuditEntry
 from webapp.endpoints import queries, services
 from webapp.endpoints.models import Endpoint
@@ -37,14 +38,14 @@ def said(row: Endpoint, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_price_is_unknown_until_it_is_said_and_when_it_is_forgotten(admin: Client, row: Endpoint) -> None:
-    page = admin.get(f"/endpoints/{row.pk}/").content.decode()
+    page = flat(admin.get(f"/endpoints/{row.pk}/"))
     assert page.count("unknown: its tokens are counted") == 2
     assert queries.prices() == {}
-    page = admin.post(f"/endpoints/{row.pk}/price/", said(row), follow=True).content.decode()
+    page = flat(admin.post(f"/endpoints/{row.pk}/price/", said(row), follow=True))
     assert "The price of a is saved." in page
     assert page.count("unknown: its tokens are counted") == 1
     assert queries.prices() == {"local/a": DEAR}
-    page = admin.post(f"/endpoints/{row.pk}/price/", {"forget": "a"}, follow=True).content.decode()
+    page = flat(admin.post(f"/endpoints/{row.pk}/price/", {"forget": "a"}, follow=True))
     assert "The price of a is unknown now." in page
     assert queries.prices() == {}
     entries = AuditEntry.objects.filter(action="endpoint.price").order_by("pk")
@@ -64,7 +65,7 @@ def test_free_is_said_and_known(admin: Client, row: Endpoint) -> None:
     [{"prompt": ""}, {"prompt": "-1"}, {"completion": "nan"}, {"completion": "1e9"}, {"cached": "much"}, {"model": ""}],
 )
 def test_what_is_no_price_is_refused_in_words(admin: Client, row: Endpoint, wrong: dict[str, str]) -> None:
-    page = admin.post(f"/endpoints/{row.pk}/price/", said(row, **wrong), follow=True).content.decode()
+    page = flat(admin.post(f"/endpoints/{row.pk}/price/", said(row, **wrong), follow=True))
     assert "The price is not saved." in page
     assert queries.prices() == {}
 
@@ -72,7 +73,7 @@ def test_what_is_no_price_is_refused_in_words(admin: Client, row: Endpoint, wron
 def test_a_price_outlives_the_list_and_the_form(admin: Client, row: Endpoint) -> None:
     services.save_price(None, row.pk, "a", DEAR)
     services.save_models(None, row.pk, ["b", pages_seed.EVIL[:40]])
-    page = admin.get(f"/endpoints/{row.pk}/").content.decode()
+    page = flat(admin.get(f"/endpoints/{row.pk}/"))
     assert "not listed any more" in page
     assert "<script>window.hit" not in page
     fields = {

@@ -11,6 +11,7 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from tests.fixtures import llm, pages_seed
+from tests.fixtures.markup import flat
 from webapp.accounts.models import AuditEntry
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint
@@ -98,12 +99,12 @@ def test_a_trial_that_fails_says_what_to_look_at(scripted: llm.Scripted, advice:
 def test_a_person_keeps_what_the_trial_found(admin: Client) -> None:
     with llm.llm_server(server(NO_SCHEMA, llm.say("{}"))) as running:
         row = register(running.url)
-        page = admin.post(f"/endpoints/{row.pk}/try/", {"model": "scripted-1"}, follow=True).content.decode()
+        page = flat(admin.post(f"/endpoints/{row.pk}/try/", {"model": "scripted-1"}, follow=True))
     assert "held to a JSON object (json_object). Set is: words alone." in page
     assert "Keep what the trial found" in page
     row.refresh_from_db()
     assert row.structured == "none", "a trial changes nothing by itself"
-    page = admin.post(f"/endpoints/{row.pk}/structured/", {"structured": "json_object"}, follow=True).content.decode()
+    page = flat(admin.post(f"/endpoints/{row.pk}/structured/", {"structured": "json_object"}, follow=True))
     row.refresh_from_db()
     assert (row.structured, services.opened(row).structured) == ("json_object", "json_object")
     assert AuditEntry.objects.get(action="endpoint.structured").detail == {
@@ -111,17 +112,15 @@ def test_a_person_keeps_what_the_trial_found(admin: Client) -> None:
         "before": "none",
     }
     assert "Keep what the trial found" not in page
-    assert "Keep what the trial found" not in admin.get(f"/endpoints/{row.pk}/?found=json_object").content.decode()
+    assert "Keep what the trial found" not in flat(admin.get(f"/endpoints/{row.pk}/?found=json_object"))
 
 
 def test_a_form_that_is_none_is_refused(admin: Client) -> None:
     row = register("http://127.0.0.1:9/v1", structured="json_schema")
-    page = admin.post(
-        f"/endpoints/{row.pk}/structured/", {"structured": pages_seed.EVIL[:30]}, follow=True
-    ).content.decode()
+    page = flat(admin.post(f"/endpoints/{row.pk}/structured/", {"structured": pages_seed.EVIL[:30]}, follow=True))
     assert "There is no form of structured output" in page
     assert pages_seed.EVIL[:20] not in page
-    assert "Keep what" not in admin.get(f"/endpoints/{row.pk}/?found=%3Cb%3E").content.decode()
+    assert "Keep what" not in flat(admin.get(f"/endpoints/{row.pk}/?found=%3Cb%3E"))
     with pytest.raises(InputError):
         services.save_structured(None, row.pk, "json")
     row.refresh_from_db()

@@ -13,6 +13,7 @@ from synthesis.drafts import ToolRate
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.themes.layout import layout
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import flat
 from tests.fixtures.replay_seed import digest
 from webapp.batches.engine.products import Saving
 from webapp.batches.models import Batch, BatchItem, BatchProduct
@@ -276,7 +277,7 @@ def test_the_map_of_a_batch_has_what_came_to_nothing() -> None:
 def body(page: Client, url: str, **headers: str) -> str:
     answer = page.get(url, headers=headers)
     assert answer.status_code == 200, url
-    return answer.content.decode()
+    return flat(answer)
 
 
 def test_pages_say_it(page: Client) -> None:

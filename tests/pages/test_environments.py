@@ -9,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import flat
 from webapp.environments import version_diff
 from webapp.environments.models import Environment
 from webapp.environments.tool_descriptions import differences, parameters_of
@@ -23,7 +24,7 @@ def names(html: str) -> list[str]:
 def body(client: Client, url: str) -> str:
     response = client.get(url)
     assert response.status_code == 200, url
-    return response.content.decode()
+    return flat(response)
 
 
 def many(count: int) -> None:

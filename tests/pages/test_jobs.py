@@ -5,6 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import flat
 from webapp.accounts.models import User
 from webapp.jobs.models import Job, JobState
 
@@ -14,20 +15,20 @@ pytestmark = pytest.mark.django_db
 def test_the_list_filters_by_state(page: Client) -> None:
     pages_seed.job(JobState.FAILED, "broken one")
     pages_seed.job(JobState.SUCCEEDED, "good one")
-    html = page.get("/jobs/?state=failed").content.decode()
+    html = flat(page.get("/jobs/?state=failed"))
     assert "broken one" in html
     assert "good one" not in html
-    assert "No job is in this state" in page.get("/jobs/?state=running").content.decode()
+    assert "No job is in this state" in flat(page.get("/jobs/?state=running"))
 
 
 def test_an_open_job_is_asked_for_again_and_a_closed_one_is_not(page: Client) -> None:
     running, ended = pages_seed.job(JobState.RUNNING, done=3, total=10), pages_seed.job()
-    html = page.get(f"/jobs/{running.pk}/").content.decode()
+    html = flat(page.get(f"/jobs/{running.pk}/"))
     assert f'hx-get="/jobs/{running.pk}/live"' in html
     assert 'value="3"' in html
-    part = page.get(f"/jobs/{running.pk}/live").content.decode()
+    part = flat(page.get(f"/jobs/{running.pk}/live"))
     assert part.startswith('<div id="job"')
-    assert "hx-get" not in page.get(f"/jobs/{ended.pk}/live").content.decode()
+    assert "hx-get" not in flat(page.get(f"/jobs/{ended.pk}/live"))
 
 
 def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> None:
@@ -38,7 +39,7 @@ def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> Non
         "odd": {"a": [1]},
     }
     row = pages_seed.job(JobState.FAILED, evil, result=result, error=evil, worker=evil)
-    html = page.get(f"/jobs/{row.pk}/").content.decode()
+    html = flat(page.get(f"/jobs/{row.pk}/"))
     assert "1 record could not be used" in html
     assert "[7].tools" in html
     assert "[3]" in html
@@ -49,9 +50,9 @@ def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> Non
 
 def test_sums_are_not_counted_as_records(page: Client) -> None:
     result = {"themes": {"created": 5, "updated": 0, "unchanged": 0}, "failed": [{"place": "line 2", "reason": "no"}]}
-    html = page.get(f"/jobs/{pages_seed.job(JobState.SUCCEEDED, result=result).pk}/").content.decode()
-    assert "<h3>themes</h3>" in html, "three kinds are not three themes"
-    assert "<h3>failed · 1</h3>" in html
+    html = flat(page.get(f"/jobs/{pages_seed.job(JobState.SUCCEEDED, result=result).pk}/"))
+    assert "<h3> themes </h3>" in html, "three kinds are not three themes"
+    assert "<h3> failed · 1 </h3>" in html
 
 
 def test_cancel_and_retry(page: Client) -> None:
@@ -65,7 +66,7 @@ def test_cancel_and_retry(page: Client) -> None:
     assert queued.state == JobState.QUEUED
     done = pages_seed.job()
     answer = page.post(f"/jobs/{done.pk}/retry", follow=True)
-    assert "this one is neither" in answer.content.decode()
+    assert "this one is neither" in flat(answer)
     assert page.post("/jobs/999999/cancel").status_code == 404
 
 
@@ -73,7 +74,7 @@ def test_a_viewer_sees_jobs_but_stops_none(db: None) -> None:
     client = Client()
     client.force_login(pages_seed.person("viewer"))
     row = pages_seed.job(JobState.QUEUED)
-    assert "Cancel" not in client.get(f"/jobs/{row.pk}/").content.decode()
+    assert "Cancel" not in flat(client.get(f"/jobs/{row.pk}/"))
     assert client.post(f"/jobs/{row.pk}/cancel").status_code == 403
     row.refresh_from_db()
     assert row.state == JobState.QUEUED
@@ -98,13 +99,13 @@ def test_refused_uploads_say_why(page: Client, settings: pytest.FixtureRequest) 
         assert answer.status_code == 422
     settings.UPLOAD_LIMIT_MIB = 0  # type: ignore[attr-defined]
     answer = page.post("/import/", {"what": "trajectories", "trajectories": upload()})
-    assert "takes 0" in answer.content.decode()
+    assert "takes 0" in flat(answer)
     assert Job.objects.count() == 0
 
 
 def test_home_explains_an_empty_installation_and_then_shows_what_is_here(page: Client) -> None:
-    assert "This installation is empty" in page.get("/").content.decode()
+    assert "This installation is empty" in flat(page.get("/"))
     pages_seed.environment()
-    html = page.get("/").content.decode()
+    html = flat(page.get("/"))
     assert "This installation is empty" not in html
     assert "Front desk" in html

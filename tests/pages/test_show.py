@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.template import Context, Template
@@ -69,3 +71,49 @@ def test_a_tag_has_an_icon_and_a_word() -> None:
     assert 'aria-hidden="true"' in html
     odd = Template('{% tag "outcome" value %}').render(Context({"value": "<b>"}))
     assert "&lt;b&gt;" in odd
+
+
+def test_pairs_of_a_dict_whatever_its_keys_are_called() -> None:
+    looped = Template("{% for key, value in detail|pairs %}{{ key }}={{ value }};{% endfor %}")
+    assert looped.render(Context({"detail": {"items": 3, "keys": [1], "stage": "x"}})) == "items=3;keys=[1];stage=x;"
+    assert looped.render(Context({"detail": None})) == ""
+
+
+def test_no_template_asks_a_dict_for_its_items_by_an_attribute() -> None:
+    """A key of that name would be taken for it; the filter `pairs` knows no such trap."""
+    looped = re.compile(r"\bin\s+([\w.]+\.(?:items|keys))\s*%")
+    folder = Path(show.__file__).resolve().parents[2] / "templates"
+    found = {path.name: looped.findall(path.read_text()) for path in folder.rglob("*.html")}
+    assert len(found) > 100
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_text_that_is_cut_shows_no_hidden_character_and_no_markup() -> None:
+    assert show.shown("<b>\u202eab", 6) == "&lt;b&gt;\\u…"
+    assert show.shown("short", 6) == "short"
+    assert show.shown(None, 6) == ""
+
+
+def test_an_empty_state_takes_its_reason_over_lines() -> None:
+    text = """{% empty_state "No <jobs>" to="jobs:list" action="All" %}
+      Nobody <b>started</b> one: {{ who }}.
+    {% endempty_state %}"""
+    html = Template(text).render(Context({"who": "<i>"}))
+    assert "<b>started</b> one: &lt;i&gt;." in html
+    assert '<a class="button" href="/jobs/">All</a>' in html
+    assert "button" not in Template('{% empty_state "None" %}Why.{% endempty_state %}').render(Context())
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("done=3 total=9", "a job: 3 of 9"),
+        ("done=3 total=9 before='step ' after=' kept'", "a job: step 3 of 9 kept"),
+        ("done=0 total=0 going_on=True", "a job: not known yet"),
+        ("done=0 total=0", ""),
+    ],
+)
+def test_progress_says_how_far_in_words(words: str, shown: str) -> None:
+    text = '{% include "parts/progress.html" with label="a job" ' + words + " only %}"
+    html = Template(text).render(Context())
+    assert f'aria-label="{shown}"' in html if shown else "progress" not in html

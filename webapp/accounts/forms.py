@@ -3,13 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
 from webapp.accounts import services
 from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
+from webapp.forms import PlainInput
+
+UNREMEMBERED = {"autocomplete": "off"}
 
 
 class LoginForm(AuthenticationForm):
@@ -36,9 +39,23 @@ class LoginForm(AuthenticationForm):
         return cleaned
 
 
+class PasswordForm(PasswordChangeForm):
+    """Django's, with the rules of a password in the page's words."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["new_password1"].help_text = ""
+
+
 class TokenForm(forms.Form):
-    name = forms.CharField(max_length=100, label="What uses it")
-    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple)
+    name = forms.CharField(
+        max_length=100,
+        label="What uses it",
+        widget=PlainInput(attrs=UNREMEMBERED | {"data-key": "a", "data-does": "New token"}),
+    )
+    scopes = forms.MultipleChoiceField(
+        widget=forms.CheckboxSelectMultiple, template_name="accounts/tokens/scopes_field.html"
+    )
     days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, initial=DAYS, label="Days until it expires")
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -51,5 +68,5 @@ class TokenForm(forms.Form):
 
 
 class NewUserForm(forms.Form):
-    username = forms.CharField(max_length=150)
+    username = forms.CharField(max_length=150, widget=PlainInput(attrs=UNREMEMBERED))
     role = forms.ChoiceField(choices=Role.choices, initial=Role.ANNOTATOR)

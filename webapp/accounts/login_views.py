@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import SCOPES, access
-from webapp.accounts.forms import LoginForm
+from webapp.accounts.forms import LoginForm, PasswordForm
 from webapp.accounts.services import audit
 from webapp.colour_schemes import COLOUR_SCHEMES
 
@@ -39,7 +39,7 @@ logout = access("public")(LogoutView.as_view())
 @access("read")
 @sensitive_post_parameters()
 def profile(request: HttpRequest) -> HttpResponse:
-    form = PasswordChangeForm(request.user, request.POST or None)  # type: ignore[arg-type]
+    form = PasswordForm(request.user, request.POST or None)  # type: ignore[arg-type]
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             audit(request.user, "password.change", request.user)  # type: ignore[arg-type]

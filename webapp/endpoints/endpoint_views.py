@@ -43,7 +43,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """Register an endpoint, or change the one that `pk` names."""
     row = get_object_or_404(Endpoint, pk=pk) if pk is not None else None
-    form = EndpointForm(request.POST) if request.method == "POST" else EndpointForm.of(row)
+    form = EndpointForm(request.POST if request.method == "POST" else None, row=row)
     if request.method == "POST" and form.is_valid():
         try:
             saved = services.save_endpoint(request.user, form.wish(), pk)

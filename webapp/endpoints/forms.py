@@ -3,34 +3,70 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from synthesis.llm.cost import Price
 from webapp.endpoints.models import Endpoint, Structured
 from webapp.endpoints.services import MAX_PRICE, Wish, names_in
 
+ADDRESS = mark_safe(
+    "Up to and with <code>/v1</code>. Public addresses need https; hosts inside a private network are listed at start "
+    "in <code>ENVARIUM_ENDPOINT_HOSTS</code>."
+)
+NAMES = "One a line, as the server names them."
+AT_ONCE = (
+    "Of each batch, all its lanes together, and of each run of agents: two at the same time may ask twice as many."
+)
+STRUCTURED = mark_safe(
+    "What of <code>response_format</code> the server honours: OpenAI, vLLM and SGLang hold to a schema. Stages that "
+    "want JSON ask for it so, and in words as well."
+)
+
 
 class EndpointForm(forms.Form):
-    """An endpoint as a person types it. The key is never filled in again."""
+    """An endpoint as a person types it, new or the one there is in `row`. The key is never filled in again."""
 
     name = forms.CharField(max_length=60)
-    base_url = forms.CharField(label="Address", max_length=500)
-    key = forms.CharField(max_length=2_000, required=False, widget=forms.PasswordInput(render_value=False))
+    base_url = forms.CharField(label="Address", max_length=500, help_text=ADDRESS)
+    key = forms.CharField(
+        max_length=2_000,
+        required=False,
+        widget=forms.PasswordInput(render_value=False),
+        help_text="Kept encrypted and never shown again. Leave it empty where the server wants none.",
+    )
     no_key = forms.BooleanField(label="Keep no key", required=False)
-    models = forms.CharField(max_length=50_000, required=False, widget=forms.Textarea(attrs={"rows": 5}))
-    max_concurrency = forms.IntegerField(label="Requests at once", min_value=1, max_value=1_000, initial=8)
+    models = forms.CharField(
+        max_length=50_000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 5}),
+        help_text=f"{NAMES} The server can be asked for them once it is registered.",
+    )
+    max_concurrency = forms.IntegerField(
+        label="Requests at once", min_value=1, max_value=1_000, initial=8, help_text=AT_ONCE
+    )
     timeout_s = forms.IntegerField(label="Seconds to wait for a reply", min_value=1, max_value=3_600, initial=120)
     structured = forms.ChoiceField(
-        label="Holds replies to", choices=Structured.choices, required=False, initial=Structured.NONE
+        label="Holds replies to",
+        choices=Structured.choices,
+        required=False,
+        initial=Structured.NONE,
+        help_text=STRUCTURED,
     )
 
-    @classmethod
-    def of(cls, row: Endpoint | None) -> EndpointForm:
-        """The form as it is first shown."""
-        if row is None:
-            return cls()
-        fields = ("name", "base_url", "max_concurrency", "timeout_s", "structured")
-        known: dict[str, Any] = {name: getattr(row, name) for name in fields}
-        return cls(initial={**known, "models": "\n".join(row.model_names)})
+    def __init__(self, *args: Any, row: Endpoint | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if row is not None:
+            names = ("name", "base_url", "max_concurrency", "timeout_s", "structured")
+            self.initial |= {name: getattr(row, name) for name in names} | {"models": "\n".join(row.model_names)}
+            self._tell(row)
+
+    def _tell(self, row: Endpoint) -> None:
+        """Hints that differ once it is registered."""
+        if row.has_key:
+            self.fields["key"].help_text = "A key is kept, encrypted. Leave this empty to keep it."
+        self.fields["models"].help_text = f"{NAMES} Or let the server list them, at the side."
+        self.fields["structured"].help_text = format_html("{} A trial finds it out.", STRUCTURED)
 
     def wish(self) -> Wish:
         said = self.cleaned_data
@@ -51,8 +87,20 @@ class PriceForm(forms.Form):
 
     model = forms.CharField(max_length=200)
     prompt = forms.FloatField(label="Prompt", min_value=0, max_value=MAX_PRICE)
-    completion = forms.FloatField(label="Reply", min_value=0, max_value=MAX_PRICE)
-    cached = forms.FloatField(label="Cached prompt", min_value=0, max_value=MAX_PRICE, required=False)
+    cached = forms.FloatField(
+        label="Cached prompt",
+        min_value=0,
+        max_value=MAX_PRICE,
+        required=False,
+        help_text="Leave it empty where cached tokens cost what others cost.",
+    )
+    completion = forms.FloatField(
+        label="Reply",
+        min_value=0,
+        max_value=MAX_PRICE,
+        help_text="With its reasoning. Say 0 for what is free: no spend cap is kept for a model whose price nobody has "
+        "said.",
+    )
 
     def price(self) -> Price:
         said = self.cleaned_data

@@ -102,7 +102,7 @@ def assessment(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
     if not wants_fragment(request, "assessment"):
         return redirect(_page_of(row))
-    return render(request, "environments/assessment_head.html", _head(row))
+    return render(request, "environments/assessment/head.html", _head(row))
 
 
 @access("read")
@@ -114,10 +114,11 @@ def case(request: HttpRequest, pk: int) -> HttpResponse:
         "case": row,
         "assessment": row.assessment,
         "environment": row.assessment.version.environment,
+        "assessment_page": _page_of(row.assessment),
         "before": load(CaseState, row.state_id),
     }
     fragment = wants_fragment(request, f"state-{pk}")
-    return render(request, "environments/case_state.html" if fragment else "environments/case.html", context)
+    return render(request, "environments/case/state.html" if fragment else "environments/case.html", context)
 
 
 @access("synthesise")

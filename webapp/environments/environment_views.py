@@ -71,7 +71,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
         "is_current": version is None or version.pk == environment.current_id,
         "tabs": tabs_of(environment),
         "tab": tab,
-        "tab_template": f"environments/tab_{tab}.html",
+        "tab_template": f"environments/tabs/{tab}.html",
     }
     if version is not None:
         context.update(TAB_CONTEXT[tab](request, environment, version))

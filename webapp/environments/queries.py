@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote, urlencode
 
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -55,6 +56,17 @@ class Filters:
     def narrowed(self) -> bool:
         bounded = self.low is not None or self.high is not None
         return bool(self.text or self.category or self.kind or bounded or self.node)
+
+    @property
+    def fit_a_batch(self) -> bool:
+        """Whether the form of a new batch can choose the same environments: it knows text and category alone."""
+        return not self.kind and self.node is None and self.low is None and self.high is None
+
+    @property
+    def batch_query(self) -> str:
+        """The parameters with which that form chooses them."""
+        chosen = {"use_environments": 1, "environments_text": self.text, "environments_category": self.category}
+        return urlencode(chosen, safe="/", quote_via=quote)
 
     @property
     def order(self) -> str:

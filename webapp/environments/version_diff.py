@@ -25,6 +25,11 @@ class Row:
     new: int | None
     text: str
 
+    @property
+    def word(self) -> str:
+        """What the sign means."""
+        return {"add": "added", "del": "removed"}.get(self.kind, "")
+
 
 @dataclass
 class Part:

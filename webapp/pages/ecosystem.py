@@ -11,7 +11,7 @@ from heapq import nsmallest
 from operator import itemgetter
 from statistics import fmean, median
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.db.models import Count, QuerySet
 from django.urls import reverse
@@ -37,6 +37,12 @@ class Scope:
     @property
     def narrowed(self) -> bool:
         return bool(self.batch or self.category or self.source)
+
+    @property
+    def query(self) -> str:
+        """The parameters of an address that shows the same environments."""
+        wanted = {"batch": self.batch.pk} if self.batch else {"category": self.category, "source": self.source}
+        return urlencode(wanted, safe="/", quote_via=quote)
 
     def environments(self) -> QuerySet[Environment]:
         """Without a batch."""

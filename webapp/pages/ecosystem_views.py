@@ -59,4 +59,4 @@ def themes(request: HttpRequest) -> HttpResponse:
     scope = scope_of(request)
     context = {"scope": scope, "map": theme_map(scope), "placed_up_to": MOST}
     part_only = wants_fragment(request, "theme-map")
-    return render(request, "pages/theme_map_part.html" if part_only else "pages/theme_map.html", context)
+    return render(request, "pages/ecosystem/theme_map.html" if part_only else "pages/theme_map.html", context)

@@ -6,12 +6,47 @@ from django import forms
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse_lazy
+from django.utils.functional import lazy
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from synthesis.formats import mcp
+from webapp.templatetags.show import number
+
+format_html_lazy = lazy(format_html, SafeString)
+
+
+JSON = ".json,.jsonl,application/json"
+PACKED = ".jsonl,.json,.gz,application/json,application/gzip"
+ENVIRONMENTS = mark_safe(
+    "JSON: a list of records or an object keyed by <code>env_id</code>, as EnvScaler writes "
+    "<code>env_metadata.json</code>. Tools may be objects or JSON in a string."
+)
+SCENARIOS = mark_safe(
+    "JSON: a list of records with <code>env_id</code>, <code>init_config</code>, <code>task</code> and "
+    "<code>checklist_with_func</code>. Each becomes a scenario and a task."
+)
+TRAJECTORIES = (
+    "JSON or JSON Lines: recorded runs that name their environment and task. Import those first; a run whose task is "
+    "not here is listed as failed, with the reason."
+)
+SERVERS = format_html_lazy(
+    "JSON Lines or JSON, plain or gzipped, at most {} MiB unpacked: one server each with <code>name</code>, "
+    "<code>tools</code> and its labels. Each becomes a theme with its tools and hangs in the "
+    '<a href="{}">taxonomy</a> by its labels.',
+    number(mcp.MAX_FILE_BYTES >> 20),
+    reverse_lazy("taxonomy:index"),
+)
 
 
 class UploadField(forms.FileField):
     """A file within the installation's limit, refused with both sizes when it is larger."""
 
     widget = forms.FileInput
+
+    def __init__(self, *, accept: str = JSON, **kwargs: Any) -> None:
+        super().__init__(widget=forms.FileInput(attrs={"accept": accept}), **kwargs)
 
     def clean(self, data: Any, initial: Any = None) -> Any:
         file = super().clean(data, initial)
@@ -23,13 +58,13 @@ class UploadField(forms.FileField):
 
 
 class EnvironmentsForm(forms.Form):
-    environments = UploadField()
-    scenarios = UploadField(required=False)
+    environments = UploadField(help_text=ENVIRONMENTS)
+    scenarios = UploadField(label="Scenarios (optional)", required=False, help_text=SCENARIOS)
 
 
 class TrajectoriesForm(forms.Form):
-    trajectories = UploadField()
+    trajectories = UploadField(help_text=TRAJECTORIES)
 
 
 class ServersForm(forms.Form):
-    servers = UploadField()
+    servers = UploadField(accept=PACKED, help_text=SERVERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -11,7 +13,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from synthesis.errors import InputError
-from synthesis.formats import mcp
 from webapp.accounts.access import access
 from webapp.batches.pages.batch_list import working
 from webapp.jobs.models import Job
@@ -35,15 +36,19 @@ TRAJECTORY_FILES = {"trajectories": "trajectories.json"}
 SERVER_FILES = {"servers": "servers.jsonl"}
 
 
+def at_work() -> dict[str, Any]:
+    """What runs now; `live` while anything does."""
+    rows: dict[str, Any] = {"running": queries.running(), "batches": working(), "training": training()}
+    return {**rows, "live": any(rows.values())}
+
+
 @access("read")
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
     context = {
         "since": visit(request.user),
         "waiting": queries.waiting(request.user),
-        "running": queries.running(),
-        "batches": working(),
-        "training": training(),
+        **at_work(),
         "amounts": queries.amounts(),
         "environments": list(queries.newest_environments()),
         "themes": list(queries.newest_themes()),
@@ -58,8 +63,7 @@ def home(request: HttpRequest) -> HttpResponse:
 @never_cache
 def running(request: HttpRequest) -> HttpResponse:
     """The part of the home page that says what runs; asked for every two seconds while something does."""
-    context = {"running": queries.running(), "batches": working(), "training": training()}
-    return render(request, "pages/running.html", context)
+    return render(request, "pages/running.html", at_work())
 
 
 def start(request: HttpRequest, form: forms.Form) -> Job:
@@ -91,7 +95,6 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
-        "servers_limit": mcp.MAX_FILE_BYTES >> 20,
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
         "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),

@@ -4,16 +4,31 @@ from django import forms
 
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
+from webapp.forms import PlainInput, PlainTextarea
 
 
 class ThemeForm(forms.Form):
     """A theme as a person types it."""
 
-    name = forms.CharField(max_length=NAME)
-    description = forms.CharField(
-        min_length=LEAST_DESCRIPTION, max_length=DESCRIPTION, widget=forms.Textarea(attrs={"rows": 10})
+    name = forms.CharField(
+        max_length=NAME,
+        widget=PlainInput,
+        help_text="The kind of system, such as “Public library lending desk”; not a product.",
     )
-    category = forms.CharField(max_length=CATEGORY, required=False)
+    description = forms.CharField(
+        min_length=LEAST_DESCRIPTION,
+        max_length=DESCRIPTION,
+        widget=PlainTextarea(attrs={"rows": 10}),
+        help_text="Who uses it and for what, which records it keeps, what can be looked up, what can be changed, and "
+        "which rules limit the changes. An author model plans the environment from these words alone.",
+    )
+    category = forms.CharField(
+        label="Category (optional)",
+        max_length=CATEGORY,
+        required=False,
+        widget=PlainInput(attrs={"list": "labels"}),
+        help_text="The label of the first level that it hangs on. Another word makes a label of its own.",
+    )
 
 
 class GroupingForm(forms.Form):

@@ -163,17 +163,10 @@ def treemap_page(request: HttpRequest) -> HttpResponse:
         "measures": treemap.MEASURES,
         "bands": treemap.BANDS,
         "rows": treemap.ordered(found.tiles, sort),
-        "columns": [(name, turned(name, sort), sort.lstrip("-") == name) for name in treemap.SORTS],
-        "sort": sort,
+        "columns": treemap.columns(sort),
         "drawing": treemap.drawing(found, root),
         "plotly": NAME,
         "map_style_id": map_style_id(),
         "here": reverse("taxonomy:map"),
     }
     return render(request, "taxonomy/map.html", context)
-
-
-def turned(name: str, sort: str) -> str:
-    """What a click on a column's head sorts by: the other way round where it is sorted by already."""
-    first = name if name == "name" else f"-{name}"
-    return {first: first.lstrip("-") if first.startswith("-") else f"-{first}"}.get(sort, first)

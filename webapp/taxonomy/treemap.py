@@ -39,6 +39,34 @@ TAG = re.compile(r"</?[A-Za-z!][^<>]*>?")
 
 
 @dataclass(frozen=True)
+class Column:
+    """A head of the table: what a click on it sorts by, and how the table is sorted by it now, if it is."""
+
+    name: str
+    turned: str
+    order: str = ""
+    """`ascending`, `descending` or nothing."""
+
+    @property
+    def label(self) -> str:
+        words = {"name": "Label", "pass_rate": "Pass rate"}
+        return words.get(self.name, self.name.capitalize())
+
+
+def columns(sort: str) -> list[Column]:
+    """The columns of a table that is sorted by `sort`. One that it is sorted by already turns round."""
+    found = []
+    for name in SORTS:
+        if sort.lstrip("-") != name:
+            found.append(Column(name, name if name == "name" else f"-{name}"))
+        elif sort.startswith("-"):
+            found.append(Column(name, name, "descending"))
+        else:
+            found.append(Column(name, f"-{name}", "ascending"))
+    return found
+
+
+@dataclass(frozen=True)
 class Tile:
     """A node as a tile and as a row. `parent` is the tile around it, None for the outer ones."""
 

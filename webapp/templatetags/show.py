@@ -9,9 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import escape, format_html
+from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import JsonLexer, PythonLexer, TextLexer
@@ -175,6 +178,12 @@ def plain(text: Any) -> str:
     return HIDDEN.sub(escaped_name, "" if text is None else str(text))
 
 
+@register.filter
+def shown(text: Any, limit: int) -> SafeString:
+    """Text without markup, cut to `limit` characters: for lists, and for titles and attributes."""
+    return conditional_escape(Truncator(plain(text)).chars(limit))
+
+
 @lru_cache(maxsize=512)
 def highlighted(text: str, language: str) -> SafeString:
     if len(text) > HIGHLIGHT_UP_TO:
@@ -306,6 +315,12 @@ def ago(moment: datetime | None) -> str:
 
 
 @register.filter
+def pairs(value: Any) -> list[tuple[Any, Any]]:
+    """Keys and values of a dict: `{{ value.items }}` would be the value of a key of that name, where it has one."""
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+@register.filter
 def spoken(name: Any) -> str:
     """A slug as words: `red_audit` as `red audit`."""
     return str(name or "").replace("_", " ")
@@ -322,6 +337,19 @@ def tag(family: str, value: Any, title: str = "") -> dict[str, str]:
     value = "" if value is None else str(value)
     icon, word, tone = TAGS.get(family, {}).get(value, ("○", plain(value) or "unknown", ""))
     return {"icon": icon, "word": word, "tone": tone, "title": title}
+
+
+@register.inclusion_tag("parts/tag.html")
+def badge(icon: str, word: str, tone: str = "", title: str = "") -> dict[str, str]:
+    """An icon and a word of a template's own, in the look of `tag`."""
+    return {"icon": icon, "word": word, "tone": tone, "title": title}
+
+
+@register.simple_block_tag
+def empty_state(content: str, title: str, to: str = "", action: str = "") -> str:
+    """What stands in place of an empty list: a title, why it is empty, and a link to the URL name `to`."""
+    said = {"title": title, "why": content, "url": reverse(to) if to else "", "action": action}
+    return render_to_string("parts/empty.html", said)
 
 
 @register.simple_tag(takes_context=True)

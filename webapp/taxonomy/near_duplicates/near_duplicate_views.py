@@ -77,7 +77,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
 @require_safe
 def live(request: HttpRequest) -> HttpResponse:
     """How far the grouping is that runs; once it has ended, where its result is."""
-    return render(request, "taxonomy/duplicates_job.html", {"job": queries.open_job(), "ended": True})
+    return render(request, "taxonomy/duplicates/job.html", {"job": queries.open_job(), "ended": True})
 
 
 @access("synthesise")

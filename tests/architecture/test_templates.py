@@ -1,0 +1,50 @@
+"""Templates can be read: narrow, indented, one block-level element a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.test_directions import ROOT
+
+COLUMNS = 120
+LINES = 100
+BLOCKS = (
+    "article|aside|div|dl|fieldset|footer|form|h[1-6]|header|li|main|nav|ol|p|section|table|tbody|td|th|thead|tr|ul"
+)
+SECOND = re.compile(rf"</({BLOCKS})>.*?<({BLOCKS})\b")
+"""A block-level element that begins behind the end of another, on its line."""
+
+
+def templates() -> Iterator[tuple[Path, list[str]]]:
+    for path in sorted((ROOT / "templates").rglob("*.html")):
+        yield path.relative_to(ROOT), path.read_text().splitlines()
+
+
+def test_lines_are_narrow_and_indented_by_two_spaces() -> None:
+    wrong = []
+    for path, lines in templates():
+        for number, line in enumerate(lines, 1):
+            indent = re.match(r"\s*", line).group()  # type: ignore[union-attr]
+            if len(line) > COLUMNS:
+                wrong.append(f"{path}:{number}: {len(line)} columns")
+            if indent.strip(" ") or len(indent) % 2:
+                wrong.append(f"{path}:{number}: indented by {indent!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_line_holds_one_block_level_element() -> None:
+    wrong = [
+        f"{path}:{number}: {line.strip()[:80]}"
+        for path, lines in templates()
+        for number, line in enumerate(lines, 1)
+        if SECOND.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_templates_are_short() -> None:
+    """One that is longer is split into parts with names."""
+    wrong = [f"{path}: {len(lines)} lines" for path, lines in templates() if len(lines) > LINES]
+    assert not wrong, "\n".join(wrong)
