@@ -63,11 +63,6 @@
     binding.run(event);
   }
 
-  /* A page that gives a key to itself ("g") gives up the pairs that begin with it ("g e"). */
-  function dropPairs(letter) {
-    for (const key of [...bindings.keys()]) if (key.startsWith(`${letter} `)) bindings.delete(key);
-  }
-
   function shown(key) {
     const box = document.createElement("span");
     for (const part of key.split(" ")) {
@@ -124,5 +119,5 @@
   });
 
   add({ key: "?", does: "Show the keys", group: "Everywhere", run: sheet });
-  envarium.keys = { add, remove: (key) => bindings.delete(key), dropPairs, sheet };
+  envarium.keys = { add, remove: (key) => bindings.delete(key), sheet };
 })();

@@ -20,7 +20,7 @@
     };
   }
 
-  const shown = (row) => !row.line.hidden;
+  const shown = (row) => row.fits;
   const marked = (letter) => (row) => row.marks.includes(letter);
   const add = (key, does, run, repeat = false) => keys.add({ key, does, group: "Replay", run, repeat });
 
@@ -33,8 +33,7 @@
   add("e", "Next error", jump(1, marked("e"), "error"));
   add("E", "Error before", jump(-1, marked("e"), "error"));
   add("d", "Next difference from the record", jump(1, marked("d"), "difference from the record"));
-  keys.dropPairs("g");
-  add("g", "First step", () => replay.go(0));
+  add("g g", "First step", () => replay.go(0));
   add("G", "Last step", () => replay.go(replay.last));
   add("s", "Whole state, or changes", () => {
     const query = replay.parameters();

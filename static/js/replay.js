@@ -28,9 +28,19 @@
     rowOf.clear();
     for (const link of list.querySelectorAll("a")) {
       const row = { link, line: link.parentElement, step: Number(link.dataset.step), marks: link.dataset.marks, kind: link.dataset.kind };
+      row.fits = fits(row);
       rows.push(row);
       rowOf.set(row.step, row);
     }
+  }
+
+  /* Whether the filters above the list leave a row in it. */
+  function fits(row) {
+    const only = document.getElementById("only").value;
+    const tool = document.getElementById("tool").value;
+    const letter = { flips: "f", changes: "c", errors: "e", diverged: "d" }[only];
+    const kind = only === "all" || (letter ? row.marks.includes(letter) : row.kind === only);
+    return kind && (tool === "" || (row.link.querySelector(".k").lastChild?.textContent ?? "") === tool);
   }
 
   function parameters() {
@@ -74,9 +84,9 @@
 
   function mark(step) {
     for (const link of document.querySelectorAll("#steps [aria-current], #hits [aria-current]")) link.removeAttribute("aria-current");
+    for (const row of rows) row.line.hidden = !row.fits && row.step !== step; /* the current step is seen whatever is filtered */
     const row = rowOf.get(step);
     if (row) {
-      row.line.hidden = false;
       row.link.setAttribute("aria-current", "step");
       reveal(row.line);
     }
@@ -135,13 +145,21 @@
     }
   }
 
+  /* What is above "Next" may be longer or shorter at another step: the bar stays where a pointer left it. */
   function show(html) {
+    const top = panels.querySelector(".step-panel .bar").getBoundingClientRect().top;
     const focused = panels.contains(document.activeElement) ? document.activeElement.closest("section")?.className : "";
     panels.innerHTML = html;
     remember(panels);
     const chosen = panels.querySelector(".tree a[aria-current]");
     const box = chosen?.closest(".scroll");
     if (box) box.scrollTop += chosen.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
+    panels.style.minHeight = "";
+    const moved = panels.querySelector(".step-panel .bar").getBoundingClientRect().top - top;
+    const root = document.documentElement;
+    const missing = window.scrollY + moved + window.innerHeight - root.scrollHeight;
+    if (moved && missing > 0) panels.style.minHeight = `${panels.offsetHeight + missing}px`;
+    if (moved) window.scrollBy(0, moved);
     if (focused) panels.querySelector(`.${CSS.escape(focused.split(" ")[0])} .scroll`)?.focus({ preventScroll: true });
   }
 
@@ -188,14 +206,12 @@
   function filter() {
     const only = document.getElementById("only").value;
     const tool = document.getElementById("tool").value;
-    const letter = { flips: "f", changes: "c", errors: "e", diverged: "d" }[only];
     let shown = 0;
     for (const row of rows) {
-      const kind = only === "all" || (letter ? row.marks.includes(letter) : row.kind === only);
-      const name = tool === "" || (row.link.querySelector(".k").lastChild?.textContent ?? "") === tool;
-      row.line.hidden = !(kind && name);
-      shown += !row.line.hidden;
+      row.fits = fits(row);
+      shown += row.fits;
     }
+    mark(state.step);
     document.getElementById("none").hidden = shown > 0;
     document.getElementById("shown").textContent = shown === rows.length ? `${shown}` : `${shown} of ${rows.length}`;
     const query = parameters();
@@ -339,5 +355,6 @@
   read();
   remember(document);
   mark(state.step);
+  new ResizeObserver(() => { const row = rowOf.get(state.step); if (row) reveal(row.line); }).observe(list.parentElement);
   window.setTimeout(ahead, 100);
 })();

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
 from synthesis.verifiers.audit_report import FaultKind
+from tests.fixtures.markup import markup
 from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
@@ -33,7 +34,7 @@ def browser(role: str = "annotator") -> Client:
 def shown(client: Client, task: Task, name: str = "scenarios:task", **query: str) -> str:
     answer = client.get(reverse(name, args=[task.pk]), query)
     assert answer.status_code == 200
-    return answer.content.decode()
+    return markup(answer)
 
 
 def audited(task: Task) -> Task:
@@ -60,7 +61,7 @@ def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     task = audited(make_task(WEAK, OTHERS, ANSWER, check("True")))
     text = shown(browser(), task, "scenarios:audit")
     assert "The verifier does not hold. A mutant earns the full reward." in text
-    assert "became:</span> 4</span>" in text
+    assert "became:</span> 4 </span>" in text
     assert "nobody" in text
     assert "A check never fails" in text
     assert "Which check notices what" in text

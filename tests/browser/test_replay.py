@@ -50,9 +50,10 @@ def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
     context, page, complaints = signed_in(chromium, live_site, **granted)
     page.goto(f"/trajectories/{run.pk}/?step=0")
     moves = [("j", 1), ("j", 2), ("k", 1), ("]", 5), ("]", 6), ("[", 5), ("e", 7), ("d", 8), ("}", 9), ("}", 10)]
-    moves += [("{", 9), ("G", 12), ("E", 7), ("g", 0)]
-    for key, step in moves:
-        page.keyboard.press(key)
+    moves += [("{", 9), ("G", 12), ("E", 7), ("g g", 0)]
+    for keys, step in moves:
+        for key in keys.split():
+            page.keyboard.press(key)
         at(page, step)
     page.keyboard.press("]")
     at(page, 5)
@@ -89,6 +90,9 @@ def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     expect(page.locator("#keys")).to_contain_text("Next flip of a check")
+    for does, keys in (("First step", "g g"), ("Tasks", "g t")):
+        line = page.locator("#keys dl > div", has=page.get_by_text(does, exact=True))
+        expect(line.locator("dd")).to_have_text(keys)
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     page.keyboard.type("jk]")
@@ -114,12 +118,81 @@ def test_back_returns_to_the_step_before(live_site: str, chromium: Browser, run:
     page.go_back()
     at(page, 1)
     page.select_option("#only", "errors")
-    expect(page.locator("#steps li:visible")).to_have_count(1)
+    expect(page.locator("#steps li:visible a")).to_have_count(2)
     assert "only=errors" in page.url
+    at(page, 1)
+    page.keyboard.press("j")
+    at(page, 7)
+    expect(page.locator("#steps li:visible a")).to_have_count(1)
     page.click("table.flips tbody th a >> nth=5")
     expect(page.locator("#check")).to_contain_text("def check")
     assert complaints == []
     context.close()
+
+
+def test_the_keys_of_other_pages_work_in_the_replay(live_site: str, chromium: Browser, run: Trajectory) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/trajectories/{run.pk}/?step=5")
+    page.keyboard.press("g")
+    at(page, 5)
+    page.keyboard.press("t")
+    page.wait_for_url("**/tasks/")
+    assert complaints == []
+    context.close()
+
+
+def wordy() -> Trajectory:
+    """Steps of which some have long names and long texts, and some are short: what stands above and beside differs."""
+    plan = seed.ordinary("wordy")
+    name = "look_up_every_appointment_of_a_patient_at_all_sites_of_the_clinic"
+    plan.acts[3].content = "Which day suits you? " * 80
+    plan.acts[6].reasoning = "The old check-up has to go. " * 120
+    plan.acts[8:8] = [seed.Act("query", name, arguments={"patient": "P-1"}, result=["A-101"], reasoning="Once more.")]
+    plan.acts += [seed.Act("query", "get_room", arguments={"room": f"R{number}"}, result={}) for number in range(12)]
+    return seed.make(plan)
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_next_and_before_stay_where_they_are_at_every_step(live_site: str, chromium: Browser, width: int) -> None:
+    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    run = wordy()
+    last = run.step_count - 1
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": width, "height": 900})
+    page.goto(f"/trajectories/{run.pk}/?step=0")
+    buttons = {name: page.locator(".step-panel .bar .button", has_text=name) for name in ("Before", "Next")}
+    buttons["Next"].scroll_into_view_if_needed()
+    places = {name: button.bounding_box() for name, button in buttons.items()}
+    assert all(places.values())
+    for name, steps in (("Next", range(1, last + 1)), ("Before", range(last - 1, -1, -1))):
+        box = places[name]
+        for step in steps:
+            page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            expect(page.locator(".step-panel .which b")).to_have_text(f"Step {step}")
+            assert {known: button.bounding_box() for known, button in buttons.items()} == places, step
+            assert seen_in_the_list(page), step
+    page.keyboard.press("G")
+    at(page, last)
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.keyboard.press("/")
+    page.keyboard.type("A-101")
+    page.keyboard.press("Enter")
+    expect(page.locator("#hits li")).not_to_have_count(0)
+    expect(page.locator("#steps [aria-current]")).to_have_count(1)
+    page.wait_for_function("() => document.querySelector('#hits').offsetHeight > 0")
+    assert seen_in_the_list(page), "the hits take a part of the list's place"
+    assert complaints == []
+    context.close()
+
+
+def seen_in_the_list(page: Page) -> bool:
+    """Whether the line of the current step is inside the list's own scroll region."""
+    return page.evaluate(
+        """() => {
+            const line = document.querySelector("#steps [aria-current]").getBoundingClientRect();
+            const box = document.querySelector("#steps").parentElement.getBoundingClientRect();
+            return line.height > 0 && line.top >= box.top && line.bottom <= box.bottom + 1;
+        }"""
+    )
 
 
 @pytest.mark.parametrize(("width", "theme"), LOOKS)

@@ -9,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import replay_seed as seed
+from tests.fixtures.markup import markup
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
 from webapp.trajectories.models import Trajectory
@@ -31,7 +32,7 @@ def run() -> Trajectory:
 
 def text(response) -> str:
     assert response.status_code == 200
-    return response.content.decode()
+    return markup(response)
 
 
 def url(run: Trajectory, query: str = "") -> str:
@@ -153,10 +154,12 @@ def test_search_looks_into_every_field(reader, run):
     assert 'class="hits"' in text(reader.get(url(run, "?step=1&q=Ada")))
 
 
-def test_filters_of_the_list_hide_other_steps(reader, run):
-    page = text(reader.get(url(run, "?only=errors")))
-    assert page.count("<li hidden>") == 12
-    assert text(reader.get(url(run, "?tool=release_room"))).count("<li hidden>") == 11
+def test_filters_of_the_list_hide_other_steps_but_not_the_current_one(reader, run):
+    page = text(reader.get(url(run, "?step=3&only=errors")))
+    assert page.count("<li hidden>") == 11
+    assert '<li><a href="?only=errors&amp;step=3" data-step="3"' in page
+    assert text(reader.get(url(run, "?step=7&only=errors"))).count("<li hidden>") == 12
+    assert text(reader.get(url(run, "?tool=release_room"))).count("<li hidden>") == 10
 
 
 def test_hostile_text_stays_text(reader):

@@ -58,6 +58,11 @@ class TaskFilter(forms.Form):
         named = [(name, kind_of(name).title) for name in TASK_KINDS if name in KINDS]
         self.fields["finding"].choices = [("", "Any"), ("any", "With a finding"), ("none", "Without findings"), *named]  # type: ignore[attr-defined]
 
+    @property
+    def choice_fields(self) -> list[forms.BoundField]:
+        """The choices that stand together in the form."""
+        return [self[name] for name in ("category", "finding", "audit", "fault")]
+
     def values(self) -> dict[str, Any]:
         """What was understood; a field with an error counts as empty."""
         self.is_valid()

@@ -23,6 +23,8 @@ LIST_FIELDS = (
     "audit_state", "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
+MADE_HERE = ("synthesis", "scripted")
+"""Sources of what a batch made: its page says how."""
 
 
 def categories() -> list[str]:

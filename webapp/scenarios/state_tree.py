@@ -44,6 +44,11 @@ class Node:
     def is_container(self) -> bool:
         return self.kind in ("object", "list")
 
+    @property
+    def extent(self) -> str:
+        """The size of a container in its brackets."""
+        return f"[{self.size:,}]" if self.kind == "list" else f"{{{self.size:,}}}"
+
 
 @dataclass
 class Branch:

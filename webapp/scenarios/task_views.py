@@ -25,6 +25,7 @@ from webapp.scenarios.state_views import state_response
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
 FINDINGS_SHOWN = 1_000
+HIGH = 0.5
 MARKS = ("goal", "guard", "broken")
 
 
@@ -81,6 +82,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "task": row,
         "revision": revision,
         "is_current": revision is not None and revision.pk == row.current_id,
+        "made_here": row.source in queries.MADE_HERE,
     }
     if revision is not None:
         context |= checks_context(request, row, revision)
@@ -112,12 +114,14 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
         "mark": mark,
         "total": total,
         "inline": inline,
+        "foldable": total > OPEN_AT_ONCE,
         "opened": opened,
         "next_check": found[-1].position if more else None,
         "later": start >= 0,
         "passed": passed,
         "out_of": out_of,
         "words": words,
+        "idle_is_high": revision.do_nothing is not None and revision.do_nothing >= HIGH,
     }
 
 
@@ -135,10 +139,10 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
 def task_diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
     """What changed between two revisions of a task."""
     row = get_object_or_404(Task.objects.select_related("environment"), pk=pk)
-    one = get_object_or_404(row.revisions.defer("record"), number=a)
-    other = get_object_or_404(row.revisions.defer("record"), number=b)
-    parts = queries.revision_diff(one, other)
-    return render(request, "scenarios/task_diff.html", {"task": row, "one": one, "other": other, "parts": parts})
+    old = get_object_or_404(row.revisions.defer("record"), number=a)
+    new = get_object_or_404(row.revisions.defer("record"), number=b)
+    parts = queries.revision_diff(old, new)
+    return render(request, "scenarios/task_diff.html", {"task": row, "old": old, "new": new, "parts": parts})
 
 
 @access("read")

@@ -26,6 +26,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "outcomes": trajectory_list.OUTCOMES,
         "replays": ReplayState.choices,
         "orders": trajectory_list.ORDERS.items(),
+        "beyond": bool(request.GET.get("after") or request.GET.get("before") or filters.order != "-id"),
         "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }
     return render(request, "trajectories/list.html", context)

@@ -138,6 +138,7 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
         "audit_later": start > 0,
         "audit_matrix": matrix(row, faults, labels) if labels else None,
         "audit_words": words(row, faults),
+        "audit_tone": {"green": "good", "red": "bad"}.get(row.state, "warn"),
         "audit_unit": "criterion" if revision.verifier_kind == "rubric" else "check",
     }
 

@@ -38,6 +38,13 @@ class Field:
     def key(self) -> str:
         return PREFIX + self.name
 
+    @property
+    def about(self) -> str:
+        """Its kind, and what happens where it is not sent."""
+        if self.required:
+            return self.kind
+        return f"{self.kind}, optional, without it {self.default}" if self.default else f"{self.kind}, optional"
+
 
 def plain_schema(schema: Any) -> dict[str, Any]:
     """The schema of a value that is not null, where that is the only other choice."""

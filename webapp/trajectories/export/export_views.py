@@ -41,7 +41,7 @@ def _page(request: HttpRequest, form: TrainingForm, status: int = 200) -> HttpRe
         "selection": selection.items(),
         "found": min(found, COUNTED),
         "more": found > COUNTED,
-        "query": request.GET.urlencode(),
+        "selected": f"?{request.GET.urlencode()}" if request.GET else "",
         "copy_as": api_call(request, "GET", "api:export_training_data", query=selection),
         **shown_exports(),
     }

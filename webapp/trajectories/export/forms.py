@@ -29,9 +29,9 @@ class TrainingForm(forms.Form):
     reasoning = forms.BooleanField(label="Keep the reasoning", required=False)
     mask_history = forms.BooleanField(label="One record a turn (mask history)", required=False)
     least_reward = forms.FloatField(label="Least reward", min_value=0, max_value=1)
-    actions = forms.ChoiceField(choices=ACTIONS, required=False)
-    fewest = forms.IntegerField(min_value=0, max_value=100_000, required=False)
-    most = forms.IntegerField(min_value=0, max_value=100_000, required=False)
+    actions = forms.ChoiceField(label="Actions (calls and messages)", choices=ACTIONS, required=False)
+    fewest = forms.IntegerField(label="Own range: from", min_value=0, max_value=100_000, required=False)
+    most = forms.IntegerField(label="to", min_value=0, max_value=100_000, required=False)
 
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}

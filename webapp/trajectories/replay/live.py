@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from webapp.templatetags.show import number
 from webapp.trajectories.models import RolloutAttempt, Trajectory
 from webapp.trajectories.replay import step_list
 from webapp.trajectories.replay.panels import kept_query
@@ -42,8 +43,24 @@ def context_of(trajectory: Trajectory) -> dict[str, Any]:
         "attempt": attempt,
         "following": goes_on,
         "interrupted": trajectory.live and not goes_on,
-        "shares": shares(trajectory),
-    }
+        "ending": ending_words(trajectory.provenance) if attempt is not None else "",
+    } | shares_context(trajectory)
+
+
+def ending_words(provenance: dict[str, Any]) -> str:
+    """How an attempt ended, who played the user, and what was asked of the models; empty while it goes on."""
+    if not provenance.get("ending"):
+        return ""
+    found = [f"ended: {provenance['ending']}"]
+    if provenance.get("user"):
+        found.append(f"user {provenance['user']}")
+    found.append(str(provenance.get("prompt_style") or ""))
+    usage = provenance.get("usage") or {}
+    if usage.get("requests"):
+        lost = f", {number(usage['lost'])} lost" if usage.get("lost") else ""
+        found.append(f"{number(usage['requests'])} requests{lost}")
+        found.append(f"{number(usage.get('prompt_tokens'))} + {number(usage.get('completion_tokens'))} tokens")
+    return " · ".join(found)
 
 
 def news(request: HttpRequest, trajectory: Trajectory, known: int) -> dict[str, Any]:
@@ -69,6 +86,13 @@ class Share:
     seconds: float
     start: float
     percent: float
+
+
+def shares_context(trajectory: Trajectory) -> dict[str, Any]:
+    """The time split and the same in words."""
+    found = shares(trajectory)
+    said = ", ".join(f"{share.name} {share.percent:.0f} percent" for share in found)
+    return {"shares": found, "shares_words": f"Where the time went: {said}"}
 
 
 def shares(trajectory: Trajectory) -> list[Share]:

@@ -11,6 +11,10 @@ FEW_STEPS = 24
 FEW_CHECKS = 12
 MOST_CELLS = 20_000
 RUNS_FROM = 600
+SIGNS = {"goal": "◎", "guard": "◇", "broken": "✕"}
+LOOKS = {PASSED: "y", RAISED: "x"}
+"""The class of a cell by what the check says; none where it does not hold."""
+STEADY = {PASSED: "✓ holds throughout", NOT_PASSED: "· never holds", RAISED: "! raises throughout"}
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,10 @@ class Label:
     position: int
     text: str
     mark: str
+
+    @property
+    def sign(self) -> str:
+        return SIGNS.get(self.mark, "")
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,26 @@ class Cell:
     now: bool = False
     span: int = 1
 
+    @property
+    def look(self) -> str:
+        names = (LOOKS.get(self.value, ""), "flip" if self.flip else "", "now" if self.now else "")
+        return " ".join(name for name in names if name)
+
+    @property
+    def sign(self) -> str:
+        if self.value == RAISED:
+            return "!"
+        if self.flip:
+            return "▲" if self.rises else "▼"
+        if self.value == PASSED:
+            return "✓"
+        return "·" if self.span == 1 else ""
+
+    @property
+    def says(self) -> str:
+        """What a flip is to a check."""
+        return "becomes true" if self.rises else "raises" if self.value == RAISED else "no longer true"
+
 
 @dataclass
 class Row:
@@ -57,6 +85,14 @@ class Row:
     cells: list[Cell] = field(default_factory=list)
     steady: bool = False
     value: int = NOT_PASSED
+
+    @property
+    def look(self) -> str:
+        return LOOKS.get(self.value, "")
+
+    @property
+    def says(self) -> str:
+        return STEADY.get(self.value, STEADY[NOT_PASSED])
 
 
 @dataclass
@@ -78,6 +114,13 @@ class Grid:
     """Large: equal cells are one wide cell, and the script draws the current column over them."""
     more: bool = False
     """Whether "show all" and "show only what flips" differ."""
+
+    @property
+    def hidden_words(self) -> str:
+        """What the checks that are left out say all the time."""
+        counts = ((self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise"))
+        said = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+        return f"{self.hidden:,} checks never change: {said}."
 
     @property
     def held(self) -> int:

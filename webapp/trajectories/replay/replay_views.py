@@ -16,12 +16,13 @@ from synthesis.errors import EnvariumError
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.scenarios.models import Check
+from webapp.scenarios.queries import MADE_HERE
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
 from webapp.trajectories.starting import ensure_matrix
 
-TEMPLATES_VERSION = "1"
+TEMPLATES_VERSION = "2"
 
 
 def step_number(text: str, trajectory: Trajectory) -> tuple[int, str]:
@@ -44,6 +45,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = panels.page(request, trajectory, index)
     context |= live.context_of(trajectory)
     context |= {"problem": problem, "version": live.version_of(trajectory)}
+    context["made_here"] = trajectory.source in MADE_HERE
     if trajectory.step_count:
         try:
             context |= panels.step(request, trajectory, index)

@@ -118,8 +118,9 @@ def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
     for row in rows:
         name = names.get(row.name) or names.setdefault(row.name, visible(row.name))
         now = ' aria-current="step"' if row.index == current else ""
+        hidden = " hidden" if row.hidden and not now else ""
         found.append(
-            f'<li{" hidden" if row.hidden else ""}><a href="{start}{row.index}" data-step="{row.index}" '
+            f'<li{hidden}><a href="{start}{row.index}" data-step="{row.index}" '
             f'data-kind="{row.kind}" data-marks="{row.marks}"{now}><span class="n">{row.index}</span>'
             f'<span class="i" aria-hidden="true">{row.icon}</span><span class="k">'
             f'<span class="visually-hidden">{row.kind} </span>{name}</span>'

@@ -39,6 +39,11 @@ class Piece:
     kind: str
     text: str
 
+    @property
+    def tag(self) -> str:
+        """The element that shows it."""
+        return self.kind if self.kind in ("ins", "del") else "span"
+
 
 @dataclass
 class Line:
@@ -46,6 +51,10 @@ class Line:
     kind: str
     text: str = ""
     pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def shown(self) -> list[Piece]:
+        return self.pieces or [Piece("same", self.text)]
 
 
 def cut(text: str, full: bool, is_json: bool = False) -> Text:

@@ -8,6 +8,7 @@ from django import forms
 from django.conf import settings
 
 from webapp.endpoints.queries import Choice, choices, default_of
+from webapp.forms import options
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, Spec
@@ -18,13 +19,31 @@ USERS = [
     ("optimised", "optimised: reveals little, gives in to nothing"),
     ("base", "base: has the intent and a stop word"),
 ]
+WITH_REFERENCE = ("reference", "noisy")
 PLAYED = (("reference", "Reference"), ("noisy", "Noisy reference"), ("random", "Random valid calls"))
+
+
+class PolicySelect(forms.Select):
+    """A select that greys out the policies in `off`, which cannot act in this task."""
+
+    off: frozenset[str] = frozenset()
+
+    def create_option(self, name: str, value: Any, *given: Any, **named: Any) -> dict[str, Any]:
+        option: dict[str, Any] = super().create_option(name, value, *given, **named)
+        if value in self.off:
+            option["attrs"]["disabled"] = True
+        return option
 
 
 class RunForm(forms.Form):
     """`who` is `model:` and a choice of `endpoints.queries`, or a policy that needs no model."""
 
-    who = forms.CharField(max_length=400)
+    who = forms.CharField(
+        label="Who acts",
+        max_length=400,
+        template_name="trajectories/rollouts/who_field.html",
+        widget=PolicySelect({"data-key": "n", "data-does": "Choose who acts", "data-group": "Run an agent"}),
+    )
     attempts = forms.IntegerField(min_value=1)
     prompt_style = forms.ChoiceField(choices=STYLES, required=False)
     temperature = forms.FloatField(min_value=0, max_value=2, required=False)
@@ -36,12 +55,23 @@ class RunForm(forms.Form):
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
 
-    def __init__(self, *given: Any, models: list[Choice], **named: Any) -> None:
+    def __init__(self, *given: Any, models: list[Choice], has_reference: bool, **named: Any) -> None:
         super().__init__(*given, **named)
+        self._offer_policies(models, has_reference)
         self.fields["attempts"].validators.append(forms.IntegerField(max_value=settings.ROLLOUT_ATTEMPTS).validators[0])
         self.fields["attempts"].widget.attrs["max"] = settings.ROLLOUT_ATTEMPTS
-        listed = [("", "the default of the role"), *((one.value, one.label) for one in models)]
+        listed = [("", "the default of the role"), *((model.value, model.label) for model in models)]
         self.fields["user_model"].choices = listed  # type: ignore[attr-defined]
+
+    def _offer_policies(self, models: list[Choice], has_reference: bool) -> None:
+        widget: Any = self.fields["who"].widget
+        widget.attrs.pop("maxlength", None)
+        widget.off = frozenset() if has_reference else frozenset(WITH_REFERENCE)
+        played = [(name, label if name not in widget.off else f"{label} (no reference)") for name, label in PLAYED]
+        listed = options(((MODEL + model.value, model.label) for model in models), 100)
+        widget.choices = [*([("Models", listed)] if models else []), ("Without a model", played)]
+        if not models or not has_reference:
+            widget.attrs["aria-describedby"] = "who-hint"
 
     def spec(self) -> Spec:
         """What was asked for; only of a valid form."""
@@ -68,16 +98,12 @@ class RunForm(forms.Form):
 
 
 def run_form(task: Task, data: Any = None) -> tuple[RunForm, dict[str, Any]]:
-    """The form and what its template needs: models to choose from, and what cannot be chosen and why."""
+    """The form and what its page says of it: the models there are, and whether a reference is known."""
     models = choices()
     known = task.current is not None and reference_of(task.current) is not None
-    played = [(value, label, not known and value != "random") for value, label in PLAYED]
     agent = default_of("agent")
     first = MODEL + models[0].value if models else "reference" if known else "random"
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
     initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10}
-    form = (
-        RunForm(data, models=models, initial=initial) if data is not None else RunForm(models=models, initial=initial)
-    )
-    who = str(form["who"].value() or "")
-    return form, {"models": models, "played": played, "has_reference": known, "who": who, "model_prefix": MODEL}
+    form = RunForm(data, models=models, has_reference=known, initial=initial)
+    return form, {"models": models, "has_reference": known}

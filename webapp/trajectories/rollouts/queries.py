@@ -13,6 +13,7 @@ COLUMNS = (
     "live", "outcome", "reward", "passed", "total", "step_count", "call_count", "error_count", "note", "user_error",
     "environment_s", "agent_s", "user_s", "verification_s", "created_at",
 )  # fmt: skip
+ENDINGS = {"infra_error": "lost to the infrastructure", "agent_error": "ended by the agent's errors"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,15 @@ class Summary:
     @property
     def running(self) -> int:
         return sum(line.state == AttemptState.RUNNING for line in self.lines)
+
+    def rest(self, total: int, is_open: bool) -> str:
+        """What is to be said beside those that were solved: other outcomes, and how many are not done."""
+        said = [f"{count} {ENDINGS.get(name, name)}" for name, count in self.others]
+        if is_open:
+            said.append(f"{self.running} running, {total} in all")
+        elif not self.outcomes:
+            said.append("no attempt was made")
+        return "; ".join(said)
 
     @property
     def others(self) -> list[tuple[str, int]]:

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
+from synthesis.rollout.plan import CONVERSATION_TURNS, TURNS
 from webapp.accounts.access import access, may
 from webapp.jobs.services import cancel as cancel_job
 from webapp.jobs.services import retry as retry_job
@@ -29,8 +30,14 @@ def find_rollout(pk: int) -> Rollout:
     return get_object_or_404(queries.rows(), pk=pk)
 
 
+def turns_of(conversational: bool) -> int:
+    """How many turns an attempt has where nobody said."""
+    return CONVERSATION_TURNS if conversational else TURNS
+
+
 def shown(rollout: Rollout) -> dict[str, Any]:
-    return {"rollout": rollout, "summary": queries.summary_of(rollout)}
+    summary = queries.summary_of(rollout)
+    return {"rollout": rollout, "summary": summary, "rest": summary.rest(rollout.total, rollout.job.is_open)}
 
 
 def live_part(request: HttpRequest, pk: int, problem: str = "") -> HttpResponse:
@@ -106,6 +113,7 @@ def _template(request: HttpRequest) -> str:
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     found = find_rollout(pk)
     context = shown(found)
+    context["most_turns"] = found.spec.get("max_steps") or turns_of(bool(found.spec.get("conversational")))
     context["copy_as"] = api_call(request, "GET", "api:get_rollout", args=(found.job_id,))
     return render(request, "trajectories/rollouts/detail.html", context)
 
