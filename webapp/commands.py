@@ -50,6 +50,14 @@ def source_name(text: str) -> str:
     return text
 
 
+def known_source(source: str, known: Iterable[str]) -> None:
+    """Raise `InputError` where nothing is kept under a source that a command was asked for; empty stands for all."""
+    known = sorted(set(known))
+    if source and source not in known:
+        told = ", ".join(known) or "none, as nothing is here yet"
+        raise InputError(f"Nothing is kept under the source {source!r}. Known sources: {told}.")
+
+
 def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
     """A progress callback that writes at most one line a second, and the same line again at most each 15 seconds."""
     last, said = time.monotonic(), ""

@@ -11,6 +11,8 @@ from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
 from synthesis.formats.files import Entry, decode, parse_entries
+from synthesis.formats.values import clean
+from webapp.jobs.services import FailedWithResult
 
 FOLDER = "imports"
 MOST_VALUES = 16_000_000
@@ -55,6 +57,18 @@ def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:
     if not any(entries for _, entries in parts):
         names = " and ".join(stored["original"] for stored, _ in parts if stored)
         raise InputError(f"{names}: no records: the list or object in it is empty. Nothing was imported.")
+
+
+def require_success(result: dict[str, Any]) -> dict[str, Any]:
+    """The result of an import. Raises `FailedWithResult` where every record failed."""
+    parts = [result, *(part for part in result.values() if isinstance(part, dict))]
+    used = sum(part.get(name, 0) for part in parts for name in ("created", "updated", "unchanged"))
+    # A scenario and its task are one record, which both list.
+    failed = {f"{one['place']}: {one['reason']}": None for part in parts for one in part.get("failed", ())}
+    if failed and not used:
+        told = f"{len(failed):,} of {len(failed):,} records failed, so nothing was imported. The first: "
+        raise FailedWithResult(clean(told + next(iter(failed)))[:1_000], result)
+    return result
 
 
 def drop_uploads(*stored: dict[str, Any] | None) -> None:

@@ -136,6 +136,21 @@
     part.focus({ preventScroll: true });
   });
 
+  /* A note says what a click began. Once the part that was followed is followed no more, it has ended, and the part says
+     how: a green note beside it would not be true for long. */
+  const followed = (part) => Boolean(part) && ("live" in part.dataset || /^every /.test(part.getAttribute("hx-trigger") || ""));
+  const following = new Set();
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.id && followed(event.detail.target)) following.add(event.detail.target.id);
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const id of following) {
+      following.delete(id);
+      if (followed(document.getElementById(id))) continue;
+      for (const note of document.querySelectorAll("#flash .note:not(.bad, .warn)")) note.remove();
+    }
+  });
+
   /* A part that is asked for every second is not exchanged under a pressed pointer: the click would be lost. */
   let pressed = null;
   document.addEventListener("pointerdown", (event) => { pressed = event.target; });

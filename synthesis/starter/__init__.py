@@ -8,10 +8,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Reference
+from synthesis.contracts import Program, Reference, Tool
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
+from synthesis.rollout.plan import documentation
+from synthesis.rollout.styles import system_message
+from synthesis.runtime.program import outline
+from synthesis.runtime.signature import working_schema
 
 HERE = Path(__file__).resolve().parent
 SOURCE = "starter"
@@ -87,11 +91,45 @@ def runs(folder: Path) -> list[RunRecord]:
     return [RunRecord.model_validate(run) for run in read(folder, "runs.json")]
 
 
+def program_of(record: EnvironmentRecord) -> Program:
+    """The program with the working schemas of its tools."""
+    methods = {method.name: method for method in outline(record.source, record.class_name).methods}
+    return Program(
+        source=record.source,
+        class_name=record.class_name,
+        tools=tuple(
+            Tool(
+                name=tool.name,
+                description=tool.description,
+                kind=tool.kind,
+                parameters=working_schema(methods[tool.name]),
+            )
+            for tool in record.tools
+        ),
+    )
+
+
+def conversation(about: EnvironmentRecord, run: RunRecord) -> dict[str, Any]:
+    """A run in EnvScaler's shape, as a model here would have had it: with what agents are told first and the tools that
+    they are offered. Without both nobody could learn from it."""
+    tools = program_of(about).tools
+    told, _ = system_message("tools", run.conversational, documentation(about.introduction, about.rules), tools)
+    listed = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+    raw = run_to_envscaler(run)
+    messages = [{"role": "system", "content": told.content}, *raw["messages"]]
+    return raw | {"messages": messages, "tools": [{"type": "function", "function": one} for one in listed]}
+
+
 def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
     """Everything that is bundled, in a fixed order."""
     every = folders()
+    known = {folder: environment(folder) for folder in every}
     return (
-        [environment(folder) for folder in every],
+        list(known.values()),
         [task for folder in every for task in tasks(folder)],
-        [run.model_copy(update={"raw": run_to_envscaler(run)}) for folder in every for run in runs(folder)],
+        [
+            run.model_copy(update={"raw": conversation(about, run)})
+            for folder, about in known.items()
+            for run in runs(folder)
+        ],
     )

@@ -10,33 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import CallResult, Program, Reward, Tool
-from synthesis.formats.records import EnvironmentRecord, RunRecord, RunStep, TaskRecord
+from synthesis.contracts import CallResult, Program, Reward
+from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.runtime.program import outline
-from synthesis.runtime.signature import working_schema
-from synthesis.starter import environment, folders, read, tasks
+from synthesis.starter import environment, folders, program_of, read, tasks
 from synthesis.verifiers.checks import score_checks
-
-
-def program_of(record: EnvironmentRecord) -> Program:
-    """The program with the working schemas of its tools."""
-    methods = {method.name: method for method in outline(record.source, record.class_name).methods}
-    return Program(
-        source=record.source,
-        class_name=record.class_name,
-        tools=tuple(
-            Tool(
-                name=tool.name,
-                description=tool.description,
-                kind=tool.kind,
-                parameters=working_schema(methods[tool.name]),
-            )
-            for tool in record.tools
-        ),
-    )
 
 
 def execute(

@@ -44,9 +44,11 @@ def of_method(folder: Path, method: str) -> Path:
     return made
 
 
-def one_seed(folder: Path, seed: int, methods: list[str], threads: int) -> list[dict[str, Any]]:
+def one_seed(
+    folder: Path, seed: int, methods: list[str], threads: int, changes: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
     started = time.perf_counter()
-    prepare_demo(folder, seed, threads)
+    prepare_demo(folder, seed, threads, changes)
     before, after_sft, sft_parts = done(folder / "sft")
     shared = time.perf_counter() - started
     runs = []
@@ -74,13 +76,21 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--method", nargs="+", default=["environment"], choices=get_args(AdvantageKind))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=float, help="of SFT; the demo's own where it is not given")
+    parser.add_argument("--steps", type=int, help="of RL; the demo's own where it is not given")
+    parser.add_argument("--tasks", type=int, help="of an evaluation; the demo's own where it is not given")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    evaluation = {"evaluation": {"tasks": given.tasks}} if given.tasks else {}
+    changes = {
+        "sft": ({"epochs": given.epochs} if given.epochs else {}) | evaluation,
+        "rl": ({"steps": given.steps} if given.steps else {}) | evaluation,
+    }
     runs: list[dict[str, Any]] = []
     for seed in range(given.first, given.first + given.seeds):
         folder = Path(tempfile.mkdtemp(prefix="learning-"))
         try:
-            runs += one_seed(folder, seed, given.method, given.threads)
+            runs += one_seed(folder, seed, given.method, given.threads, changes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         print(json.dumps(runs[-len(given.method) :]), file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """What every list, page and partial costs on a large database, beside the same on a small one.
 
-    python -m tests.benchmarks.pages --json [--rounds 20] [--small]
+    python -m tests.benchmarks.pages --json [--rounds 20] [--small] [--only TEXT]
 
 Makes databases of its own on the server of DATABASE_URL (dropped at the end): 2,000 environments, 20,000 tools,
 10,000 tasks, 100,000 trajectories, 10,000 labels; and a small one of the same shape. Requests go through the whole
@@ -28,7 +28,7 @@ def rank(values: list[float], share: float) -> float:
     return round(sorted(values)[min(int(len(values) * share), len(values) - 1)], 1)
 
 
-def measure(rounds: int, small: bool) -> dict[str, dict[str, float]]:
+def measure(rounds: int, small: bool, only: str) -> dict[str, dict[str, float]]:
     """Seed the database of DATABASE_URL and ask for every address. Runs in a process of its own."""
     import django
 
@@ -58,6 +58,8 @@ def measure(rounds: int, small: bool) -> dict[str, dict[str, float]]:
 
     found: dict[str, dict[str, float]] = {}
     for name, url in addresses.lists().items():
+        if only not in name:
+            continue
         times = []
         for _ in range(rounds + 1):
             counted[0] = 0
@@ -73,10 +75,10 @@ def measure(rounds: int, small: bool) -> dict[str, dict[str, float]]:
     return found
 
 
-def child(rounds: int, small: bool) -> dict[str, dict[str, float]]:
+def child(rounds: int, small: bool, only: str) -> dict[str, dict[str, float]]:
     with own_database("bench_pages") as url:
         environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
-        command = [sys.executable, "-m", "tests.benchmarks.pages", "--measure", "--rounds", str(rounds)]
+        command = [sys.executable, "-m", "tests.benchmarks.pages", "--measure", "--rounds", str(rounds), "--only", only]
         done = subprocess.run(
             [*command, *(["--small"] if small else [])], env=environment, stdout=subprocess.PIPE, text=True, check=True
         )
@@ -89,14 +91,15 @@ def main() -> dict[str, Any]:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--small", action="store_true", help="only the small database")
+    parser.add_argument("--only", default="", help="only addresses whose name has this in it")
     parser.add_argument("--measure", action="store_true", help="measure the database of DATABASE_URL")
     options = parser.parse_args()
     if options.measure:
-        found = measure(options.rounds, options.small)
+        found = measure(options.rounds, options.small, options.only)
         print(json.dumps(found))
         return found
-    small = child(options.rounds, True)
-    pages = small if options.small else child(options.rounds, False)
+    small = child(options.rounds, True, options.only)
+    pages = small if options.small else child(options.rounds, False, options.only)
     for name, page in pages.items():
         page["ratio"] = round(page["p50_ms"] / max(small[name]["p50_ms"], 0.1), 2)
     worst = max(pages, key=lambda name: pages[name]["p95_ms"])

@@ -1,6 +1,6 @@
 """What opening a replay and moving in it costs in Chromium: 1,000 steps over 2 MB beside 20 steps over little.
 
-    python -m tests.benchmarks.replay --json [--moves 60]
+    python -m tests.benchmarks.replay --json [--moves 60] [--rounds 6] [--steps 1000]
 
 Makes a database of its own on the server of DATABASE_URL (dropped at the end) and starts the site on it. Both
 runs are measured in turns, because the machine's speed varies. A move is timed from the key to the painted
@@ -28,16 +28,25 @@ OPEN_MS = """() => {
 }"""
 MOVE_MS = """async (key) => {
   const desk = document.getElementById("desk");
+  let going = false;
+  desk.addEventListener("replay:going", () => { going = true; }, { once: true });
   const start = performance.now();
-  const shown = new Promise((done) => desk.addEventListener("replay:shown", done, { once: true }));
   document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  await Promise.race([shown, new Promise((done) => setTimeout(done, 10000))]);
+  if (!going) return null;
+  await new Promise((done, fail) => {
+    const look = () => { if (!desk.hasAttribute("aria-busy")) { seen.disconnect(); done(); } };
+    const seen = new MutationObserver(look);
+    seen.observe(desk, { attributes: true, attributeFilter: ["aria-busy"] });
+    setTimeout(() => fail(new Error(`no answer to ${key} in 10 s`)), 10000);
+    look();
+  });
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
   return performance.now() - start;
 }"""
+"""Null where the key leads nowhere: there is no further step of that kind."""
 
 
-def seeded(password: str) -> tuple[int, int, int]:
+def seeded(password: str, steps: int, records: int) -> tuple[int, int, int]:
     """The keys of the large and the small run, and the bytes of the large one's first state."""
     from django.core.management import call_command
 
@@ -46,12 +55,14 @@ def seeded(password: str) -> tuple[int, int, int]:
 
     call_command("migrate", verbosity=0)
     User.objects.create_user("bench", password=password, role="viewer")
-    large = replay_seed.make(replay_seed.large())
+    large = replay_seed.make(replay_seed.large(steps=steps, records=records))
     small = replay_seed.make(replay_seed.large("small", steps=20, records=20, checks=7))
     return large.pk, small.pk, large.revision.scenario.initial.size
 
 
-def measured(site: str, password: str, large: int, small: int, moves: int) -> dict[str, dict[str, list[float]]]:
+def measured(
+    site: str, password: str, large: int, small: int, steps: int, rounds: int, moves: int
+) -> dict[str, dict[str, list[float]]]:
     from playwright.sync_api import sync_playwright
 
     found: dict[str, dict[str, list[float]]] = {
@@ -65,15 +76,16 @@ def measured(site: str, password: str, large: int, small: int, moves: int) -> di
         page.fill("[name=password]", password)
         page.keyboard.press("Enter")
         page.wait_for_selector(".rail nav")
-        for turn in range(6):
+        for turn in range(rounds):
             for name, pk in (("large", large), ("small", small)):
-                page.goto(f"/trajectories/{pk}/?step={130 + 140 * turn if name == 'large' else 1}")
+                page.goto(f"/trajectories/{pk}/?step={steps * (turn + 1) // (rounds + 2) if name == 'large' else 1}")
                 if turn:  # the first one starts the process: templates, connections
                     found[name]["open"].append(page.evaluate(OPEN_MS))
                 page.wait_for_timeout(600)
-                for _ in range(moves // 12):
+                for _ in range(max(1, moves // (2 * rounds))):
                     for kind, key in (("step", "j"), ("jump", "}")):
-                        found[name][kind].append(page.evaluate(MOVE_MS, key))
+                        took = page.evaluate(MOVE_MS, key)
+                        found[name][kind] += [] if took is None else [took]
                         page.wait_for_timeout(250)
         browser.close()
     return found
@@ -97,7 +109,10 @@ def summary(found: dict[str, list[float]]) -> dict[str, float]:
 def main() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--moves", type=int, default=60)
+    parser.add_argument("--moves", type=int, default=60, help="in each of the two runs")
+    parser.add_argument("--rounds", type=int, default=6, help="how often each is opened; the first is not counted")
+    parser.add_argument("--steps", type=int, default=1000, help="of the large run")
+    parser.add_argument("--records", type=int, default=7200, help="in the large run's state")
     options = parser.parse_args()
     password = secrets.token_urlsafe(12)
     with own_database("bench_replay") as url, tempfile.TemporaryDirectory() as folder:
@@ -105,15 +120,15 @@ def main() -> dict[str, Any]:
         import django
 
         django.setup()
-        large, small, size = seeded(password)
+        large, small, size = seeded(password, options.steps, options.records)
         from tests.fixtures.processes import site
 
         with site(Path(folder)) as address:
-            found = measured(address, password, large, small, options.moves)
+            found = measured(address, password, large, small, options.steps, options.rounds, options.moves)
         from django.db import connections
 
         connections.close_all()
-    result = {**summary(found["large"]), "state_bytes": size, "steps": 1000, "small": summary(found["small"])}
+    result = {**summary(found["large"]), "state_bytes": size, "steps": options.steps, "small": summary(found["small"])}
     result["load"] = [round(value, 1) for value in os.getloadavg()]
     result["open_ratio"] = round(result["open_ms"] / result["small"]["open_ms"], 2)
     result["move_ratio"] = round(result["move_p50_ms"] / result["small"]["move_p50_ms"], 2)

@@ -25,15 +25,14 @@ from typing import Any
 
 WARM = 2
 """The first steps warm caches and are not counted."""
-SFT = {"epochs": 3.0, "evaluation": {"tasks": 8}}
 
 
-def prepare(folder: Path, steps: int, rollouts: int, threads: int) -> None:
+def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int) -> None:
     from training.demo.prepare import prepare_demo
     from training.launch import main as launch
 
     changes: dict[str, dict[str, Any]] = {
-        "sft": SFT,
+        "sft": {"epochs": epochs, "evaluation": {"tasks": 8}},
         "rl": {
             "steps": steps + WARM, "sampling": {"rollouts": rollouts}, "evaluation": {"tasks": 1},
             "limits": {"checkpoint_every": 100_000},
@@ -167,7 +166,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rollouts", type=int, default=8)
+    parser.add_argument("--epochs", type=float, default=3.0, help="of the SFT before")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--without-ingest", action="store_true", help="only the trainers")
     parser.add_argument("--side", choices=["ours", "theirs"])
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
@@ -176,7 +177,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="training-") as name:
         folder = Path(name)
-        prepare(folder, given.steps, given.rollouts, given.threads)
+        prepare(folder, given.steps, given.rollouts, given.epochs, given.threads)
         mine, other = child("ours", folder), child("theirs", folder)
     step, beside = statistics.median(mine["seconds"]), statistics.median(other["seconds"])
     result = {
@@ -189,7 +190,7 @@ def main() -> None:
         "verification_share": round(mine["verification_share"], 4),
         "steps": given.steps,
         "threads": given.threads,
-        **ingested(),
+        **({} if given.without_ingest else ingested()),
     }
     print(json.dumps(result) if given.json else result)
 

@@ -140,9 +140,11 @@ def test_a_batch_is_watched_live_and_a_failures_reply_is_reached_by_keys(live_si
         worker = working(batch)
         page.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
         page.evaluate("window.unbroken = true")
+        assert page.locator("#flash .note").inner_text() == "The batch goes on."
         state(page, "done")
         worker.join(60)
         assert page.evaluate("window.unbroken")
+        assert page.locator("#flash .note").count() == 0, "what goes on no more is not said to"
         assert "26 of 26 items ended" in page.locator(SAID).inner_text()
         page.keyboard.press("j")
         assert page.evaluate("document.activeElement.textContent") == "the reply"

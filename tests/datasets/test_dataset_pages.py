@@ -348,7 +348,7 @@ def test_a_viewer_looks_and_does_not_act() -> None:
 def test_more_than_is_looked_at_is_said(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 5)
     monkeypatch.setattr("webapp.datasets.preview.COUNTED", 3)
-    monkeypatch.setattr("webapp.datasets.preview.READ", 2)
+    monkeypatch.setattr("webapp.datasets.preview.TASKS", 4)
     page = text(client.get(NEW, {"unit": "task"}))
     assert "More than 3 tasks match; of the first 4 come 4 rows" in page
     assert Trajectory.objects.count() == 0

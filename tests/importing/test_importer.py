@@ -27,6 +27,7 @@ from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevisi
 from webapp.scenarios.services import exported_scenarios
 from webapp.scenarios.starting import start_envscaler_import
 from webapp.scenarios.states import load_state, store_state
+from webapp.trajectories.importer import import_runs
 
 from . import samples
 
@@ -134,7 +135,7 @@ def test_hostile_text_in_every_field(text: str) -> None:
     scenario["checklist_with_func"][0]["check_item"] = text
     report = load([environment], [scenario])
     assert counts(report) == [(1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)], report
-    assert next(iter(exported_scenarios("envscaler"))) == scenario
+    assert next(iter(exported_scenarios(Task.objects.all()))) == scenario
     assert Environment.objects.get().current.record == environment
 
 
@@ -215,6 +216,47 @@ def test_commands_there_and_back(tmp_path: Path) -> None:
     out = io.StringIO()
     call_command("import_envscaler", *back, json=True, stdout=out, stderr=told)
     assert counts(json.loads(out.getvalue())) == [(0, 2, 0, 0), (0, 2, 0, 0), (0, 2, 0, 0)]
+
+
+@pytest.mark.django_db
+def test_an_export_holds_every_source_or_the_one_that_is_named(tmp_path: Path) -> None:
+    """Tasks of a batch may stand on environments of another source; an id that two sources share is exported once."""
+
+    def bring(source: str, *keys: str) -> None:
+        files = [write(tmp_path / "e.json", [samples.environment(key) for key in keys])]
+        files.append(write(tmp_path / "s.json", [samples.scenario(f"of-{key}", key) for key in keys]))
+        call_command("import_envscaler", *files, "--source", source, stderr=io.StringIO())
+
+    def exported(*given: str) -> tuple[list[str], list[str], str]:
+        told = io.StringIO()
+        out = [tmp_path / "e2.json", tmp_path / "s2.json"]
+        call_command("export_envscaler", *out, *given, stderr=told)
+        tasks = [one["task_id"] for one in json.loads(out[1].read_text())]
+        return list(json.loads(out[0].read_text())), tasks, told.getvalue()
+
+    bring("envscaler", "desk", "other")
+    bring("synthesis", "desk", "grown")
+    Task.objects.filter(source="synthesis", key="of-grown").update(environment=Environment.objects.get(key="other"))
+    environments, tasks, told = exported()
+    assert (environments, tasks) == (["desk", "other", "grown"], ["of-desk", "of-other", "of-grown"])
+    assert "1 environments were left out" in told
+    assert exported("--source", "envscaler")[:2] == (["desk", "other"], ["of-desk", "of-other"])
+    environments, tasks, told = exported("--source", "synthesis")
+    assert (environments, tasks) == (["other", "desk", "grown"], ["of-desk", "of-grown"])
+    assert "left out" not in told
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", ["export_envscaler", "export_trajectories", "export_sft"])
+def test_an_unknown_source_is_an_error_that_lists_the_known_ones(tmp_path: Path, command: str) -> None:
+    with pytest.raises(CommandError, match="none, as nothing is here yet"):
+        call_command(command, tmp_path / "out.json", "--source", "nowhere", stderr=io.StringIO())
+    load([samples.environment()], [samples.scenario("a")])
+    import_runs(default_sandbox(), parse_entries(json.dumps([samples.run([samples.CLOSE], 0.6667, key="a")]).encode()))
+    with pytest.raises(CommandError, match=r"source 'nowhere'. Known sources: envscaler\.") as caught:
+        call_command(command, tmp_path / "out.json", "--source", "nowhere", stderr=io.StringIO())
+    assert caught.value.returncode == 2
+    assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.django_db

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
+from django.test import Client
 
 from synthesis.errors import InputError
+from tests.fixtures import pages_seed
 from tests.importing import samples
 from tests.importing.test_importer import context_of, counts, upload
 from webapp import uploads
@@ -18,6 +20,7 @@ from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 from webapp.jobs.services import claim
 from webapp.scenarios.starting import start_envscaler_import
+from webapp.taxonomy.starting import start_mcp_import
 from webapp.trajectories.starting import start_trajectory_import
 
 pytestmark = pytest.mark.django_db
@@ -48,8 +51,8 @@ def test_a_small_file_of_countless_values_is_not_read(content: bytes, monkeypatc
 
 def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is lost between its work and the row's last write leaves the next attempt its file."""
-    job = start_trajectory_import(None, upload([{"task_id": "none"}], "t.json"))
-    stored = job.payload["file"]["name"]
+    job = start_envscaler_import(None, upload([samples.environment()], "e.json"), None)
+    stored = job.payload["environments"]["name"]
     monkeypatch.setattr("webapp.jobs.jobs.services.finish", lambda *given, **how: False)
     claimed = claim(job.pk, "lost")
     assert claimed is not None
@@ -63,3 +66,43 @@ def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pyte
     job.refresh_from_db()
     assert (job.state, job.error) == (JobState.SUCCEEDED, "")
     assert not default_storage.exists(stored)
+
+
+def import_of(job: Job) -> Job:
+    claimed = claim(job.pk, "here")
+    assert claimed is not None
+    perform(claimed)
+    job.refresh_from_db()
+    return job
+
+
+@pytest.mark.parametrize(
+    ("start", "records", "other"),
+    [
+        (start_trajectory_import, [{"task_id": "none"}] * 2, ()),
+        (start_mcp_import, [{"name": 5}, {"nothing": 1}], ()),
+        (start_envscaler_import, [{"environment_id": 5}], ([samples.scenario(env_id="elsewhere")],)),
+    ],
+)
+def test_an_import_of_which_every_record_failed_has_failed(start: Any, records: list[Any], other: Any) -> None:
+    """And keeps its result and its files: with what was missing in place, Retry brings them in."""
+    job = import_of(start(None, upload(records), *(upload(one) for one in other)))
+    assert job.state == JobState.FAILED
+    assert job.error.startswith("2 of 2 records failed, so nothing was imported. The first: ")
+    assert default_storage.exists(job.payload.get("file", job.payload.get("environments"))["name"])
+    client = Client()
+    client.force_login(pages_seed.person("annotator"))
+    shown = client.get(f"/jobs/{job.pk}/").content.decode()
+    assert "<b>Why it failed:</b>" in shown
+    assert "2 of 2 records failed" in shown
+    assert "<h3>failed · 2</h3>" in shown or "<h3>tasks: failed · 1</h3>" in shown
+    told = client.get(f"/api/v1/jobs/{job.pk}").json()
+    assert (told["state"], bool(told["result"])) == ("failed", True)
+
+
+def test_an_import_of_which_some_record_came_in_has_succeeded() -> None:
+    job = import_of(start_envscaler_import(None, upload([samples.environment(), {"environment_id": 5}]), None))
+    assert (job.state, job.error) == (JobState.SUCCEEDED, "")
+    assert len(job.result["environments"]["failed"]) == 1
+    again = import_of(start_envscaler_import(None, upload([samples.environment(), {"environment_id": 5}]), None))
+    assert again.state == JobState.SUCCEEDED, "what is here already came in"

@@ -11,7 +11,6 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.drafts import ToolRate
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
-from synthesis.themes.layout import layout
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.fixtures.replay_seed import digest
@@ -22,7 +21,6 @@ from webapp.environments.program_measures import measures
 from webapp.environments.services import save_environment
 from webapp.pages.distributions import bins, spread
 from webapp.pages.ecosystem import Scope, ecosystem, numbers
-from webapp.pages.theme_map import theme_map
 from webapp.scenarios.models import Scenario, Task
 from webapp.scenarios.states import store_state
 from webapp.trajectories.models import Trajectory
@@ -244,34 +242,6 @@ def test_what_two_items_share_is_counted_once() -> None:
     product(batch, "scenario", "desk-2/s0", **(made | {"task": None}))
     product(batch, "trajectory", "desk-2/s0/t0/0", **made, trajectory=run)
     assert [tuple(row) for row in numbers(Scope(batch=batch))] == [(5, [2], 1, 4, 1, 1, 2)]
-
-
-def test_likes_lie_together() -> None:
-    fish, fowl = "A fish market where boats land and crates are sold", "A school timetable of rooms and teachers"
-    places = layout([fish, fowl, fish, fowl + " and pupils"])
-    assert [place.nearest for place in places] == [2, 3, 0, 1]
-    assert places[0].similarity == pytest.approx(1.0)
-    assert abs(places[0].x - places[2].x) < 1e-6
-    assert abs(places[0].x - places[1].x) > 0.8
-    assert layout([fish, fowl]) == layout([fish, fowl])
-    assert layout([]) == []
-    assert layout([fish])[0].nearest is None
-    assert len(layout(["", "", ""])) == 3
-
-
-def test_the_map_of_a_batch_has_what_came_to_nothing() -> None:
-    first, *_ = three()
-    batch, *_ = a_batch(first)
-    spec = {"theme": {"key": "pond", "name": "Fish pond", "description": "Fish and water."}}
-    dropped = batch.items.create(level="theme", path="pond", stage="plan", state="rejected", spec=spec)
-    found = theme_map(Scope(batch=batch))
-    assert [(point.theme.name, point.theme.state) for point in found.points] == [
-        ("Desk a", "kept"),
-        ("Fish pond", "rejected"),
-    ]
-    assert found.dropped
-    assert found.points[1].theme.url == f"/batches/items/{dropped.pk}/"
-    assert len(theme_map(Scope()).points) == 3
 
 
 def body(page: Client, url: str, **headers: str) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from tests.fixtures import pages_seed
-from tests.runs.job_support import asks, frozen, lesson, lessons, task, tasks
+from tests.runs.job_support import asks, frozen, jsonl, lesson, lessons, task, tasks
 from training.config import Supervised
+from training.dataset import TrajectoryRow
 from training.sampler import Prompt, epoch_rows
 from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
+from webapp.public_ids import new_id
 from webapp.runs.job_lookup import Refused
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.preflight import Preflight, preflight
@@ -232,6 +237,47 @@ def test_long_rows_are_warned_of_with_what_to_raise() -> None:
     assert found.tokens is not None
     assert found.tokens.most > 2_000
     assert ("changes.max_length", "too_long") in {(one.param, one.code) for one in found.warnings}
+
+
+def stored(rows: list[Any], **fields: Any) -> StoredFile:
+    content = jsonl(rows)
+    return StoredFile.objects.create(
+        public_id=new_id("file"),
+        filename="mine.jsonl",
+        kind="trajectories",
+        state=FileState.PROCESSED,
+        bytes=fields.pop("bytes", len(content)),
+        sha256=hashlib.sha256(content).hexdigest(),
+        stored=default_storage.save("training-files/mine.jsonl", ContentFile(content)),
+        report={"rows": len(rows)},
+        **fields,
+    )
+
+
+def talk(words: int) -> TrajectoryRow:
+    said = [{"role": "system", "content": "w " * 5_000}, {"role": "user", "content": "w " * words}]
+    return lesson(words, messages=[*said, {"role": "assistant", "content": "y"}], tools=[])
+
+
+def test_an_uploaded_file_with_rows_too_long_for_the_demo_is_foreseen() -> None:
+    """Its tokenizer joins no two words, and what every agent is told is one token."""
+    found = preflight(asks(stored([talk(20), talk(300), talk(400)]).public_id, "supervised"))
+    assert found.tokens is not None
+    assert (found.tokens.most, found.tokens.long, found.tokens.limit) == (801, 2, 512)
+    (one,) = [one for one in found.warnings if one.code == "too_long"]
+    assert one.param == "changes.max_length"
+    assert "at least 801 tokens, and max_length is 512, which 2 rows are longer than" in one.message
+    assert "fails before its first step: raise changes.max_length, take too_long = drop" in one.message
+    short = preflight(asks(stored([talk(20)]).public_id, "supervised"))
+    assert "too_long" not in warnings(short)
+    dropped = preflight(asks(stored([talk(300)]).public_id, "supervised", changes={"too_long": "drop"}))
+    assert any("What is longer is left out" in one.message for one in dropped.warnings)
+
+
+def test_a_file_too_large_to_look_through_is_said_to_be_so() -> None:
+    found = preflight(asks(stored([talk(20)], bytes=1 << 30).public_id, "supervised"))
+    assert found.tokens is None
+    assert ("changes.max_length", "not_looked_at") in {(one.param, one.code) for one in found.warnings}
 
 
 def test_models_of_workers_and_of_jobs_are_known() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
@@ -17,7 +19,7 @@ def demo() -> str:
 
 
 @pytest.mark.django_db
-def test_the_demo_is_loaded_once():
+def test_the_demo_is_loaded_once(tmp_path: Path):
     from webapp.environments.models import Environment, Finding
     from webapp.scenarios.models import Task
     from webapp.trajectories.models import Score, Trajectory
@@ -30,5 +32,10 @@ def test_the_demo_is_loaded_once():
     assert set(Trajectory.objects.values_list("replay", flat=True)) == {"identical"}
     assert not Trajectory.objects.filter(matrix__isnull=True).exists()
     counts = [model.objects.count() for model in (Environment, Task, Trajectory, Score)]
+    records = tmp_path / "train.jsonl"
+    call_command("export_sft", records, stderr=io.StringIO())
+    roles = [[one["role"] for one in json.loads(line)["messages"]] for line in records.read_text().splitlines()]
+    assert len(roles) == Trajectory.objects.filter(outcome="solved").count() >= 8, "they can be learnt from"
+    assert all(one[:3] == ["system", "user", "assistant"] for one in roles)
     assert "nothing changed" in demo()
     assert counts == [model.objects.count() for model in (Environment, Task, Trajectory, Score)]

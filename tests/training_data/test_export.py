@@ -340,7 +340,7 @@ def test_the_manifest_says_how_llamafactory_loads_the_file(task: Task) -> None:
 
 def test_the_command_writes_both_files_whole(tmp_path: Path, task: Task, capsys: pytest.CaptureFixture[str]) -> None:
     store(task, solving())
-    call_command("export_sft", str(tmp_path / "out.jsonl"), "--no-reasoning", "--json", "--source", "test")
+    call_command("export_sft", str(tmp_path / "out.jsonl"), "--no-reasoning", "--json")
     printed = json.loads(capsys.readouterr().out)
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
     assert printed == manifest

@@ -6,13 +6,25 @@ Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's fo
 
 from training.dataset.files import Manifest, Side, freeze, read_manifest, read_rows
 from training.dataset.rows import DatasetKind, Origin, Row, TaskRow, TrajectoryRow, trajectory_rows
-from training.dataset.split import SideName, Split, SplitUnit, side_of, unit_of
+from training.dataset.split import (
+    LEVELS,
+    Names,
+    SideName,
+    Split,
+    SplitUnit,
+    names_of_unit,
+    side_of,
+    side_of_unit,
+    unit_of,
+)
 from training.dataset.upload_check import LineProblem, UploadLimits, UploadReport, check_upload, parse_line
 
 __all__ = [
+    "LEVELS",
     "DatasetKind",
     "LineProblem",
     "Manifest",
+    "Names",
     "Origin",
     "Row",
     "Side",
@@ -25,10 +37,12 @@ __all__ = [
     "UploadReport",
     "check_upload",
     "freeze",
+    "names_of_unit",
     "parse_line",
     "read_manifest",
     "read_rows",
     "side_of",
+    "side_of_unit",
     "trajectory_rows",
     "unit_of",
 ]

@@ -26,24 +26,36 @@ class Split(Frozen):
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
 
-def unit_of(row: Origin, unit: SplitUnit) -> str:
+LEVELS: tuple[SplitUnit, ...] = ("environment", "scenario", "task")
+Names = tuple[str, ...]
+"""Of a row: its environment, its scenario, its task. The first of them, down to a split's unit, name that unit."""
+
+
+def names_of_unit(row: Origin, unit: SplitUnit) -> Names:
     """The unit's name, unlike that of any other: a scenario's holds its environment's, a task's both.
 
     Raises InputError: the row does not say.
     """
-    levels: tuple[SplitUnit, ...] = ("environment", "scenario", "task")
-    names = [getattr(row, level) for level in levels[: levels.index(unit) + 1]]
+    names = tuple(getattr(row, level) for level in LEVELS[: LEVELS.index(unit) + 1])
     if not names[-1]:
         raise InputError(
             f"row {row.id or '(without id)'}: has no `{unit}`, by which this dataset is to be split; "
             "choose a unit that every row names, or a test share of 0"
         )
-    return json.dumps(names)
+    return names
+
+
+def unit_of(row: Origin, unit: SplitUnit) -> str:
+    """`names_of_unit` as one text."""
+    return json.dumps(names_of_unit(row, unit))
 
 
 def side_of(row: Origin, split: Split) -> SideName:
-    """`test` where 64 bits of SHA-256 of (seed, unit) are below the share. Raises InputError as `unit_of`."""
-    if split.test_share == 0:
-        return "train"
-    digest = hashlib.sha256(f"{split.seed}:{split.unit}:{unit_of(row, split.unit)}".encode()).digest()
+    """The side of a row, by its unit. Raises InputError as `names_of_unit`."""
+    return side_of_unit(names_of_unit(row, split.unit), split) if split.test_share else "train"
+
+
+def side_of_unit(names: Names, split: Split) -> SideName:
+    """`test` where 64 bits of SHA-256 of (seed, unit) are below the share."""
+    digest = hashlib.sha256(f"{split.seed}:{split.unit}:{json.dumps(names)}".encode()).digest()
     return "test" if int.from_bytes(digest[:8], "big") < split.test_share * 2**64 else "train"

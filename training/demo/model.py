@@ -11,13 +11,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl.chat_template_utils import qwen3_instruct_2507_chat_template as TEMPLATE
 
+from training.examples.words import PIECES
 from training.templates import prepare, render
 
 WINDOW = 1024
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 VOCABULARY = 1500
-_WORDS = r'\n?\{"name": "|", "arguments": \{"|[a-z_]+": "?|", "|\{"|"\}\}\n?|\}\}\n?|"\}|\d|[A-Za-z_]+|\s|[^\sA-Za-z\d]'
 
 
 def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokenizerFast:
@@ -31,7 +31,7 @@ def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokeni
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -98,7 +98,7 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
     """What the panel shows: what it would come to, or what is wrong with the form."""
     if not form.is_valid():
         return {"found": None}
-    found: Look = look(form.choice, form.split())
+    found: Look = look(form.choice, form.split(), form.seen)
     near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in found.proposals]
     return {"found": found, "proposals": near, "words": words(form.choice)[1:]}
 

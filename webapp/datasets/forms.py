@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
-from webapp.datasets.preview import UNITS, good_split
+from webapp.datasets.preview import UNITS, Sight, good_split, sight_of
 from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, Choice, choice_of
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
@@ -60,7 +60,7 @@ class SplitForm(forms.Form):
 
 
 class DatasetForm(SplitForm):
-    """`choice` is what a valid form chooses."""
+    """`choice` is what a valid form chooses, `seen` its first rows where somebody looked at them already."""
 
     token = forms.CharField(max_length=64, widget=forms.HiddenInput, required=False)
     kind = forms.ChoiceField(choices=KINDS)
@@ -102,6 +102,7 @@ class DatasetForm(SplitForm):
         field: Any = self.fields["environments"]
         field.choices = [(pk, pk) for pk in self.picked]
         self.choice = Choice()
+        self.seen: Sight | None = None
 
     @property
     def picked(self) -> list[int]:
@@ -150,8 +151,10 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
     given = _given(query)
     form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
     if form.is_valid() and "seed" not in query:
-        given["seed"] = str(good_split(form.choice, form.split()).seed)
+        seen = sight_of(form.choice)
+        given["seed"] = str(good_split(seen, form.split()).seed)
         form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
+        form.seen = seen
     return form
 
 

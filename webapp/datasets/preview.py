@@ -7,29 +7,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from django.db.models import QuerySet
+from django.db.models import F, Func, IntegerField, QuerySet
 from pydantic import Field
 
 from synthesis.contracts import Frozen
-from training.dataset import Origin, Split, SplitUnit, side_of, unit_of
+from training.dataset import LEVELS, Names, Origin, Split, SplitUnit, names_of_unit, side_of_unit
 from webapp.datasets.freeze_job import file_rows
 from webapp.datasets.models import StoredFile
-from webapp.datasets.row_source import LeftOut, chunks, note_sieve, places, sifted
+from webapp.datasets.row_source import LeftOut, first_tasks, note_sieve, sifted
 from webapp.datasets.selection import Choice, tasks_of, trajectories_of
 from webapp.scenarios.models import Task
-from webapp.trajectories.export.filters import CHUNK, Sieve
+from webapp.trajectories.export.filters import Sieve
 from webapp.trajectories.export.record_source import COLUMNS
-from webapp.trajectories.rollouts.services import NO_CONTENT
+from webapp.trajectories.models import Trajectory
 
 COUNTED = 20_000
-"""Rows are counted so far, and tasks looked at."""
-SAMPLED = 200
+"""Rows are counted so far."""
+TASKS = 5_000
+"""So many tasks are looked at, the first ones; the rest is counted."""
+SAMPLED = 100
 """So many trajectories are looked at: their conversations have to be read."""
+SAMPLED_BYTES = 4 << 20
+"""As many of those as are stored in so much, compressed: all of them are read at once."""
 LOOKED_BYTES = 8 << 20
 """Larger uploaded files are not looked at before they are frozen."""
-READ = 1_000
 SHOWN = 8
 SEEDS = 200
+SEEDED = 500
+"""So many units are asked whether a seed leaves both sides something."""
 UNITS: tuple[SplitUnit, ...] = get_args(SplitUnit)
 MEANINGS: dict[SplitUnit, str] = {
     "environment": "Whole environments are held out: says how well what was learnt carries over to tools never seen.",
@@ -88,114 +93,122 @@ class Look(Frozen):
 
 
 @dataclass
-class _Seen:
-    origins: list[Origin] = field(default_factory=list)
+class Sight:
+    """The rows of a choice that were looked at: what the usable ones are named, and why others are left out."""
+
+    rows: list[Names] = field(default_factory=list)
     keys: list[tuple[int, int | None]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
     looked: int = 0
 
 
-def look(choice: Choice, split: Split) -> Look:
-    """Look at a choice: all of its tasks up to a bound, or the first of its trajectories."""
+def sight_of(choice: Choice) -> Sight:
+    """Look at the first rows of a choice, in a number of queries that does not depend on how many there are."""
+    return _tasks(choice) if choice.kind == "tasks" else _trajectories(choice)
+
+
+def look(choice: Choice, split: Split, seen: Sight | None = None) -> Look:
+    """What a choice and a split come to; `seen` is what `sight_of` gave of the same choice, where that is known."""
     rows: QuerySet = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
     found = rows.order_by()[: COUNTED + 1].count()
-    seen = _tasks(choice) if choice.kind == "tasks" else _trajectories(choice)
-    sides = sides_of(seen.origins, split)
+    seen = seen or sight_of(choice)
+    sides = sides_of(seen.rows, split)
     problem = _problem(choice, min(found, COUNTED), seen, sides)
     return Look(
         found=min(found, COUNTED),
         more=found > COUNTED,
         looked=seen.looked,
-        usable=len(seen.origins),
-        environments=len({one.environment for one in seen.origins}),
+        usable=len(seen.rows),
+        environments=len({names[0] for names in seen.rows}),
         left_out=seen.left_out.told(),
         sides=sides,
         examples=tuple(_examples(seen.keys[:SHOWN])),
         problem=problem,
-        proposals=tuple(proposals(seen.origins, split)) if sides.empty and seen.origins else (),
+        proposals=tuple(proposals(seen.rows, split)) if sides.empty and seen.rows else (),
     )
 
 
-def sides_of(origins: Sequence[Origin], split: Split) -> Sides:
-    """How a split divides these rows."""
+def sides_of(rows: Sequence[Names], split: Split) -> Sides:
+    """How a split divides these rows, each of which names its unit."""
     if not split.test_share:
-        return Sides(split=split, train_rows=len(origins))
-    rows, units = Counter[str](), Counter[str]()
-    for one, number in _by_unit(origins, split.unit):
-        side = side_of(one, split)
-        rows[side] += number
+        return Sides(split=split, train_rows=len(rows))
+    number, units = Counter[str](), Counter[str]()
+    for names, count in _by_unit(rows, split.unit).items():
+        side = side_of_unit(names, split)
+        number[side] += count
         units[side] += 1
-    told = {"train_rows": rows["train"], "test_rows": rows["test"]}
+    told = {"train_rows": number["train"], "test_rows": number["test"]}
     return Sides(split=split, **told, train_units=units["train"], test_units=units["test"])
 
 
-def good_split(choice: Choice, split: Split) -> Split:
+def good_split(seen: Sight, split: Split) -> Split:
     """The split with the first seed, from its own on, that leaves both sides something; itself where none does."""
-    origins = (_tasks(choice) if choice.kind == "tasks" else _trajectories(choice)).origins
-    return _reseeded(origins, split) or split
+    return _reseeded(seen.rows, split) or split
 
 
-def proposals(origins: Sequence[Origin], split: Split) -> Iterator[Sides]:
+def proposals(rows: Sequence[Names], split: Split) -> Iterator[Sides]:
     """Splits near this one that leave both sides something, nearest first; one that holds nothing out comes last."""
     for unit in UNITS[UNITS.index(split.unit) :]:
-        if not all(getattr(one, unit) for one in origins):
+        if not all(names[LEVELS.index(unit)] for names in rows):
             continue
-        if (found := _reseeded(origins, split.model_copy(update={"unit": unit}))) is not None:
-            yield sides_of(origins, found)
-    yield sides_of(origins, split.model_copy(update={"test_share": 0.0}))
+        if (found := _reseeded(rows, split.model_copy(update={"unit": unit}))) is not None:
+            yield sides_of(rows, found)
+    yield sides_of(rows, split.model_copy(update={"test_share": 0.0}))
 
 
-def _reseeded(origins: Sequence[Origin], split: Split) -> Split | None:
-    units = [one for one, _ in _by_unit(origins, split.unit)]
+def _reseeded(rows: Sequence[Names], split: Split) -> Split | None:
+    units = list(_by_unit(rows, split.unit))[:SEEDED]
     if len(units) < 2 or not split.test_share:
         return None
     seeds = (split.model_copy(update={"seed": (split.seed + step) % 2**31}) for step in range(SEEDS))
-    return next((one for one in seeds if len({side_of(unit, one) for unit in units}) == 2), None)
+    return next((one for one in seeds if len({side_of_unit(unit, one) for unit in units}) == 2), None)
 
 
-def _by_unit(origins: Sequence[Origin], unit: SplitUnit) -> list[tuple[Origin, int]]:
-    """One row of each unit, and how many rows it has."""
-    first: dict[str, Origin] = {}
-    number = Counter[str]()
-    for one in origins:
-        name = unit_of(one, unit)
-        first.setdefault(name, one)
-        number[name] += 1
-    return [(one, number[name]) for name, one in first.items()]
+def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[Names]:
+    """How many rows each unit has."""
+    length = LEVELS.index(unit) + 1
+    return Counter(names[:length] for names in rows)
 
 
-def _tasks(choice: Choice) -> _Seen:
-    seen = _Seen()
-    for tasks in chunks(tasks_of(choice).only("current_id"), READ):
-        known = places([task.current_id for task in tasks if task.current_id], choice.setting or "task")
-        for task in tasks:
-            place = known.get(task.current_id or 0)
-            if place is None or place.obstacle:
-                seen.left_out.note(place.obstacle if place else NO_CONTENT)
-                continue
-            seen.origins.append(place.origin)
-            if len(seen.keys) < SHOWN:
-                seen.keys.append((task.pk, None))
-        seen.looked += len(tasks)
-        if seen.looked >= COUNTED:
-            break
+def _tasks(choice: Choice) -> Sight:
+    seen = Sight()
+    for pk, obstacle, names in first_tasks(tasks_of(choice), TASKS):
+        seen.looked += 1
+        if obstacle:
+            seen.left_out.note(obstacle)
+            continue
+        seen.rows.append(names)
+        if len(seen.keys) < SHOWN:
+            seen.keys.append((pk, None))
     return seen
 
 
-def _trajectories(choice: Choice) -> _Seen:
-    seen, sieve = _Seen(), Sieve(choice.sifting)
-    for rows in chunks(trajectories_of(choice).only(*COLUMNS, "task_id"), CHUNK):
-        tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
-        for one in sifted(rows, choice, sieve):
-            seen.origins.append(one)
-            name = ":".join(one.id.split(":")[:2])
-            if len(seen.keys) < SHOWN and (not seen.keys or seen.keys[-1][1] != int(name.split(":")[1])):
-                seen.keys.append((tasks[name], int(name.split(":")[1])))
-        seen.looked += len(rows)
-        if seen.looked >= SAMPLED:
-            break
+def _trajectories(choice: Choice) -> Sight:
+    seen, sieve = Sight(), Sieve(choice.sifting)
+    rows = _sample(choice)
+    tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
+    for one in sifted(rows, choice, sieve):
+        seen.rows.append((one.environment, one.scenario, one.task))
+        name = ":".join(one.id.split(":")[:2])
+        if len(seen.keys) < SHOWN and (not seen.keys or seen.keys[-1][1] != int(name.split(":")[1])):
+            seen.keys.append((tasks[name], int(name.split(":")[1])))
+    seen.looked = len(rows)
     note_sieve(sieve, seen.left_out)
     return seen
+
+
+def _sample(choice: Choice) -> list[Trajectory]:
+    """The first trajectories of a choice whose conversations together are not too much to be read, one at least."""
+    stored = Func(F("record"), function="pg_column_size", output_field=IntegerField())
+    rows = trajectories_of(choice).only(*COLUMNS, "task_id").annotate(stored=stored).order_by("pk")[:SAMPLED]
+    found: list[Trajectory] = []
+    size = 0
+    for row in rows:
+        size += row.stored
+        if found and size > SAMPLED_BYTES:
+            break
+        found.append(row)
+    return found
 
 
 def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
@@ -206,10 +219,10 @@ def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
         yield Example(task=task, trajectory=trajectory, title=row.title, environment=row.environment.name)
 
 
-def _problem(choice: Choice, found: int, seen: _Seen, sides: Sides) -> str:
+def _problem(choice: Choice, found: int, seen: Sight, sides: Sides) -> str:
     if not found:
         return "Nothing matches. Widen the filter."
-    if not seen.origins:
+    if not seen.rows:
         told = "Everything that was looked at would be left out, for the reasons below."
         kept = " Attempts that models make here keep their conversation; what was imported may have none."
         return told + (kept if choice.kind == "trajectories" else "")
@@ -228,6 +241,13 @@ def look_at_file(file: StoredFile, split: Split) -> tuple[Sides, list[Sides]] | 
     to be looked at now. Raises FormatError, InputError: a line is at fault, or names no unit."""
     if file.report.get("rows", COUNTED) >= COUNTED or file.bytes > LOOKED_BYTES:
         return None
-    origins = [Origin(**row.model_dump(include=set(Origin.model_fields))) for row in file_rows(file, lambda *_: None)]
-    sides = sides_of(origins, split)
-    return sides, list(proposals(origins, split)) if sides.empty else []
+    rows = [_named(row, split) for row in file_rows(file, lambda *_: None)]
+    sides = sides_of(rows, split)
+    return sides, list(proposals(rows, split)) if sides.empty else []
+
+
+def _named(row: Origin, split: Split) -> Names:
+    """Raises InputError where the row does not name its unit."""
+    if split.test_share:
+        names_of_unit(row, split.unit)
+    return row.environment, row.scenario, row.task

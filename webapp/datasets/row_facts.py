@@ -19,8 +19,7 @@ from webapp.datasets.storage import open_file
 MOST_BYTES = 32 << 20
 """Larger datasets are not read for a preflight, which answers at once; the trainer looks at them before it begins."""
 LONGEST = UploadLimits().line_bytes + 1
-CHARACTERS_A_TOKEN = 4
-"""A rule of thumb for English and JSON; a tokenizer alone knows."""
+UNREADABLE = (InputError, OSError, ValueError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,46 @@ def _known(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
     if sha256 not in _KNOWN:
         try:
             with opened() as file:
-                _KNOWN[sha256] = Facts(tuple(_facts(iter(lambda: file.readline(LONGEST), b""))))
-        except (InputError, OSError, ValueError, TypeError, AttributeError, RecursionError):
+                _KNOWN[sha256] = Facts(tuple(_facts(_lines(file))))
+        except UNREADABLE:
             return None  # the trainer says what is wrong with it
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN.get(sha256)
+
+
+def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[str]]:
+    """Of each row that is learnt from, what users, the agent and tools say in it, or the instruction of a task. Nothing
+    where facts are None."""
+    if dataset is None and file is None:
+        return
+    try:
+        stored = default_storage.open(file.stored, "rb") if file is not None else open_file(dataset, "train.jsonl")
+        with stored as opened:
+            for line in _lines(opened):
+                row = json.loads(line)
+                task = row.get("rollout")
+                if task is not None:
+                    yield [str((json.loads(task) if isinstance(task, str) else task).get("instruction", ""))]
+                else:
+                    yield [text for message in _messages(row) for text in _said(message)]
+    except UNREADABLE:
+        return
+
+
+def _messages(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return row.get("messages") or [*(row.get("prompt") or []), *(row.get("completion") or [])]
+
+
+def _said(message: dict[str, Any]) -> Iterator[str]:
+    if message.get("role") != "system":
+        yield str(message.get("content") or "")
+        for call in message.get("tool_calls") or ():
+            yield json.dumps(call.get("function"), ensure_ascii=False)
+
+
+def _lines(file: File[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.readline(LONGEST), b"")
 
 
 def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
@@ -96,6 +129,6 @@ def _told(task: Any) -> int:
 
 
 def _spoken(row: dict[str, Any]) -> tuple[int, int]:
-    messages = row.get("messages") or [*(row.get("prompt") or []), *(row.get("completion") or [])]
+    messages = _messages(row)
     turns = sum(message.get("role") == "assistant" for message in messages) if row.get("messages") else 1
     return turns, len(json.dumps(messages, ensure_ascii=False)) + len(json.dumps(row.get("tools", [])))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, QuerySet
 from pydantic import ValidationError
 
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation
 from training.config import SettingName
-from training.dataset import Origin, Row, TaskRow, UploadLimits, trajectory_rows
+from training.dataset import Names, Origin, Row, TaskRow, UploadLimits, trajectory_rows
 from webapp.datasets.selection import Choice, tasks_of, trajectories_of
 from webapp.scenarios.models import Check, Task, TaskRevision
 from webapp.trajectories.export.filters import CHUNK, Sieve
@@ -36,6 +37,9 @@ WORDS = {
     "action_range": "Fewer or more actions than wanted",
 }
 IDENTITY = 200
+UNPRINTABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
+NAMED_BY = ("source", "key", "environment__source", "environment__key")
+"""Columns of a task that its rows are named by."""
 
 
 @dataclass(frozen=True)
@@ -62,28 +66,20 @@ class LeftOut:
 
 def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, Place]:
     """By revision; one query for all. Names are the environment's own, so that they mean the same at another site."""
+    columns = ("criteria", "judged", "task__environment__category", "scenario__initial_id")
     rows = (
         TaskRevision.objects.filter(pk__in=list(revisions))
         .annotate(judged=Exists(Check.objects.filter(revision=OuterRef("pk"))))
-        .values_list(
-            "pk",
-            "criteria",
-            "judged",
-            "scenario__initial_id",
-            "task__source",
-            "task__key",
-            "task__environment__source",
-            "task__environment__key",
-            "task__environment__category",
-        )
+        .values_list("pk", *columns, *(f"task__{one}" for one in NAMED_BY))
     )
     found = {}
-    for pk, criteria, judged, initial, source, key, owner, environment, category in rows:
+    for pk, criteria, judged, category, *told in rows:
+        environment, scenario, task = names_of(*told)
         origin = Origin(
             id=f"revision:{pk}",
-            environment=named(f"{owner}:{environment}"),
-            scenario=initial[:16],
-            task=named(f"{source}:{key}"),
+            environment=environment,
+            scenario=scenario,
+            task=task,
             category=named(category),
             setting=setting,
         )
@@ -91,9 +87,25 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
     return found
 
 
+def first_tasks(tasks: QuerySet[Task], most: int) -> Iterator[tuple[int, str, Names]]:
+    """Tasks in the order of their numbers: why each makes no row (empty: it does), and its names; one query for all."""
+    criteria = Func(F("current__criteria"), function="json_array_length", output_field=IntegerField())
+    columns = ("pk", "current_id", "criteria", "check_count", "current__scenario__initial_id", *NAMED_BY)
+    rows = tasks.order_by("pk").annotate(criteria=criteria).values_list(*columns)[:most]
+    for pk, revision, by_rubric, checks, *told in rows.iterator(chunk_size=most):
+        if revision is None:
+            yield pk, NO_CONTENT, ("", "", "")
+        else:
+            yield pk, unjudged(bool(by_rubric), bool(checks)), names_of(*told)
+
+
+def names_of(initial: str, source: str, key: str, owner: str, environment: str) -> Names:
+    return named(f"{owner}:{environment}"), initial[:16], named(f"{source}:{key}")
+
+
 def named(text: str) -> str:
     """As a row may hold it: what is too long or cannot be printed keeps its hash, so that names stay apart."""
-    plain = "".join(" " if ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF else letter for letter in text)
+    plain = UNPRINTABLE.sub(" ", text)
     if plain == text and len(text) <= IDENTITY:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F
+from django.db.models import Count, F, QuerySet
 
 from synthesis.assessment.environments import view_of
 from synthesis.contracts import Finding as FoundDefect
@@ -168,7 +168,7 @@ def count_findings(versions: Iterable[int]) -> dict[str, int]:
     return dict(rows.order_by("kind"))
 
 
-def exported_environments(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The current records of a source as they were imported, in the order they came in."""
-    rows = Environment.objects.filter(source=source, current__isnull=False).order_by("id")
+def exported_environments(rows: QuerySet[Environment]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The current records of some environments as they were imported, in the order they came in."""
+    rows = rows.filter(current__isnull=False).order_by("id")
     yield from rows.values_list("key", "current__record").iterator(chunk_size=200)

@@ -68,6 +68,8 @@ def perform(job: Job) -> None:
     except SoftTimeLimitExceeded:
         limit = settings.CELERY["task_soft_time_limit"]
         services.finish(job.pk, job.attempt, JobState.FAILED, error=f"Stopped after its limit of {limit} s.")
+    except services.FailedWithResult as error:
+        services.finish(job.pk, job.attempt, JobState.FAILED, result=error.result, error=str(error))
     except EnvariumError as error:
         services.finish(job.pk, job.attempt, JobState.FAILED, error=str(error))
     except Exception as error:

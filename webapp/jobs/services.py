@@ -13,7 +13,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from synthesis.errors import EnvariumError
+from synthesis.errors import EnvariumError, InputError
 from webapp.accounts.services import audit
 from webapp.events.services import publish
 from webapp.jobs.models import Job, JobLog, JobState
@@ -32,6 +32,14 @@ class StaleAttempt(EnvariumError):
 
 class Cancelled(EnvariumError):
     """A person asked the job to stop."""
+
+
+class FailedWithResult(InputError):
+    """The work failed on account of what was given to it; the row keeps `result`, which says where and why."""
+
+    def __init__(self, message: str, result: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 def wake(job_id: int, queue: str) -> None:

@@ -29,5 +29,5 @@ def get_ecosystem(request: HttpRequest, query: Query[EcosystemQuery]) -> Ecosyst
 
 @router.get("/ecosystem/themes", auth=needs("read"), response=ThemeMapOut)
 def get_theme_map(request: HttpRequest, query: Query[EcosystemQuery]) -> ThemeMapOut:
-    """The newest environments, or a batch's themes, on a plane by how alike they are in words."""
+    """The newest themes of the taxonomy, or a batch's, on a plane by how alike they are in words."""
     return theme_map_out(theme_map(scope_of(query)))

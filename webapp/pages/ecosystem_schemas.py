@@ -90,11 +90,13 @@ class EcosystemOut(Schema):
 
 
 class PointOut(Schema):
-    """`x` and `y` from 0 to 1; `nearest` is the number of the theme that is most like it, null where it is alone."""
+    """`x` and `y` from 0 to 1; `nearest` is the number of the theme that is most like it, null where it is alone.
+    `grown`: an environment has grown from it; `state` is that of its item in a batch."""
 
     number: int
     name: str
     state: str
+    grown: bool
     x: float
     y: float
     nearest: int | None
@@ -140,6 +142,7 @@ def theme_map_out(found: ThemeMap) -> ThemeMapOut:
             number=point.number,
             name=point.theme.name,
             state=point.theme.state,
+            grown=bool(point.theme.environment),
             x=point.place.x,
             y=point.place.y,
             nearest=None if point.place.nearest is None else point.place.nearest + 1,

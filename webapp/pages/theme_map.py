@@ -1,16 +1,25 @@
-"""The theme map: environments, or a batch's themes, on a plane by how alike they are in words."""
+"""The theme map: the taxonomy's themes, or a batch's, on a plane by how alike they are in words, and which of them have
+grown an environment."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from django.db.models import TextField
+from django.db.models.expressions import RawSQL
 from django.urls import reverse
 
+from synthesis.errors import InputError
+from synthesis.themes.keys import slug
 from synthesis.themes.layout import Place, layout
-from webapp.batches.models import BatchItem, ItemState
+from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
+from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.pages.ecosystem import Scope
+from webapp.taxonomy.models import Origin, Theme
+from webapp.taxonomy.theme_services import draft_of
 
 MOST = 300
 NUMBERED = 60
@@ -18,16 +27,20 @@ NUMBERED = 60
 READ = 2_000
 """Characters of a description that are compared."""
 MARGIN = 6.0
+BATCHES = 50
+"""Of so many batches, the newest, themes are drawn that the taxonomy does not keep: bundled and typed ones."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A theme to be placed. `state` is that of its item, `kept` where an environment is there."""
+    """A theme to be placed. `state` is that of its item in the batch; of all themes it is `kept` where one has grown an
+    environment, and `waiting` where it has not. `environment` is the address of what has grown."""
 
     name: str
     text: str
     url: str
     state: str
+    environment: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Point:
 class ThemeMap:
     points: list[Point]
     more: bool
-    """Whether there are more than the `MOST` that are placed: of all the newest, of a batch the first."""
+    """Whether there are more than the `MOST` that are placed: of the taxonomy the newest, of a batch the first."""
 
     @property
     def numbered(self) -> bool:
@@ -64,7 +77,7 @@ class ThemeMap:
 
 
 def theme_map(scope: Scope) -> ThemeMap:
-    """In one or two queries; the first time for these texts it takes what `layout` takes."""
+    """In a few queries; the first time for these texts it takes what `layout` takes."""
     found = _of_batch(scope) if scope.batch else _of_all(scope)
     shown = found[:MOST]
     places = _placed(tuple(theme.text for theme in shown))
@@ -81,41 +94,99 @@ def _placed(texts: tuple[str, ...]) -> list[Place]:
 
 
 def _of_all(scope: Scope) -> list[Named]:
-    rows = scope.environments().order_by("-id").values_list("pk", "name", "summary", "current__introduction")
-    return [
-        Named(name, f"{name}. {summary} {about}"[:READ], reverse("environments:detail", args=[pk]), ItemState.KEPT)
-        for pk, name, summary, about in rows[: MOST + 1]
-    ]
+    """Themes that the taxonomy keeps, newest first, then those that only batches know. The statistics' filters are of
+    environments: with one, the themes that have grown such."""
+    rows = (
+        Theme.objects.filter(folded_into=None)
+        .order_by("-id")
+        .only("name", "description", "key", "origin", "content_hash")
+    )
+    kept = list(rows[: MOST + 1])
+    keys = _keys(kept)
+    others = _others(MOST + 1 - len(kept), set(keys.values()))
+    environments = _grown(scope, [*keys.values(), *(key for key, _ in others)])
+    found = [(keys.get(row.pk, ""), _named(row)) for row in kept] + others
+    shown = []
+    for key, one in found:
+        if key in environments:
+            shown.append(replace(one, state=ItemState.KEPT, environment=environments[key]))
+        elif not scope.narrowed:
+            shown.append(replace(one, state=ItemState.WAITING))
+    return shown
+
+
+def _named(row: Theme) -> Named:
+    return Named(row.name, f"{row.name}. {row.description}"[:READ], reverse("taxonomy:theme", args=[row.pk]), "")
+
+
+def _others(most: int, known: set[str]) -> list[tuple[str, Named]]:
+    """Key and theme of what the newest batches began with and the taxonomy does not keep."""
+    if most <= 0:
+        return []
+    newest = list(Batch.objects.order_by("-id").values_list("pk", flat=True)[:BATCHES])
+    rows = _told(BatchItem.objects.filter(batch__in=newest, level="theme").order_by("-id"))
+    found: dict[str, Named] = {}
+    for pk, path, _, name, description in rows.exclude(name=None)[: most * 2]:
+        key = slug(path)
+        if key not in known:
+            found.setdefault(key, Named(name, f"{name}. {description}"[:READ], reverse("batches:item", args=[pk]), ""))
+    return list(found.items())[:most]
+
+
+def _told(rows: Any) -> Any:
+    """Number, path, state, and the name (None: it is no theme) and description of what an item began with."""
+    fields = ("name", "description")
+    about = {one: RawSQL(f"spec #>> '{{theme,{one}}}'", (), output_field=TextField()) for one in fields}
+    return rows.annotate(**about).values_list("pk", "path", "state", "name", "description")
+
+
+def _grown(scope: Scope, keys: Iterable[str]) -> dict[str, str]:
+    """By key of a theme, the address of the environment that batches grew from it."""
+    rows = scope.environments().filter(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=list(keys)).order_by("pk")
+    return {key: reverse("environments:detail", args=[pk]) for key, pk in rows.values_list("key", "pk")}
+
+
+_KEYS: dict[tuple[int, str], str] = {}
+"""By theme and content: a server's key is a hash of all that it says, which is read once."""
+REMEMBERED = 10_000
+
+
+def _keys(rows: list[Theme]) -> dict[int, str]:
+    """By theme, the key of the environments that grow from it; none of a server that says nothing."""
+    servers = [row.pk for row in rows if row.origin == Origin.SERVERS and (row.pk, row.content_hash) not in _KEYS]
+    if len(_KEYS) > REMEMBERED:
+        _KEYS.clear()
+    for row in Theme.objects.filter(pk__in=servers).prefetch_related("tools"):
+        try:
+            _KEYS[row.pk, row.content_hash] = slug(draft_of(row).key)
+        except InputError:
+            _KEYS[row.pk, row.content_hash] = ""
+    known = {row.pk: _KEYS.get((row.pk, row.content_hash), "") for row in rows}
+    return known | {row.pk: slug(row.key) for row in rows if row.origin != Origin.SERVERS}
 
 
 def _of_batch(scope: Scope) -> list[Named]:
-    """Every theme of the batch, also those that came to nothing."""
+    """Every theme of the batch, also those that came to nothing. What it began with that is no theme (a text, an
+    environment) is drawn as the environment that it became."""
     assert scope.batch is not None
     items = BatchItem.objects.filter(batch=scope.batch, level="theme").order_by("id")
     made: dict[int, Any] = {
         row["item"]: row
         for row in scope.products("theme")
         .filter(version__isnull=False)
-        .values("item", "environment", "environment__name", "environment__summary", "version__introduction")
+        .values("item", "environment", "environment__name", "environment__summary")
         .order_by("item")[: MOST + 1]
     }
-    heads = items.values_list("pk", "path", "state")[: MOST + 1]
-    unmade = [pk for pk, _, _ in heads if pk not in made]
-    specs = dict(BatchItem.objects.filter(pk__in=unmade).values_list("pk", "spec"))
-    return [
-        _made(made[pk], state) if pk in made else _unmade(pk, path, specs.get(pk) or {}, state)
-        for pk, path, state in heads
-    ]
-
-
-def _made(row: dict[str, Any], state: str) -> Named:
-    name = row["environment__name"]
-    text = f"{name}. {row['environment__summary']} {row['version__introduction']}"
-    return Named(name, text[:READ], reverse("environments:detail", args=[row["environment"]]), state)
-
-
-def _unmade(pk: int, path: str, spec: dict[str, Any], state: str) -> Named:
-    theme = spec.get("theme") or {}
-    name = theme.get("name") or path
-    text = f"{name}. {theme.get('description') or spec.get('text') or ''}"
-    return Named(name, text[:READ], reverse("batches:item", args=[pk]), state)
+    heads = list(_told(items)[: MOST + 1])
+    untold = [pk for pk, _, _, name, _ in heads if not name and pk not in made]
+    texts = dict(BatchItem.objects.filter(pk__in=untold).values_list("pk", "spec"))
+    found = []
+    for pk, path, state, name, description in heads:
+        row = made.get(pk)
+        address = reverse("environments:detail", args=[row["environment"]]) if row else ""
+        if not name:
+            name = row["environment__name"] if row else path
+            description = row["environment__summary"] if row else (texts.get(pk) or {}).get("text")
+        text = f"{name}. {description or ''}"[:READ]
+        found.append(Named(name, text, reverse("batches:item", args=[pk]), state, address))
+    return found

@@ -8,25 +8,16 @@ from synthesis.contracts import Frozen
 from training import presets
 from training.config import Reinforcement, Supervised
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
-from webapp.datasets.row_facts import CHARACTERS_A_TOKEN, Facts, facts_of, facts_of_file
+from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
 from webapp.datasets.storage import manifest_of
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
 from webapp.runs.job_lookup import Asked, Remark, load_preset, look_up, preset_for, weight
+from webapp.runs.lengths import Tokens, tokens_of
 from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
 from webapp.runs.step_count import steps_of
-
-
-class Tokens(Frozen):
-    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows."""
-
-    mean: int
-    most: int
-    limit: int
-    field: str
-    note: str
 
 
 class Preflight(Frozen):
@@ -68,7 +59,7 @@ def looked_at(asked: Asked) -> Preflight:
         _look_at_user(asked, asked.config, facts)
     if asked.config is not None and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
-    tokens = _tokens(asked, facts) if asked.config is not None else None
+    tokens = tokens_of(asked, facts)
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts)
@@ -211,39 +202,6 @@ def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> N
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
         asked.refuse("user_model", "missing", said)
-
-
-def _tokens(asked: Asked, facts: Facts | None) -> Tokens | None:
-    config, row = asked.config, asked.dataset
-    if asked.base == DEMO_MODEL or config is None:
-        return None  # its tokenizer is made of the data, and whole manuals are one token
-    lengths = [one.characters for one in facts.rows] if facts is not None else []
-    known = row.tokens if row is not None else {}
-    if lengths:
-        mean, most = sum(lengths) / len(lengths), max(lengths)
-    elif known.get("most"):
-        mean, most = float(known.get("mean") or 0), int(known["most"])
-    else:
-        return None
-    if isinstance(config, Supervised):
-        limit, name = config.max_length, "max_length"
-        note = "a whole trajectory"
-    else:
-        limit, name = config.decoding.trajectory_tokens, "decoding.trajectory_tokens"
-        note = "what an agent is told before its first turn" if lengths else "a row"
-    tokens = Tokens(
-        mean=round(mean / CHARACTERS_A_TOKEN),
-        most=-(-most // CHARACTERS_A_TOKEN),
-        limit=limit,
-        field=name,
-        note=f"of {note}, at {CHARACTERS_A_TOKEN} characters a token: a rule of thumb, the tokenizer alone knows",
-    )
-    if tokens.most > limit:
-        said = f"The longest row has about {tokens.most} tokens, and {name} is {limit}: "
-        dropped = isinstance(config, Supervised) and config.too_long == "drop"
-        said += "it is left out." if dropped else f"the trainer may refuse it. Raise changes.{name}."
-        asked.warn(f"changes.{name}", "too_long", said)
-    return tokens
 
 
 def _look_at_workers(asked: Asked, here: list[Candidate]) -> None:

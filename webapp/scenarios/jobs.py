@@ -13,7 +13,7 @@ from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
-from webapp.uploads import drop_uploads, read_upload, require_records
+from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
 @job("import_envscaler", queue="sandbox")
@@ -23,13 +23,8 @@ def import_envscaler(context: JobContext) -> dict[str, Any]:
     entries, cases = read_upload(environments), read_upload(scenarios)
     require_records((environments, entries), (scenarios, cases))
     context.afterwards.append(lambda: drop_uploads(environments, scenarios))
-    return import_entries(
-        default_sandbox(),
-        entries,
-        cases,
-        context.payload["source"],
-        context.progress,
-    )
+    result = import_entries(default_sandbox(), entries, cases, context.payload["source"], context.progress)
+    return require_success(result)
 
 
 @job("audit", queue="sandbox")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F
+from django.db.models import Count, F, QuerySet
 
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Mark
@@ -191,9 +191,9 @@ def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
     return dict(rows.values_list("kind").annotate(Count("id")).order_by("kind"))
 
 
-def exported_scenarios(source: str) -> Iterator[dict[str, Any]]:
-    """The current records of a source as they were imported, in the order they came in."""
-    rows = Task.objects.filter(source=source, current__isnull=False).order_by("id")
+def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
+    """The current records of some tasks as they were imported, in the order they came in."""
+    rows = rows.filter(current__isnull=False).order_by("id")
     fields = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
     for raw, digest, body in rows.values_list(*fields).iterator(chunk_size=100):
         yield scenario_to_envscaler(raw, decode_state(unpack(body, digest)))

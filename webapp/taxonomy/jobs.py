@@ -10,7 +10,7 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
-from webapp.uploads import drop_uploads, read_upload, require_records
+from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
 @job("import_mcp_servers", queue="sandbox")
@@ -20,7 +20,7 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
     entries = bounded(read_upload(stored), stored["original"])
     require_records((stored, entries))
     context.afterwards.append(lambda: drop_uploads(stored))
-    return import_servers(entries, context.payload["source"], context.progress)
+    return require_success(import_servers(entries, context.payload["source"], context.progress))
 
 
 @job("group_themes", queue="sandbox")

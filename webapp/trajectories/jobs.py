@@ -15,7 +15,7 @@ from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
-from webapp.uploads import drop_uploads, read_upload, require_records
+from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
 @job("import_trajectories", queue="sandbox")
@@ -25,7 +25,7 @@ def import_trajectories(context: JobContext) -> dict[str, Any]:
     entries = read_upload(stored)
     require_records((stored, entries))
     context.afterwards.append(lambda: drop_uploads(stored))
-    return import_runs(default_sandbox(), entries, context.payload["source"], context.progress)
+    return require_success(import_runs(default_sandbox(), entries, context.payload["source"], context.progress))
 
 
 @job("compute_matrix", queue="sandbox")

@@ -15,6 +15,7 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from webapp.content import content_hash
 from webapp.environments.models import Environment
+from webapp.environments.queries import distinct
 from webapp.environments.services import program_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import load_state
@@ -186,7 +187,12 @@ def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: Task
         add_score(row, revision, done.reward, "replay")
 
 
-def exported_runs(source: str) -> Iterator[dict[str, Any]]:
-    """The runs of a source as they were recorded, in the order they came in."""
-    rows = Trajectory.objects.filter(source=source).order_by("id")
+def sources() -> list[str]:
+    """The sources that some trajectory is of."""
+    return distinct(Trajectory._meta.db_table, "source")
+
+
+def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
+    """The runs of a source, or of all, as they were recorded, in the order they came in; none that is being made."""
+    rows = Trajectory.objects.filter(live=False, **({"source": source} if source else {})).order_by("id")
     yield from rows.values_list("record", flat=True).iterator(chunk_size=50)

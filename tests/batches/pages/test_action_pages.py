@@ -105,17 +105,17 @@ def test_what_failed_is_tried_again_alone_with_its_like_or_all_of_it() -> None:
     def waiting() -> set[str]:
         return set(BatchItem.objects.filter(batch=batch, state="waiting").values_list("path", flat=True))
 
-    assert do(who, "retry", batch.pk, item=drop.pk) == "1 item is tried again."
+    assert do(who, "retry", batch.pk, item=drop.pk) == "1 item was queued again."
     assert waiting() == {"drop-1"}
     assert "has not failed any more" in do(who, "retry", batch.pk, like=drop.pk)
-    assert do(who, "retry", batch.pk, like=item(batch, "drop-2").pk) == "1 item is tried again."
+    assert do(who, "retry", batch.pk, like=item(batch, "drop-2").pk) == "1 item was queued again."
     assert "no such item" in do(who, "retry", batch.pk, item=drop.pk)
     assert "not failed any more" in do(who, "retry", batch.pk, item=10**9)
     assert 'id="retry-at-assemble"' in page(who, "batch", batch.pk)
     assert "no such item" in do(who, "retry", batch.pk, stage="assess")
-    assert do(who, "retry", batch.pk, stage="assemble") == "2 items are tried again."
+    assert do(who, "retry", batch.pk, stage="assemble") == "2 items were queued again."
     assert waiting() == {"drop-1", "drop-2", "malformed-1", "faulty"}
-    assert do(who, "retry", batch.pk, like=item(batch, "poor").pk, rejected="1") == "1 item is tried again."
+    assert do(who, "retry", batch.pk, like=item(batch, "poor").pk, rejected="1") == "1 item was queued again."
     assert state(batch) == "running"
     assert twin.state == "rejected"
     log = client("admin", "adm").get(reverse("accounts:audit_log"))  # an entry's detail has a key called "items"
@@ -144,7 +144,7 @@ def test_what_was_cancelled_is_taken_up_again() -> None:
         assert "was cancelled" in do(who, "cancel", batch.pk)
         work_off(batch)
         assert offered(who, batch) == {"take-up"}
-        assert do(who, "retry", batch.pk) == "2 items are tried again."
+        assert do(who, "retry", batch.pk) == "2 items were queued again."
         work_off(batch)
     assert state(batch) == "done"
 

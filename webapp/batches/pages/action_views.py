@@ -67,7 +67,7 @@ def retry(request: HttpRequest, pk: int) -> HttpResponse:
         if gone:
             raise InputError("What was to be tried again has not failed any more. This is how the batch stands now.")
         count = services.retry_items(request.user, pk, **asked)
-        return f"{count:,} item{'s' * (count != 1)} {'are' if count != 1 else 'is'} tried again."
+        return f"{count:,} item{'s' * (count != 1)} {'were' if count != 1 else 'was'} queued again."
 
     return _done(request, pk, act, "", found)
 

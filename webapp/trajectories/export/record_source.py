@@ -95,16 +95,20 @@ class Origins:
             "scenario__version__content_hash",
         )
         names = ("revision", "content_hash", "verifier_hash", "task", "key", "source", "environment")
-        for pk, *values, version, version_hash in rows:
+        found = list(rows)
+        self._learn_tools({version for *_, version, _ in found})
+        for pk, *values, version, version_hash in found:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
-            self._known[pk] = Origin(about, self._offered(version))
+            self._known[pk] = Origin(about, self._tools[version])
 
     def of(self, revision: int) -> Origin:
         return self._known[revision]
 
-    def _offered(self, version: int) -> tuple[Tool, ...]:
-        if version not in self._tools:
-            rows = ToolRow.objects.filter(version=version).order_by("position")
-            listed = rows.values("name", "description", "kind", "parameters")
-            self._tools[version] = tuple(Tool(**one) for one in listed)
-        return self._tools[version]
+    def _learn_tools(self, versions: set[int]) -> None:
+        missing = versions - self._tools.keys()
+        rows = ToolRow.objects.filter(version__in=missing).order_by("version", "position")
+        offered: dict[int, list[Tool]] = {version: [] for version in missing}
+        for version, *told in rows.values_list("version_id", "name", "description", "kind", "parameters"):
+            named = dict(zip(("name", "description", "kind", "parameters"), told, strict=True))
+            offered[version].append(Tool(**named))
+        self._tools |= {version: tuple(tools) for version, tools in offered.items()}

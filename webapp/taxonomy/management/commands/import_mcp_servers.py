@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.formats.mcp import read_servers
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
 from webapp.taxonomy.importer import SOURCE, import_servers
+from webapp.uploads import require_success
 
 
 class Command(BaseCommand):
@@ -32,3 +33,5 @@ class Command(BaseCommand):
         )
         if options["json"]:
             self.stdout.write(as_json(result))
+        with one_clear_line():
+            require_success(result)

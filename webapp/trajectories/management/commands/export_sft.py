@@ -13,10 +13,12 @@ from synthesis.formats.sft import FORMATS, Shape
 from synthesis.stages import ActionRange
 from synthesis.tasks.trajectory_filters import Sifting
 from webapp.accounts.services import audit
-from webapp.commands import as_json, one_clear_line, source_name, teller, write_file
+from webapp.commands import as_json, known_source, one_clear_line, source_name, teller, write_file
+from webapp.templatetags.show import plain
 from webapp.trajectories.export.archive import spelled_manifest
 from webapp.trajectories.export.lines import DATA, Export
 from webapp.trajectories.export.spec import ExportSpec, Selection, read_range
+from webapp.trajectories.services import sources
 from webapp.trajectories.trajectory_list import rows_of
 
 
@@ -45,7 +47,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--least-reward", type=share, default=1.0)
         parser.add_argument("--actions", type=action_range, default=None, help="3-29, or released")
-        parser.add_argument("--source", type=source_name, default="")
+        parser.add_argument("--source", type=source_name, help="only trajectories of this source")
         parser.add_argument("--policy", default="", help="what the policy's name begins with")
         parser.add_argument("--environment", type=int, help="the number of an environment")
         parser.add_argument("--task", type=int, help="the number of a task")
@@ -54,7 +56,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         names = ("source", "policy", "environment", "task")
         spec = ExportSpec(
-            selection=Selection(**{name: options[name] for name in names}),
+            selection=Selection(**{name: options[name] for name in names if options[name] is not None}),
             shape=Shape(
                 format=options["format"], reasoning=not options["no_reasoning"], mask_history=options["mask_history"]
             ),
@@ -62,6 +64,7 @@ class Command(BaseCommand):
         )
         target: Path = options["file"]
         with one_clear_line():
+            known_source(spec.selection.source, sources())
             total, tell = rows_of(spec.selection.filters()).count(), teller(self.stderr.write)
             export = Export(spec, lambda seen: tell(seen, total, "trajectories"))
             export.name = target.name or DATA
@@ -70,6 +73,8 @@ class Command(BaseCommand):
             write_file(target.with_suffix(".manifest.json"), [spelled_manifest(export)])
         for one in export.sieve.tally.counts():
             self.stderr.write(f"{one.name}: {one.dropped} of {one.seen} left out")
+        for reason, number in export.sieve.reasons.most_common():
+            self.stderr.write(f"  {number}: {plain(reason)}")
         self.stderr.write(f"{export.records} records of {export.kept} trajectories in {target}")
         if options["json"]:
             self.stdout.write(as_json(export.manifest()))

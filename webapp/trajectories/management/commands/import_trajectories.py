@@ -11,6 +11,7 @@ from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
 from webapp.trajectories.importer import import_runs
+from webapp.uploads import require_success
 
 
 class Command(BaseCommand):
@@ -40,3 +41,5 @@ class Command(BaseCommand):
         )
         if options["json"]:
             self.stdout.write(as_json(result))
+        with one_clear_line():
+            require_success(result)

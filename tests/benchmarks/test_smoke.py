@@ -1,0 +1,52 @@
+"""Every benchmark at its smallest, called as people call it: it ends, and its JSON has the figures it promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).resolve().parent
+HELPERS = {"databases", "in_process"}
+"""Modules that benchmarks share, and that nobody calls."""
+SMALLEST: dict[str, tuple[str, set[str]]] = {
+    "batch": (
+        "--items 4 --at-once 4 --latency 0.01",
+        {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
+    ),
+    "ingest": ("--steps 40 --keys 4", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
+    "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2", {"runs", "gain"}),
+    "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
+    "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
+    "rollouts": ("--latency 0.01 --episodes 1 --at 1 4", {"episodes_per_s", "environment_share", "of_ideal"}),
+    "runtime": ("--small --episodes 4 --growth 50", {"episode_ms", "episode_ratio", "growth_mib_50"}),
+    "training": ("--steps 1 --rollouts 2 --epochs 0.5 --without-ingest", {"rl_step_ratio", "step_s", "trl_step_s"}),
+}
+"""By module: the arguments of its shortest run, and some of what it must say."""
+
+
+def called(module: str, arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--json", *arguments.split()]
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    said: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return said
+
+
+def test_no_benchmark_is_left_out() -> None:
+    assert {path.stem for path in HERE.glob("[a-z]*.py")} - HELPERS - {"test_smoke"} == set(SMALLEST)
+
+
+@pytest.mark.parametrize("module", SMALLEST)
+def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
+    arguments, promised = SMALLEST[module]
+    said = called(module, arguments)
+    assert promised <= set(said)
+    assert said.get("duplicates", 0) == said.get("gaps", 0) == 0

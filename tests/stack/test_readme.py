@@ -1,0 +1,129 @@
+"""The README's commands, exactly as they stand there: run in a scratch folder, or proved where `ELSEWHERE` says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.databases import own_database
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+COMMAND = re.compile(r"(?:\.venv/bin/)?(?:python|pip|make|docker)\s.*")
+ELSEWHERE = {
+    "make run": "tests/stack/test_start.py",
+    "make test": ".ci/run",
+    "make setup-dev": ".ci/run",
+    "pip install": "webapp/stack/install.py",
+    "docker compose": "tests/stack/test_docker.py",
+    "python -m tests.benchmarks": "tests/benchmarks/test_smoke.py",
+    "python -m training.demo": "tests/training/test_launch.py",
+    "python -m training.launch": "tests/training/test_launch.py",
+    "python -m training.worker": "tests/workers/training_support.py",
+    "manage.py train_demo": "tests/runs/test_demo.py",
+}
+"""What trains for minutes, or is no command of ours: what the command begins with, and where it is proved. Its options
+are looked for in what it says of itself."""
+
+
+def commands(text: str) -> list[str]:
+    """In the order of the text: what stands in fenced blocks, a line each, and between backticks."""
+    found = []
+    for block, span in re.findall(r"^```\w*\n(.*?)^```|`([^`]+)`", text, re.MULTILINE | re.DOTALL):
+        lines = block.splitlines() if block else [" ".join(span.split())]
+        found += [line.strip() for line in lines if COMMAND.fullmatch(line.strip())]
+    return list(dict.fromkeys(found))
+
+
+def elsewhere(command: str) -> str:
+    """Where a command is proved that is not run here; empty for one that is."""
+    plain = command.removeprefix(".venv/bin/").removeprefix("python manage.py ")
+    begun = command if plain == command else f"manage.py {plain}" if "manage.py" in command else plain
+    return next((proof for name, proof in ELSEWHERE.items() if begun.startswith(name)), "")
+
+
+EVERY = [one for page in PAGES for one in commands(page.read_text(encoding="utf-8"))]
+HERE = [one for one in EVERY if not elsewhere(one)]
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder that looks like the checkout, with the demo's content and files to import; and its environment."""
+    from tests.importing import samples
+    from tests.taxonomy.samples import server
+
+    folder = tmp_path_factory.mktemp("checkout")
+    for one in ROOT.iterdir():
+        if not one.name.startswith("."):
+            (folder / one.name).symlink_to(one)
+    (folder / ".venv").symlink_to(sys.prefix)
+    with own_database("readme") as url:
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        environment |= {"DATABASE_URL": url, "ENVARIUM_HOME": str(folder / "home"), "ENVARIUM_LOG_LEVEL": "WARNING"}
+        for first in ("migrate -v 0", "demo"):
+            run(folder, environment, f".venv/bin/python manage.py {first}")
+        files = {
+            "env_metadata.json": [samples.environment()],
+            "rl_scenarios.json": [samples.scenario()],
+            "trajectories.json": [samples.run([samples.CLOSE], 0.6667)],
+        }
+        for name, records in files.items():
+            (folder / name).write_text(json.dumps(records), encoding="utf-8")
+        (folder / "servers.jsonl.gz").write_bytes(gzip.compress(json.dumps(server()).encode() + b"\n"))
+        yield folder, environment
+
+
+def run(folder: Path, environment: dict[str, str], command: str) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-1_000:]}\n{done.stderr[-2_000:]}"
+    return done.stdout
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_there_are_commands_and_few_are_proved_elsewhere() -> None:
+    assert len(HERE) >= 8
+    assert {name for name in ELSEWHERE if not any(elsewhere(one) == ELSEWHERE[name] for one in EVERY)} == set()
+    assert [proof for proof in ELSEWHERE.values() if not (ROOT / proof).is_file()] == []
+
+
+@pytest.mark.slow
+def test_every_command_runs_as_it_stands_there(scratch: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = scratch
+    said = {command: run(folder, environment, command) for command in HERE}
+    for command, told in said.items():
+        if "--json" in command:
+            assert json.loads(told), command
+    names = set(json.loads((folder / "environments.json").read_text(encoding="utf-8")))
+    assert "desk" in names
+    assert len(names) >= 1 + 8 + 4, "what was imported, what is bundled, and what the batch made"
+    assert len(json.loads((folder / "scenarios.json").read_text(encoding="utf-8"))) > 48
+    assert len(lines(folder / "runs.jsonl")) > 20
+    assert [one["messages"][0]["role"] for one in lines(folder / "train.jsonl")][:8] == ["system"] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [one for one in EVERY if elsewhere(one) and "python" in one.split()[0]])
+def test_what_is_not_run_here_takes_the_options_that_it_is_shown_with(
+    scratch: tuple[Path, dict[str, str]], command: str
+) -> None:
+    folder, environment = scratch
+    words = shlex.split(command.replace("[", " ").replace("]", " "), comments=True)
+    words[0] = ".venv/bin/python"
+    called = words[:3]
+    told = run(folder, environment, shlex.join([*called, "--help"]))
+    assert [word for word in words[3:] if word.startswith("--") and word not in told] == []

@@ -1,0 +1,109 @@
+"""Lengths of a dataset's rows in tokens, as far as they are known without a tokenizer, beside what a job allows."""
+
+from __future__ import annotations
+
+from synthesis.contracts import Frozen
+from training.config import Reinforcement, Supervised
+from training.examples.words import pieces
+from webapp.datasets.row_facts import Facts, texts_of
+from webapp.runs.job_lookup import Asked
+from webapp.runs.spec import DEMO_MODEL
+
+CHARACTERS_A_TOKEN = 4
+"""A rule of thumb for English and JSON; a tokenizer alone knows."""
+
+
+class Tokens(Frozen):
+    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows, and `long`
+    counts the rows that are longer."""
+
+    mean: int
+    most: int
+    long: int
+    limit: int
+    field: str
+    note: str
+
+
+def tokens_of(asked: Asked, facts: Facts | None) -> Tokens | None:
+    """What is known of the lengths of the rows to learn from; rows that are too long are warned of."""
+    config = asked.config
+    if config is None:
+        return None
+    supervised = isinstance(config, Supervised)
+    name = "max_length" if isinstance(config, Supervised) else "decoding.trajectory_tokens"
+    limit = config.max_length if isinstance(config, Supervised) else config.decoding.trajectory_tokens
+    if facts is None:
+        found = _of_frozen(asked, name, limit)
+        if found is None and asked.file is not None:
+            said = (
+                f"The file is too large to look through now: whether rows are longer than {name} ({limit}) is unknown."
+            )
+            asked.warn(f"changes.{name}", "not_looked_at", said)
+    elif asked.base == DEMO_MODEL:
+        found = _of_demo(asked, name, limit)
+    else:
+        told = "a whole trajectory" if supervised else "what an agent is told before its first turn"
+        found = _reckoned([row.characters for row in facts.rows], name, limit, told)
+    if found is not None and found.most > limit:
+        _warn(asked, config, found)
+    return found
+
+
+def _warn(asked: Asked, config: Supervised | Reinforcement, found: Tokens) -> None:
+    about = "at least" if asked.base == DEMO_MODEL else "about"
+    said = f"The longest row has {about} {found.most} tokens, and {found.field} is {found.limit}"
+    if found.long:
+        said += f", which {found.long} row{'s are' if found.long != 1 else ' is'} longer than"
+    if isinstance(config, Supervised) and config.too_long == "drop":
+        said += ". What is longer is left out."
+    else:
+        drop = ", take too_long = drop" if isinstance(config, Supervised) else ""
+        said += f". A job that meets a longer row fails before its first step: raise changes.{found.field}{drop}, "
+        said += "or leave the row out."
+    asked.warn(f"changes.{found.field}", "too_long", said)
+
+
+def _of_frozen(asked: Asked, name: str, limit: int) -> Tokens | None:
+    """From what was counted when the dataset was frozen."""
+    known = asked.dataset.tokens if asked.dataset is not None else {}
+    if asked.base == DEMO_MODEL or not known.get("most"):
+        return None
+    found = _reckoned([int(known["most"])], name, limit, "a row")
+    mean = round(float(known.get("mean") or 0) / CHARACTERS_A_TOKEN)
+    return found.model_copy(update={"mean": mean, "long": 0}) if found else None
+
+
+def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens | None:
+    if not characters:
+        return None
+    lengths = [-(-count // CHARACTERS_A_TOKEN) for count in characters]
+    return Tokens(
+        mean=round(sum(characters) / len(characters) / CHARACTERS_A_TOKEN),
+        most=max(lengths),
+        long=sum(length > limit for length in lengths),
+        limit=limit,
+        field=name,
+        note=f"of {told}, at {CHARACTERS_A_TOKEN} characters a token: a rule of thumb, the tokenizer alone knows",
+    )
+
+
+def _of_demo(asked: Asked, name: str, limit: int) -> Tokens | None:
+    """The tiny model's tokenizer is made of the data, and whole manuals are one token: a bound from below, counted no
+    further than twice the limit."""
+    lengths = []
+    for texts in texts_of(asked.dataset, asked.file):
+        left = most = 2 * limit
+        for text in texts:
+            left -= pieces(text, left)
+        lengths.append(most - left)
+    if not lengths:
+        return None
+    return Tokens(
+        mean=round(sum(lengths) / len(lengths)),
+        most=max(lengths),
+        long=sum(length > limit for length in lengths),
+        limit=limit,
+        field=name,
+        note="of a row at least, without what every agent is told: the tiny model's tokenizer is made of the data",
+    )
