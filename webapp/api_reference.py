@@ -14,8 +14,10 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.api import whole_schema
+from webapp.error_responses import status_of
 from webapp.rest import api_examples
 from webapp.rest.problems import CLOSER, CODES, SAID
+from webapp.workers import errors as worker_errors
 
 BOUNDS = {
     "minimum": "≥",
@@ -158,9 +160,13 @@ def reference(site: str) -> Reference:
 @access("read")
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
-    problems = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
-    problems = sorted(
-        problems + [(status, code, said) for code, (status, said) in CLOSER.items()], key=lambda one: one[0]
-    )
-    found = reference(request.build_absolute_uri("/").rstrip("/"))
-    return render(request, "api/reference.html", {"reference": found, "problems": problems})
+    context = {"reference": reference(request.build_absolute_uri("/").rstrip("/")), "problems": problem_rows()}
+    return render(request, "api/reference.html", context)
+
+
+def problem_rows() -> list[tuple[int, str, str]]:
+    """(status, code, what it means) of every kind of problem, by status."""
+    rows = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
+    rows += [(status, code, meaning) for code, (status, meaning) in CLOSER.items()]
+    rows += [(status_of(kind), kind.code, kind.meaning) for kind in worker_errors.KINDS]
+    return sorted(rows, key=lambda row: row[0])

@@ -1,4 +1,4 @@
-"""The typed htmx request, and the one place that chooses between page and fragment."""
+"""Choice between a page and a part of it: the one place that looks at htmx's headers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from django.http import HttpRequest
 from django_htmx.middleware import HtmxDetails
 
 
-class Request(HttpRequest):
-    htmx: HtmxDetails
+def wants_fragment(request: HttpRequest, target: str = "") -> bool:
+    """Whether htmx asked for a part of a page: the element `target` alone, or any where none is named.
 
-
-def wants_fragment(request: HttpRequest, target: str) -> bool:
-    """Whether htmx asked for the element `target` alone (history restoration wants the whole page)."""
+    What htmx asks for to restore its history is the whole page.
+    """
     htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
-    return bool(htmx) and not htmx.history_restore_request and htmx.target == target
+    return bool(htmx) and not htmx.history_restore_request and (not target or htmx.target == target)

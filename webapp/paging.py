@@ -11,7 +11,10 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
 
+from webapp.query_params import Params
+
 PAGE_SIZE = 50
+CURSOR_CHARS = 8_000
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def link(request: HttpRequest, **changes: str) -> str:
 def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: int = PAGE_SIZE) -> Page:
     """The page that `?after=` or `?before=` names. A cursor that cannot be read gives the first page."""
     backward = "before" in request.GET and "after" not in request.GET
-    cursor = decode(request.GET.get("before" if backward else "after", ""))
+    cursor = decode(Params(request.GET).text("before" if backward else "after", CURSOR_CHARS))
     backward = backward and cursor is not None
     try:
         found = list(window(rows, order, cursor, backward)[: size + 1])

@@ -113,6 +113,7 @@ MIDDLEWARE = [
     "webapp.middleware.content_security_policy",
     "webapp.rest.problems.api_problems",
     "webapp.middleware.request_origin",
+    "webapp.error_responses.RefusalPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

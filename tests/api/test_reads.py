@@ -60,7 +60,7 @@ def test_the_filters_are_those_of_the_page(reader: Program, annotator: User) -> 
     problem(reader.get("/environments?sort=odd"), 422)
 
 
-RAISED = re.compile(r'Problem\([^)]*\bcode="(\w+)"')
+RAISED = re.compile(r'(?:Problem\([^)]*\b|^    )code ?= ?"(\w+)"', re.MULTILINE)
 CURSORS = {
     "text": "x",
     "signs": "!!",
@@ -226,5 +226,5 @@ def test_the_type_of_every_problem_leads_to_its_row_in_the_reference(annotator: 
     page.force_login(annotator)
     html = page.get("/api/").content.decode()
     used = {code for file in Path(webapp.__file__).parent.rglob("*.py") for code in RAISED.findall(file.read_text())}
-    assert {"bad_cursor", "in_flight"} <= used
+    assert {"bad_cursor", "in_flight", "bad_range", "stale_attempt"} <= used
     assert not [code for code in [*CODES.values(), *used] if f'<tr id="{code}">' not in html]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,9 +185,49 @@ def test_lower_apps_do_not_know_upper_ones() -> None:
 def test_what_routers_share_knows_no_router() -> None:
     """`webapp/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
     below = ("webapp.accounts", "webapp.broker", "webapp.connections", "webapp.paging", "webapp.rest")
+    below += ("webapp.errors", "webapp.error_responses")
     wrong = [(p, t) for p, _, t in edges("webapp/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))]
     above = {"webapp.urls", "webapp.api_reference"}
     wrong += [(p, t) for p, o, t in edges("webapp") if t.startswith("webapp.api") and o not in above]
+    assert not wrong
+
+
+def test_only_the_api_speaks_of_problems() -> None:
+    """Domain code and pages raise errors of the domain; `webapp/rest/problems.py` alone turns them into problems."""
+    boundary = {"webapp.api", "webapp.asgi", "webapp.pages.reference"}
+    wrong = [
+        (place, target)
+        for place, origin, target in edges("webapp")
+        if target.startswith("webapp.rest.problems")
+        and not origin.startswith("webapp.rest.")
+        and origin not in boundary
+        and not re.fullmatch(r"(\w+_)?api", origin.rpartition(".")[2])
+    ]
+    assert not wrong
+
+
+def test_one_module_reads_query_parameters() -> None:
+    """Pages read them through `webapp.query_params.Params`; the API declares its own."""
+    wrong = []
+    for path in sources("webapp"):
+        if path.stem == "api" or path.stem.endswith("_api") or "rest" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            read = isinstance(node, ast.Subscript) or (
+                isinstance(node, ast.Attribute) and node.attr in ("get", "getlist")
+            )
+            if read and isinstance(node.value, ast.Attribute) and node.value.attr == "GET":
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong
+
+
+def test_one_module_looks_at_htmx_headers() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources("webapp")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "htmx" and path != ROOT / "webapp/htmx.py"
+    ]
     assert not wrong
 
 

@@ -12,10 +12,9 @@ from synthesis.assessment.dual_agent import assess
 from synthesis.runtime import Sandbox
 from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures.processes import celery_worker, wait_for
-from webapp.environments.assessment_services import save_assessment
+from webapp.environments.assessment_services import save_assessment, start_rerun
 from webapp.environments.models import Assessment, ToolCase, Version
 from webapp.environments.services import save_environment
-from webapp.environments.starting import start_rerun
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import reap
 

@@ -18,11 +18,10 @@ from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import flat
-from webapp.bodies import load
-from webapp.environments.assessment_services import drafts_of, save_assessment
+from webapp.content_store import load
+from webapp.environments.assessment_services import drafts_of, save_assessment, start_rerun
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
 from webapp.environments.services import save_environment
-from webapp.environments.starting import start_rerun
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS
@@ -53,7 +52,7 @@ def run_job(row: Assessment) -> dict[str, int]:
     job = start_rerun(None, row)
     claimed = claim(job.pk, "test")
     assert claimed is not None
-    return KINDS["rerun_cases"].handler(JobContext(job.pk, claimed.attempt, job.payload, None))
+    return KINDS["rerun_cases"].handler(JobContext.of(claimed))
 
 
 def test_what_is_saved_reads_back_the_same() -> None:

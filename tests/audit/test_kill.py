@@ -12,8 +12,8 @@ from tests.fixtures.processes import celery_worker, wait_for
 from webapp.jobs import services
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.audits.audit_job import audit_tasks
+from webapp.scenarios.audits.services import start_filter_audit
 from webapp.scenarios.models import Audit, AuditFault, Task
-from webapp.scenarios.starting import start_filter_audit
 
 from .support import make_task
 

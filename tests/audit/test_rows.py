@@ -10,14 +10,14 @@ from synthesis.errors import EpisodeLost, InfrastructureError
 from synthesis.runtime import Sandbox, default_sandbox
 from tests.verifiers.shop import ANSWER, OTHERS, check
 from webapp.environments.models import Environment
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import Cancelled
 from webapp.scenarios.audits import audit_job, services
 from webapp.scenarios.audits.audit_job import audit_tasks
+from webapp.scenarios.audits.services import start_environment_audit, start_filter_audit, start_task_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference
 from webapp.scenarios.references import save_reference
-from webapp.scenarios.starting import start_environment_audit, start_filter_audit, start_task_audit
 
 from .support import EVIL, WEAK, make_task, other_reference
 
@@ -189,9 +189,10 @@ def test_hostile_text_is_stored_and_bounded() -> None:
 def run_job(payload: dict[str, Any]) -> dict[str, Any]:
     from webapp.jobs.models import Job, JobState
 
-    job = Job.objects.create(kind="audit", queue="sandbox", title="t", payload=payload, attempt=1)
-    Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING)
-    return KINDS["audit"].handler(JobContext(job.pk, 1, payload, None))
+    job = Job.objects.create(
+        kind="audit", queue="sandbox", title="t", payload=payload, attempt=1, state=JobState.RUNNING
+    )
+    return KINDS["audit"].handler(JobContext.of(job))
 
 
 def test_the_job_audits_one_an_environment_or_what_a_filter_leaves() -> None:

@@ -9,7 +9,6 @@ from synthesis.runtime import default_sandbox
 from synthesis.stages import StageSettings
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
-from webapp.batches import jobs as _registered
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct
 from webapp.batches.services import create_batch, of_theme
@@ -23,13 +22,11 @@ SMALL = StageSettings(scenarios=1, tasks=1, teacher_runs=1)
 
 def use_table() -> None:
     """Jobs of batches run the short pipeline from now on, in this process."""
-    assert _registered  # or its import would put the whole pipeline back
     KINDS["run_batch"] = Kind(
         "run_batch",
         "llm",
         lambda context: run_lane(default_sandbox(), context, TABLE),
         close_lane,
-        _registered.batch_page,
     )
 
 

@@ -147,11 +147,11 @@ async def floor(url: str, bodies: list[bytes], at_once: int) -> float:
 def sent_by(batch: Any) -> list[bytes]:
     """The bodies of a batch's requests."""
     from synthesis.llm.calls import StageCall
-    from webapp.batches.engine.bodies import load
-    from webapp.batches.models import LLMCall
+    from webapp.batches.models import Body, LLMCall
+    from webapp.content_store import load
 
-    digests = LLMCall.objects.filter(batch=batch).order_by("id").values_list("request", flat=True)
-    return [json.dumps({"model": "m"} | StageCall.model_validate(load(one)).body()).encode() for one in digests]
+    keys = LLMCall.objects.filter(batch=batch).order_by("id").values_list("request", flat=True)
+    return [json.dumps({"model": "m"} | StageCall.model_validate(load(Body, key)).body()).encode() for key in keys]
 
 
 def measure(url: str, process: psutil.Process, items: int, at_once: int, latency: float) -> dict[str, float]:

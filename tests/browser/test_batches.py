@@ -11,7 +11,6 @@ from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
 from tests.browser.test_environments import LOOKS, faults, signed_in
 from tests.fixtures import pages_seed
-from webapp.batches import jobs as _registered
 from webapp.batches.models import Batch, BatchState
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import BatchSettings
@@ -29,7 +28,6 @@ def tab_to(page: Page, wanted: str, most: int = 60) -> None:
 
 
 def a_batch(name: str, **how: Any) -> Batch:
-    assert _registered  # the kind of job that a batch is started with
     user = pages_seed.User.objects.get(username="the-annotator")
     specs = [of_theme(one) for one in themes()[:2]]
     return create_batch(user, name, specs, BatchSettings(), PIPELINE, **how)

@@ -97,4 +97,4 @@ def context_of(dataset: Dataset) -> JobContext:
     assert dataset.job_id is not None
     job = jobs.claim(dataset.job_id, "a test")
     assert job is not None
-    return JobContext(job.pk, job.attempt, job.payload, job.created_by_id)
+    return JobContext.of(job)

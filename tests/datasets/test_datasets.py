@@ -23,11 +23,13 @@ from tests.training_data.test_export import solving, store
 from training import dataset as frozen
 from training.dataset import Split, TaskRow, TrajectoryRow
 from webapp.accounts.models import AuditEntry
+from webapp.claims import StaleClaim
 from webapp.datasets import freeze_job, queries, row_source, services
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.selection import choice_of
 from webapp.datasets.storage import files_of, folder_of, open_file, read_rows, sentence_of
 from webapp.jobs import services as jobs
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.models import Job, JobState
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.scenarios.models import Task, TaskRevision
@@ -233,7 +235,7 @@ def test_a_cancelled_job_leaves_a_failed_dataset_and_no_files() -> None:
     row = services.create_dataset(None, choice_of({}), WHOLE)
     context = context_of(row)
     jobs.cancel(context.job_id)
-    with pytest.raises(jobs.Cancelled):
+    with pytest.raises(Cancelled):
         freeze_job.freeze_dataset(context)
     row.refresh_from_db()
     assert row.state == DatasetState.FAILED
@@ -268,7 +270,7 @@ def test_a_lost_worker_s_attempt_is_made_again_and_its_stale_end_writes_nothing(
     before = Dataset.objects.filter(pk=row.pk).values().get()
     assert freeze_job.freeze_dataset(stale)["sha256"] == again.sha256
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.FREEZING)
-    with pytest.raises(jobs.StaleAttempt):
+    with pytest.raises(StaleClaim):
         freeze_job.freeze_dataset(stale)
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.READY)
     assert Dataset.objects.filter(pk=row.pk).values().get() == before

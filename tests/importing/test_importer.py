@@ -18,14 +18,14 @@ from synthesis.errors import InputError
 from synthesis.formats.files import parse_entries
 from synthesis.runtime import default_sandbox
 from webapp.environments.models import Environment, Tool, Version
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import Cancelled, claim
+from webapp.jobs.services import claim
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevision
-from webapp.scenarios.services import exported_scenarios
-from webapp.scenarios.starting import start_envscaler_import
+from webapp.scenarios.services import exported_scenarios, start_envscaler_import
 from webapp.scenarios.states import load_state, store_state
 from webapp.trajectories.importer import import_runs
 
@@ -319,7 +319,7 @@ def upload(value: Any, name: str = "x.json") -> ContentFile[bytes]:
 def context_of(job: Any) -> JobContext:
     claimed = claim(job.pk, "test")
     assert claimed
-    return JobContext(claimed.pk, claimed.attempt, claimed.payload, None)
+    return JobContext.of(claimed)
 
 
 @pytest.mark.django_db

@@ -19,9 +19,9 @@ from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 from webapp.jobs.services import claim
-from webapp.scenarios.starting import start_envscaler_import
-from webapp.taxonomy.starting import start_mcp_import
-from webapp.trajectories.starting import start_trajectory_import
+from webapp.scenarios.services import start_envscaler_import
+from webapp.taxonomy.services import start_mcp_import
+from webapp.trajectories.services import start_trajectory_import
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pyte
     """A worker that is lost between its work and the row's last write leaves the next attempt its file."""
     job = start_envscaler_import(None, upload([samples.environment()], "e.json"), None)
     stored = job.payload["environments"]["name"]
-    monkeypatch.setattr("webapp.jobs.jobs.services.finish", lambda *given, **how: False)
+    monkeypatch.setattr("webapp.jobs.claims.JobClaim.finish", lambda *given, **how: False)
     claimed = claim(job.pk, "lost")
     assert claimed is not None
     perform(claimed)

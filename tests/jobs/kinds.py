@@ -24,7 +24,7 @@ def count(context: JobContext) -> dict[str, Any]:
         time.sleep(float(context.payload.get("pause", 0)))
     context.log("counted")
     context.progress(steps, steps)
-    return {"counted": steps, "attempt": context.attempt, "pid": os.getpid()}
+    return {"counted": steps, "attempt": context.claim.number, "pid": os.getpid()}
 
 
 @job("tests.fail", queue="sandbox")
@@ -36,10 +36,10 @@ def fail(context: JobContext) -> dict[str, Any]:
 def die(context: JobContext) -> dict[str, Any]:
     """Kill the process that runs it; after `payload.times` deaths, finish."""
     marks = Path(context.payload["marks"])
-    (marks / str(context.attempt)).touch()
+    (marks / str(context.claim.number)).touch()
     if len(list(marks.iterdir())) <= int(context.payload["times"]):
         os.kill(os.getpid(), signal.SIGKILL)
-    return {"attempt": context.attempt}
+    return {"attempt": context.claim.number}
 
 
 @job("tests.connection", queue="llm")

@@ -8,7 +8,9 @@ import pytest
 from django.utils import timezone
 
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
+from webapp.claims import StaleClaim
 from webapp.jobs import services
+from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobLog, JobState
@@ -65,24 +67,24 @@ def test_a_lease_that_is_over_is_queued_by_the_reaper_and_claimed_under_the_next
     assert (again.attempt, again.lost) == (2, 1)
 
 
-def test_a_stale_attempt_writes_nothing():
+def test_a_stale_claim_writes_nothing():
     job = take(make())
     expire(job)
     services.reap()
     second = take(job)
-    assert not services.heartbeat(job.pk, 1)
-    assert not services.finish(job.pk, 1, JobState.SUCCEEDED, result={"old": True})
-    with pytest.raises(services.StaleAttempt):
-        services.progress(job.pk, 1, done=5, total=9, note="old")
+    assert not JobClaim(job.pk, 1).renew()
+    assert not JobClaim(job.pk, 1).finish(JobState.SUCCEEDED, result={"old": True})
+    with pytest.raises(StaleClaim):
+        JobClaim(job.pk, 1).progress(done=5, total=9, note="old")
     second.refresh_from_db()
     assert (second.state, second.result, second.done, second.note) == (JobState.RUNNING, None, 0, "")
-    assert services.finish(job.pk, 2, JobState.SUCCEEDED, result={"new": True})
+    assert JobClaim(job.pk, 2).finish(JobState.SUCCEEDED, result={"new": True})
 
 
 def test_a_heartbeat_keeps_the_lease():
     job = take(make())
     expire(job)
-    assert services.heartbeat(job.pk, 1)
+    assert JobClaim(job.pk, 1).renew()
     assert services.reap() == 0
     job.refresh_from_db()
     assert job.state == JobState.RUNNING
@@ -137,7 +139,7 @@ def test_a_cancelled_job_whose_worker_died_is_not_run_again(woken):
 
 def test_a_finished_job_cannot_be_cancelled_or_retried():
     job = take(make())
-    services.finish(job.pk, 1, JobState.SUCCEEDED, result={})
+    JobClaim(job.pk, 1).finish(JobState.SUCCEEDED, result={})
     assert not services.cancel(job.pk)
     assert not services.retry(job.pk)
     job.refresh_from_db()
@@ -170,7 +172,7 @@ def test_a_kind_that_is_not_installed_fails_with_its_name():
 
 def test_progress_is_written_at_most_five_times_a_second_and_always_at_the_end():
     job = take(make())
-    context = JobContext(job.pk, 1, {}, None)
+    context = JobContext.of(job)
     for done in range(0, 101):
         context.progress(done, 100, f"{done}")
     job.refresh_from_db()
@@ -179,6 +181,6 @@ def test_progress_is_written_at_most_five_times_a_second_and_always_at_the_end()
 
 def test_a_log_line_names_its_attempt():
     job = take(make())
-    JobContext(job.pk, job.attempt, {}, None).log("hello", "warning")
+    JobContext.of(job).log("hello", "warning")
     line = JobLog.objects.get(job=job)
     assert (line.attempt, line.level, line.message) == (1, "warning", "hello")

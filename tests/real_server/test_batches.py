@@ -17,10 +17,10 @@ from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
 from webapp.batches.command_run import report, work_off
-from webapp.batches.engine.bodies import load
-from webapp.batches.models import Batch, BatchItem, BatchProduct, LLMCall
+from webapp.batches.models import Batch, BatchItem, BatchProduct, Body, LLMCall
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
+from webapp.content_store import load
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.trial import Trial, try_endpoint
 from webapp.environments.models import Environment
@@ -87,7 +87,7 @@ def counted(server: Server) -> dict[str, float]:
 
 
 def requests_of(batch: Batch) -> list[dict[str, Any]]:
-    return [load(call.request_id) for call in LLMCall.objects.filter(batch=batch).order_by("id")]
+    return [load(Body, call.request_id) for call in LLMCall.objects.filter(batch=batch).order_by("id")]
 
 
 def tell(batch: Batch) -> None:
@@ -142,7 +142,7 @@ def test_replies_that_a_grammar_forms_are_read_and_their_content_is_judged(admin
     (item,) = batch.items.all()
     assert (batch.state, item.state) == ("done", "failed")
     assert "cut off" not in item.message
-    replies = [load(call.reply_id)["message"]["content"] for call in batch.calls.all()]
+    replies = [load(Body, call.reply_id)["message"]["content"] for call in batch.calls.all()]
     assert all(text.startswith("{") and text.endswith("}") for text in replies), replies
     assert not BatchProduct.objects.exists()
 
@@ -164,7 +164,7 @@ def test_a_teacher_of_no_sense_calls_tools_in_the_sandbox_and_nothing_is_kept_of
     assert asked
     assert {len(sent["tools"]) for sent in asked} == {Environment.objects.get().tool_count}
     real = batch.calls.filter(model="real/caller")
-    replies = [load(call.reply_id)["message"] for call in real.filter(state="done")]
+    replies = [load(Body, call.reply_id)["message"] for call in real.filter(state="done")]
     calls = [call for message in replies for call in message.get("tool_calls", [])]
     assert calls, "the server made calls of what it wrote, and they were read"
     names = {tool["name"] for tool in asked[0]["tools"]}

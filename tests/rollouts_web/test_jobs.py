@@ -13,8 +13,10 @@ from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
+from webapp.claims import StaleClaim
 from webapp.events.models import Event
 from webapp.jobs import services as jobs
+from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
@@ -199,8 +201,8 @@ def test_a_stale_worker_writes_nothing() -> None:
     claimed = jobs.claim(rollout.job_id, "first")
     assert claimed is not None
     Job.objects.filter(pk=rollout.job_id).update(attempt=5)
-    with pytest.raises(jobs.StaleAttempt):
-        run_rollout(default_sandbox(), JobContext(rollout.job_id, claimed.attempt, {}, None))
+    with pytest.raises(StaleClaim):
+        run_rollout(default_sandbox(), JobContext.of(claimed))
     assert not Trajectory.objects.exists()
 
 
@@ -231,7 +233,7 @@ def test_a_job_whose_preparation_fails_says_why_and_can_be_retried() -> None:
 
 def test_an_unforeseen_fault_leaves_no_attempt_running(monkeypatch: pytest.MonkeyPatch) -> None:
     rollout = started(policy="reference", attempts=1)
-    monkeypatch.setattr("webapp.trajectories.rollouts.attempt_writer._count", lambda *given: 1 / 0)
+    monkeypatch.setattr("webapp.trajectories.totals.StepCounts.add", lambda *given: 1 / 0)
     job = run(rollout)
     assert job.state == JobState.FAILED
     assert "ZeroDivisionError" in job.error
@@ -244,7 +246,7 @@ def test_what_a_lost_worker_left_is_not_shown_as_running_for_ever(by: str, outco
     rollout = started(policy="reference", attempts=1)
     job = jobs.claim(rollout.job_id, "first")
     assert job is not None
-    recorder = Recorder(rollout, job.attempt)
+    recorder = Recorder(rollout, JobClaim.of(job))
     recorder.take()
     recorder.begin(0, "reference", {})
     over = timezone.now() - timedelta(seconds=60)

@@ -40,8 +40,7 @@ def prepare() -> Job:
     job = Job.objects.filter(kind=demo_rows.KIND).latest("pk")
     held = claim(job.pk, "test")
     assert held is not None
-    context = JobContext(held.pk, held.attempt, held.payload, None)
-    demo_rows.prepare_demo(context, default_sandbox())
+    demo_rows.prepare_demo(JobContext.of(held), default_sandbox())
     return job
 
 

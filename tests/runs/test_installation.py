@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from tests.runs.wheels import installed, make_venv, write_wheel
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import Cancelled, cancel, claim
-from webapp.runs import jobs as _registered  # noqa: F401 - the kind of job that is queued here
+from webapp.jobs.services import cancel, claim
 from webapp.runs.local import installation
 from webapp.runs.local.pip import InstallError, Progress, run_pip, words
 from webapp.stack import install as setup
@@ -196,7 +196,7 @@ def test_a_short_disk_is_said_before_anything_is_fetched(nothing_here: Any, monk
     held = claim(job.pk, "test")
     assert held is not None
     with pytest.raises(InstallError, match="Make room"):
-        installation.install(JobContext(held.pk, held.attempt, held.payload, None))
+        installation.install(JobContext.of(held))
 
 
 def test_halves_of_an_installation_that_was_killed_are_forgotten(

@@ -263,6 +263,8 @@ def test_weights_are_handed_out_and_what_a_pickle_may_hide_in_is_not(client: Cli
     answer = client.get(urls["model.safetensors"])
     assert answer.content == b"bytes"
     assert client.get(urls["model.safetensors"], headers={"Range": "bytes=1-2"}).content == b"yt"
+    beyond = client.get(urls["model.safetensors"], headers={"Range": "bytes=9-"})
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, "bytes */5")
     assert answer.headers["Content-Disposition"].startswith("attachment")
     assert urls["model.safetensors"] in text
     assert client.get(urls["optimizer.pt"]).status_code == 404

@@ -15,14 +15,14 @@ from tests.fixtures.processes import wait_for
 from tests.taxonomy import near
 from tests.taxonomy.samples import entries, server
 from webapp.endpoints.models import Endpoint
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import Cancelled
 from webapp.pages.recount import recount
 from webapp.taxonomy import importer
 from webapp.taxonomy.models import Grouping, Theme
 from webapp.taxonomy.near_duplicates.group_job import regroup
-from webapp.taxonomy.near_duplicates.services import undo
-from webapp.taxonomy.starting import start_grouping, start_mcp_import
+from webapp.taxonomy.near_duplicates.services import start_grouping, undo
+from webapp.taxonomy.services import start_mcp_import
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -27,7 +27,7 @@ from tests.rollouts_web.support import make_task, person
 from tests.training_data.kits import Scripted, call, say
 from webapp.accounts.models import AuditEntry
 from webapp.jobs import services as jobs
-from webapp.jobs.context import JobContext
+from webapp.jobs.claims import JobClaim
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Task
 from webapp.trajectories.export import services
@@ -289,9 +289,7 @@ def test_a_second_attempt_leaves_one_file_and_old_ones_are_cleared_away(monkeypa
     names = []
     for job in made:
         for attempt in (1, 2):
-            context = JobContext(job.pk, attempt, job.payload, None)
-            context.progress = lambda *said: None  # type: ignore[method-assign]
-            names.append(services.write_export(job.pk, attempt, ExportSpec(), context.progress)["file"])
+            names.append(services.write_export(JobClaim(job.pk, attempt), ExportSpec(), lambda *said: None)["file"])
     there = [default_storage.exists(name) for name in names]
     assert there == [False, False, False, True, False, True]
 

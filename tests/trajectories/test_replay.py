@@ -26,7 +26,7 @@ from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.matrix import compute_matrix, spread
 from webapp.trajectories.models import Score, Trajectory
-from webapp.trajectories.starting import start_trajectory_import
+from webapp.trajectories.services import start_trajectory_import
 from webapp.trajectories.states import broken_steps
 
 pytestmark = pytest.mark.django_db

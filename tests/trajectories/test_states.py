@@ -15,8 +15,7 @@ from webapp.jobs.registry import KINDS
 from webapp.scenarios.models import StateBody
 from webapp.trajectories.matrix import compact, compute_matrix, is_fresh, spread
 from webapp.trajectories.models import Step, Trajectory
-from webapp.trajectories.services import setting_of
-from webapp.trajectories.starting import ensure_matrix
+from webapp.trajectories.services import ensure_matrix, setting_of
 from webapp.trajectories.states import broken_steps, state_at, states_of
 
 pytestmark = pytest.mark.django_db

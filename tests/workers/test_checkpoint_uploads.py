@@ -25,7 +25,8 @@ from tests.workers.worker_support import (
     line,
     weights,
 )
-from webapp.rest.problems import Problem
+from webapp.claims import StaleClaim
+from webapp.errors import Conflict, NotFound, TooLarge, Unusable
 from webapp.runs import rollout_file
 from webapp.runs.models import (
     Checkpoint,
@@ -36,6 +37,7 @@ from webapp.runs.models import (
 )
 from webapp.workers import checkpoint_uploads, rollout_uploads
 from webapp.workers.checkpoint_uploads import Announced
+from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
 
 pytestmark = pytest.mark.django_db
 
@@ -79,15 +81,14 @@ def test_a_checkpoint_arrives_in_pieces_and_goes_on_after_a_break() -> None:
     content = files["model.safetensors"]
     row = begin(job, files)
     assert piece(job, row, "model.safetensors", 0, content[:50]) == 50
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(WrongOffset) as refused:
         piece(job, row, "model.safetensors", 0, content[:50])  # its answer was lost
-    assert (refused.value.code, refused.value.extra) == ("wrong_offset", {"received": 50})
+    assert refused.value.facts == {"received": 50}
     again = begin(job, files)  # after the worker's restart
     assert again.pk == row.pk
     assert {file.path: file.received for file in again.files.all()}["model.safetensors"] == 50
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(IncompleteCheckpoint):
         complete(job, row)
-    assert refused.value.code == "incomplete"
     piece(job, row, "model.safetensors", 50, content[50:])
     for path in ("trainer_state.json", "optimizer.pt"):
         piece(job, row, path, 0, files[path])
@@ -108,10 +109,9 @@ def test_bytes_that_are_not_those_announced_begin_anew() -> None:
     wrong = bytes(len(files["model.safetensors"]))
     for path, content in (files | {"model.safetensors": wrong}).items():
         piece(job, row, path, 0, content)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(WrongHash) as refused:
         complete(job, row)
-    assert refused.value.code == "wrong_hash"
-    assert refused.value.extra["files"] == [{"path": "model.safetensors", "received": 0}]
+    assert refused.value.facts["files"] == [{"path": "model.safetensors", "received": 0}]
     assert Checkpoint.objects.get().state == CheckpointState.UPLOADING
     piece(job, row, "model.safetensors", 0, files["model.safetensors"])
     assert complete(job, row).state == CheckpointState.READY
@@ -123,9 +123,8 @@ def test_a_pickle_under_another_name_is_not_taken() -> None:
     row = begin(job, evil)
     for path, content in evil.items():
         piece(job, row, path, 0, content)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(WrongHash):
         complete(job, row)
-    assert refused.value.code == "wrong_hash"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +138,8 @@ def test_a_pickle_under_another_name_is_not_taken() -> None:
 )  # fmt: skip
 def test_paths_and_kinds_that_are_not_taken(path: str) -> None:
     job, _, _ = claimed()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable):
         begin(job, {"model.safetensors": weights(), path: b"x"})
-    assert refused.value.status == 422
     assert not Checkpoint.objects.exists()
 
 
@@ -154,7 +152,7 @@ def test_what_a_final_model_holds() -> None:
         FINAL | {"Config.json": b"{}"},
         FINAL | {"config.json/x.json": b"{}"},
     ):
-        with pytest.raises(Problem):
+        with pytest.raises(Unusable):
             begin(job, files, final=True)
     assert upload(job, 4, final=True).final
 
@@ -163,19 +161,17 @@ def test_sizes_are_kept(settings: Any) -> None:
     settings.TRAINING_CHECKPOINT_GIB = 1
     job, _, _ = claimed()
     large = Announced("model.safetensors", (1 << 30) + 1, "0" * 64)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable) as refused:
         checkpoint_uploads.begin_checkpoint(job.public_id, 1, 2, False, [large])
     assert "1 GiB" in str(refused.value)
     files = checkpoint_files(2)
     row = begin(job, files)
     for offset, content in ((0, files["trainer_state.json"] + b"!"), (0, b"")):
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(Unusable):
             piece(job, row, "trainer_state.json", offset, content)
-        assert refused.value.status == 422
     for path in ("unknown.json", "../model.safetensors"):
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(NotFound):
             piece(job, row, path, 0, b"x")
-        assert refused.value.status == 404
 
 
 def test_another_checkpoint_of_the_same_step() -> None:
@@ -185,9 +181,8 @@ def test_another_checkpoint_of_the_same_step() -> None:
     other = files | {"trainer_state.json": b'{"global_step": 2, "again": true}'}
     assert {file.bytes for file in begin(job, other).files.all()} == {len(one) for one in other.values()}
     upload(job, 2, other)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Conflict):
         begin(job, files)
-    assert refused.value.status == 409
 
 
 @pytest.mark.django_db(transaction=True)
@@ -203,8 +198,8 @@ def test_two_senders_of_one_file_leave_it_whole() -> None:
         while at < len(content):
             try:
                 at = piece(job, row, "model.safetensors", at, content[at : at + 1_000])
-            except Problem as problem:
-                at = problem.extra["received"]
+            except WrongOffset as refused:
+                at = refused.facts["received"]
 
     assert at_once(send, send, send) == [None] * 3
     for path in ("trainer_state.json", "optimizer.pt"):
@@ -223,9 +218,9 @@ def test_a_disk_that_was_cleared_begins_a_file_anew() -> None:
     row = begin(job, files)
     piece(job, row, "model.safetensors", 0, files["model.safetensors"][:50])
     (checkpoint_uploads.incoming() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}").unlink()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(WrongOffset) as refused:
         piece(job, row, "model.safetensors", 50, files["model.safetensors"][50:])
-    assert refused.value.extra == {"received": 0}
+    assert refused.value.facts == {"received": 0}
     assert piece(job, row, "model.safetensors", 0, files["model.safetensors"]) == len(files["model.safetensors"])
 
 
@@ -250,9 +245,8 @@ def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
     assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("solved", 0.5, 1, 9)
     assert (rows[1].outcome, rows[1].reward, rows[1].masked) == ("infra_error", None, "infra_error")
     assert rollout_file.line(file, 1).ordinal == 1
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Conflict):
         rollouts(job, blob(lines[:1]), step=3)
-    assert refused.value.status == 409
 
 
 def test_ids_of_an_uploaded_file_lead_to_no_task() -> None:
@@ -269,29 +263,28 @@ def many(size: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "status"),
+    "content",
     [
-        (b"no gzip at all", 422),
-        (gzip.compress(b"{}\n" * 3)[:-6], 422),
-        (many(64 << 20), 422),
-        (blob([b"[" * 100_000]), 422),
-        (blob([b"null"]), 422),
-        (blob([json.dumps(line()).replace("0.5", "NaN").encode()]), 422),
-        (blob([json.dumps(line()).replace("0.5", "1e999").encode()]), 422),
-        (blob([line(tokens=2**31)]), 422),
-        (blob([line(ordinal=-1)]), 422),
-        (blob([line(), line(surprise=1)]), 422),
-        (blob([line(attempt={"policy": "x"})]), 422),
-        (blob([b"\xff\xfe"]), 422),
+        b"no gzip at all",
+        gzip.compress(b"{}\n" * 3)[:-6],
+        many(64 << 20),
+        blob([b"[" * 100_000]),
+        blob([b"null"]),
+        blob([json.dumps(line()).replace("0.5", "NaN").encode()]),
+        blob([json.dumps(line()).replace("0.5", "1e999").encode()]),
+        blob([line(tokens=2**31)]),
+        blob([line(ordinal=-1)]),
+        blob([line(), line(surprise=1)]),
+        blob([line(attempt={"policy": "x"})]),
+        blob([b"\xff\xfe"]),
     ],
     ids=range(12),  # the bytes hold the time at which they were packed
 )
-def test_hostile_attempts_are_refused_whole(content: bytes, status: int) -> None:
+def test_hostile_attempts_are_refused_whole(content: bytes) -> None:
     job, _, _ = claimed()
     before = stored_names("rollouts")
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable):
         rollouts(job, content)
-    assert refused.value.status == status
     assert not RolloutFile.objects.exists()
     assert stored_names("rollouts") == before
 
@@ -299,24 +292,22 @@ def test_hostile_attempts_are_refused_whole(content: bytes, status: int) -> None
 def test_a_bomb_of_many_good_lines_is_read_no_further_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_file, "FILE_BYTES", 1 << 20)
     job, _, _ = claimed()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable) as refused:
         rollouts(job, gzip.compress((json.dumps(line()).encode() + b"\n") * 10_000))
     assert "larger" in str(refused.value)
     monkeypatch.setattr(rollout_uploads, "MOST_LINES", 5)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable) as refused:
         rollouts(job, blob([line(number) for number in range(6)]))
     assert "5 attempts" in str(refused.value)
 
 
 def test_a_body_of_another_hash_or_size_is_not_taken(settings: Any) -> None:
     job, _, _ = claimed()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(WrongHash):
         rollouts(job, blob([line()]), sha256="0" * 64)
-    assert refused.value.code == "wrong_hash"
     settings.UPLOAD_LIMIT_MIB = 0
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(TooLarge):
         rollouts(job, blob([line()]))
-    assert refused.value.status == 413
 
 
 def test_hostile_texts_are_cut_and_cleaned() -> None:
@@ -354,9 +345,8 @@ def test_a_stale_attempt_sends_nothing() -> None:
         lambda: begin(job, files, step=9),
         lambda: rollouts(job, blob([line()])),
     ):
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(StaleClaim):
             act()
-        assert refused.value.code == "stale_attempt"
     assert Checkpoint.objects.get().state == CheckpointState.UPLOADING
     assert not RolloutFile.objects.exists()
     assert stored_names("rollouts") == before

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.workers import worker_support as support
 from tests.workers.worker_support import API, a_worker, at_once, claimed, queued, take
-from webapp.rest.problems import Problem
+from webapp.claims import StaleClaim
 from webapp.runs import transitions
 from webapp.runs.models import (
     AttemptEnd,
@@ -23,6 +23,7 @@ from webapp.runs.models import (
 )
 from webapp.runs.transitions import Ending
 from webapp.workers import checkpoint_uploads, claims, registration
+from webapp.workers.errors import NoFinalModel, UnknownWorker
 from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
@@ -159,9 +160,8 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
         lambda: checkpoint_uploads.begin_checkpoint(job.public_id, 1, 5, False, support.announced(files)),
     ]
     for act in zombie:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(StaleClaim):
             act()
-        assert (refused.value.status, refused.value.code) == (409, "stale_attempt")
     assert list(MetricPoint.objects.values_list("pk", "value")) == before
     job.refresh_from_db()
     assert (job.state, job.error) == (TrainingState.RUNNING, "")
@@ -227,9 +227,8 @@ def test_a_job_that_is_lost_again_and_again_fails_unless_it_gets_on() -> None:
 
 def test_done_needs_the_final_model_and_is_said_once() -> None:
     job, _, _ = claimed()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(NoFinalModel):
         end(job, "done")
-    assert refused.value.code == "no_model"
     upload(job, 4, final=True)
     result = {"ended": "done", "step": 4, "evaluations": []}
     end(job, "done", result=result, log="the last line")
@@ -327,7 +326,7 @@ def test_a_worker_that_comes_back_before_another_took_its_job_goes_on() -> None:
     claims.reap()
     assert take(job, support.course(6, 6, steps_from=6)) == 7, "what it sends says as much as a beat"
     claims.goodbye(worker)
-    with pytest.raises(Problem):
+    with pytest.raises(StaleClaim):
         take(job, support.course(7, 7, steps_from=7))
 
 
@@ -387,5 +386,5 @@ def test_a_worker_that_begins_again_takes_its_row_over() -> None:
     other = support.operator("somebody-else")
     assert a_worker("box", other, host="h", pid=11, was=first.public_id).pk != first.pk
     assert a_worker("box", other, host="h", pid=4).created_by == other
-    with pytest.raises(Problem):
+    with pytest.raises(UnknownWorker):
         registration.worker_of(first.public_id, other)

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from tests.workers.worker_support import RECORDS, at_once, claimed, course, event, take, values
 from training.metrics import Position as Place
 from training.metrics import Writer, read
-from webapp.rest.problems import Problem
+from webapp.claims import StaleClaim
+from webapp.errors import Unusable
 from webapp.runs import transitions
 from webapp.runs.curves.series import series as curves
 from webapp.runs.models import (
@@ -27,6 +28,7 @@ from webapp.runs.models import (
     TrainingState,
 )
 from webapp.workers import claims, ingest
+from webapp.workers.errors import RecordGap, TooManyKeys
 
 pytestmark = pytest.mark.django_db
 
@@ -87,10 +89,9 @@ def test_a_gap_writes_nothing_and_says_where_to_go_on() -> None:
     job, _, _ = claimed()
     take(job, course(1, 3))
     for records in ([values(5, 5, reward=1.0)], [values(4, 4, reward=1.0), values(6, 6, reward=1.0)]):
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(RecordGap) as refused:
             take(job, records)
-        assert (refused.value.status, refused.value.code) == (409, "gap")
-        assert refused.value.extra["next_seq"] in (4, 5)
+        assert refused.value.facts["next_seq"] in (4, 5)
     assert len(series(job)) == 3
 
 
@@ -214,9 +215,8 @@ def test_what_is_no_record_is_not_read(record: dict[str, Any]) -> None:
 )
 def test_absurd_records_are_refused_and_nothing_is_written(record: dict[str, Any]) -> None:
     job, _, _ = claimed()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(Unusable):
         take(job, [record])
-    assert refused.value.status == 422
     assert not MetricPoint.objects.exists()
     assert TrainingAttempt.objects.get(job=job).next_seq == 1
 
@@ -247,9 +247,8 @@ def test_a_job_has_a_bounded_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ingest, "MOST_KEYS", 3)
     job, _, _ = claimed()
     take(job, [values(1, 1, a=1.0, b=1.0, c=1.0)])
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(TooManyKeys):
         take(job, [values(2, 2, a=1.0, d=1.0)])
-    assert refused.value.code == "too_many_keys"
     take(job, [values(2, 2, a=1.0)])
 
 
@@ -263,6 +262,5 @@ def test_an_ended_job_takes_no_more() -> None:
     take(job, course(1, 2))
     for state in (TrainingState.CANCELLED, TrainingState.PAUSED, TrainingState.SUCCEEDED, TrainingState.FAILED):
         TrainingJob.objects.filter(pk=job.pk).update(state=state)
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(StaleClaim):
             take(job, course(3, 3))
-        assert refused.value.code == "stale_attempt"

@@ -23,7 +23,6 @@ from training.dataset import Split, TrajectoryRow, freeze
 from training.metrics import Record
 from webapp.accounts.models import Role, User
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.runs import jobs as _registered  # noqa: F401 - the kinds of background jobs that reports begin
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.workers import claims, ingest, registration
 from webapp.workers.assignment import Assignment

@@ -18,6 +18,7 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.token_views import person
 from webapp.accounts.tokens import scopes_of
 from webapp.paging import keyset
+from webapp.query_params import Params
 
 
 @access("admin")
@@ -35,12 +36,12 @@ def users(request: HttpRequest) -> HttpResponse:
             form.add_error("username", str(error))
         else:
             context["form"], status = NewUserForm(), 201
-    text = request.GET.get("q", "").replace("\x00", "").strip()[:150]
-    role = request.GET.get("role", "")
+    params = Params(request.GET)
+    text, role = params.text("q", 150, strip=True), params.choice("role", Role.values)
     context |= {
         "page": keyset(request, queries.users(text, role), "username"),
         "text": text,
-        "role": role if role in Role.values else "",
+        "role": role,
         "roles": Role.choices,
     }
     return render(request, "accounts/users.html", context, status=status)

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from webapp.accounts.models import ApiToken, AuditEntry, Role, User
+from webapp.query_params import Params
 
 ACTIONS = (
     "login",
@@ -53,21 +54,19 @@ class AuditFilters:
         return bool(self.actor or self.action or self.since or self.until)
 
 
+LEFT_OUT = {
+    "since": "From must be a day such as 2026-01-31; it was left out.",
+    "until": "To must be a day such as 2026-01-31; it was left out.",
+}
+"""What the page says of a filter that cannot be understood."""
+
+
 def read_audit_filters(query: QueryDict) -> AuditFilters:
-    problems: list[str] = []
-
-    def day(name: str, label: str) -> date | None:
-        text = query.get(name, "").strip()
-        try:
-            return date.fromisoformat(text) if text else None
-        except ValueError:
-            problems.append(f"{label} must be a day such as 2026-01-31; it was left out.")
-            return None
-
-    def text(name: str) -> str:
-        return query.get(name, "").replace("\x00", "").strip()[:150]
-
-    return AuditFilters(text("actor"), text("action"), day("since", "From"), day("until", "To"), tuple(problems))
+    """The filters that an address names."""
+    params = Params(query)
+    actor, action = (params.text(name, 150, strip=True) for name in ("actor", "action"))
+    since, until = params.day("since"), params.day("until")
+    return AuditFilters(actor, action, since, until, tuple(params.told(LEFT_OUT)))
 
 
 def audit_entries(filters: AuditFilters) -> QuerySet[AuditEntry]:

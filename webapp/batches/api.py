@@ -12,7 +12,6 @@ from ninja import Query, Router, Status
 
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
-from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is created here
 from webapp.batches import queries, services
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import Batch, BatchItem, LLMCall

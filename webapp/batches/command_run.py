@@ -12,19 +12,20 @@ from django.db.models import Count, F, Sum
 
 from synthesis.scripted.detection import Ending, caught, seen
 from synthesis.scripted.planted import planted
-from webapp.batches.engine.bodies import load
 from webapp.batches.models import (
     Batch,
     BatchItem,
     BatchLane,
     BatchProduct,
     BatchState,
+    Body,
     CallState,
     ItemState,
     LLMCall,
     StageRun,
     StageState,
 )
+from webapp.content_store import load
 from webapp.jobs.jobs import run
 from webapp.jobs.models import JobState
 from webapp.jobs.services import reap
@@ -115,7 +116,7 @@ class BatchTraces:
         """What a stage gave for an item."""
         row = StageRun.objects.filter(item__batch=self.batch, item__path=item, stage=stage, state=StageState.KEPT)
         digest = row.values_list("output", flat=True).first()
-        found = load(digest) if digest else None
+        found = load(Body, digest) if digest else None
         return found if isinstance(found, dict) else None
 
 

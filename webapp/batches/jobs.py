@@ -12,13 +12,15 @@ from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.lane_jobs import KIND
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 
 
-def batch_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return f"Batch {payload['batch']}", reverse("batches:batch", args=[payload["batch"]])
+@subject_page("batch")
+def batch_page(pk: int) -> tuple[str, str]:
+    return f"Batch {pk}", reverse("batches:batch", args=[pk])
 
 
-@job(KIND, queue="llm", closing=close_lane, page=batch_page)
+@job(KIND, queue="llm", closing=close_lane)
 def run_batch(context: JobContext) -> dict[str, Any]:
     """A lane of a batch. What was stored before a crash stays; calls that were answered are not made again."""
     return run_lane(default_sandbox(), context, PIPELINE)

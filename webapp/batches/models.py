@@ -4,6 +4,7 @@ from django.conf import settings as site
 from django.db import models
 from django.db.models import F
 
+from webapp.content_store import Content
 from webapp.environments.models import Environment, Version
 from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
@@ -11,12 +12,10 @@ from webapp.scenarios.models import Scenario, Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
 
-class Body(models.Model):
-    """JSON text by content: `hash` is its SHA-256, `body` the text under zlib. Never joined into lists."""
+class Body(Content):
+    """The output of a stage, a request to an LLM or its reply."""
 
-    hash = models.CharField(max_length=64, primary_key=True)
-    size = models.PositiveIntegerField()
-    body = models.BinaryField()
+    LARGEST = 32 * 1024 * 1024
 
 
 class BatchState(models.TextChoices):

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Count, Min, QuerySet
 
 from synthesis.stages import LEVELS
-from webapp.batches.engine.bodies import load
-from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, ItemState, StageRun
+from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, StageRun
+from webapp.content_store import load
 
 GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
@@ -72,4 +72,4 @@ def product_of(item: BatchItem) -> BatchProduct | None:
 
 def body(digest: str | None) -> Any:
     """What a stored body holds; None where there is none."""
-    return load(digest) if digest else None
+    return load(Body, digest) if digest else None

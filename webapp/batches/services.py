@@ -1,4 +1,4 @@
-"""Writes on batches that people ask for. Each is in the audit log; what workers write is in `claims.py`."""
+"""Writes on batches that people ask for. Each is in the audit log; items change state in `engine/item_state.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.accounts.models import Role
 from webapp.accounts.services import audit
 from webapp.batches.engine.barriers import go_on
 from webapp.batches.engine.cast import is_scripted, require_models, unpriced_models, with_defaults
-from webapp.batches.engine.claims import new_item
+from webapp.batches.engine.item_state import cancel_waiting, new_item, put_back
 from webapp.batches.engine.lane_jobs import is_unfinished, launch, lock, stand_still
 from webapp.batches.engine.near_duplicates import keep_theme_apart
 from webapp.batches.models import (
@@ -220,7 +220,7 @@ def cancel_batch(user: Any, pk: int) -> Batch:
         raise InputError(f"This batch has ended: it is {batch.state}.")
     batch.state, batch.note, batch.finished_at = BatchState.CANCELLED, "", timezone.now()
     batch.save(update_fields=["state", "note", "finished_at"])
-    batch.items.filter(state=ItemState.WAITING).update(state=ItemState.CANCELLED)
+    cancel_waiting(pk)
     return _told(user, batch, "batch.cancel")
 
 
@@ -258,8 +258,7 @@ def _again(row: BatchItem) -> None:
     run = StageRun.objects.filter(item=row, stage=row.stage).exclude(state=StageState.KEPT).first()
     if run is not None:
         _set_aside(run)
-    row.state, row.reason, row.message, row.signature, row.call_key = ItemState.WAITING, "", "", "", ""
-    row.save()
+    put_back(row, row.stage)
 
 
 def _set_aside(run: StageRun) -> None:

@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
-from synthesis.errors import InputError
 from webapp.accounts.services import audit
 from webapp.datasets import queries, services
 from webapp.datasets.models import Dataset, StoredFile
@@ -91,10 +90,7 @@ def get_dataset(request: HttpRequest, dataset: PublicId) -> Any:
 def download_dataset(request: HttpRequest, dataset: PublicId, query: Query[ContentQuery]) -> StreamingHttpResponse:
     """The rows of one side, JSON Lines in TRL's form, as they were frozen."""
     row = find(dataset)
-    try:
-        file = open_file(row, f"{query.side}.jsonl")
-    except InputError as error:
-        raise Problem(409, str(error)) from error
+    file = open_file(row, f"{query.side}.jsonl")
     audit(person(request), "dataset.download", row, side=query.side)
     return attachment(blocks(file), f"{row.public_id}-{query.side}.jsonl", "application/jsonl")
 
@@ -102,10 +98,7 @@ def download_dataset(request: HttpRequest, dataset: PublicId, query: Query[Conte
 @router.delete("/datasets/{dataset}", auth=needs("train"), response=DatasetOut)
 def archive_dataset(request: HttpRequest, dataset: PublicId) -> Any:
     """Take it out of the lists. Its files stay: results of finished jobs name them. 409 while an open job uses it."""
-    try:
-        return whole(services.archive(person(request), find(dataset)))
-    except InputError as error:
-        raise Problem(409, str(error)) from error
+    return whole(services.archive(person(request), find(dataset)))
 
 
 @router.post("/datasets/{dataset}/restore", auth=needs("train"), response=DatasetOut)

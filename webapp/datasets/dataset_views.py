@@ -24,6 +24,7 @@ from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import Choice, words
 from webapp.datasets.storage import open_file, sentence_of
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call, list_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.trajectories.export.archive import attachment, blocks
@@ -35,9 +36,8 @@ KINDS = ("tasks", "trajectories")
 @require_safe
 @never_cache
 def listed(request: HttpRequest) -> HttpResponse:
-    kind = request.GET.get("kind", "")
-    kind = kind if kind in KINDS else ""
-    archived = request.GET.get("archived", "") in ("1", "true")
+    params = Params(request.GET)
+    kind, archived = params.choice("kind", KINDS), params.flag("archived")
     page = keyset(request, queries.listed(kind, archived=archived))
     context = {
         "page": page,
@@ -66,7 +66,7 @@ def new(request: HttpRequest) -> HttpResponse:
         messages.success(request, said)
         return redirect("datasets:dataset", made)
     refused = request.method == "POST" and not form.is_valid()
-    text = request.POST.get("find", request.GET.get("find", "")).replace("\x00", "")[:200]
+    text = Params(request.POST if "find" in request.POST else request.GET).text("find")
     offer_choices(form)
     context = _looked(form) | _picks(form, text)
     context |= {"form": form, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
@@ -90,7 +90,7 @@ def looked(request: HttpRequest) -> HttpResponse:
 def environments(request: HttpRequest) -> HttpResponse:
     """Environments to tick, by part of their name."""
     form = form_of(request.GET, request.GET)
-    found = _picks(form, request.GET.get("find", "").replace("\x00", "")[:200])
+    found = _picks(form, Params(request.GET).text("find"))
     return render(request, "datasets/new/picks.html", found | {"form": form})
 
 

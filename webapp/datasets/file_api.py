@@ -11,7 +11,6 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
-from synthesis.errors import InputError
 from webapp.datasets import file_uploads, queries
 from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out
 from webapp.datasets.models import StoredFile
@@ -95,10 +94,7 @@ def get_file(request: HttpRequest, file: PublicId) -> Any:
 def delete_file(request: HttpRequest, file: PublicId) -> Any:
     """Delete a file that no dataset was made of."""
     row = find(file)
-    try:
-        file_uploads.delete_file(person(request), row)
-    except InputError as error:
-        raise Problem(409, str(error)) from error
+    file_uploads.delete_file(person(request), row)
     return {"id": row.public_id, "object": "file", "deleted": True}
 
 

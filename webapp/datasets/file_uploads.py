@@ -17,6 +17,7 @@ from synthesis.formats.values import clean
 from training.dataset import DatasetKind, UploadLimits, UploadReport, check_upload
 from webapp.accounts.services import audit
 from webapp.datasets.models import FileState, StoredFile
+from webapp.errors import Conflict
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
@@ -70,7 +71,7 @@ def _keep(user: Any, row: StoredFile) -> StoredFile:
     row.save()
     audit(user, "file.create", row, public_id=row.public_id, filename=row.filename, bytes=row.bytes)
     if row.state == FileState.UPLOADED:
-        create(KIND, f"Check the file {row.filename}", {"file": row.pk, "id": row.public_id}, user)
+        create(KIND, f"Check the file {row.filename}", {"file": row.pk}, user, subject=f"file:{row.pk}")
     return row
 
 
@@ -96,11 +97,11 @@ def close_check(job: int) -> None:
 
 @transaction.atomic
 def delete_file(user: Any, file: StoredFile) -> None:
-    """Take a file away. Raises InputError: a dataset was made of it, whose results name it."""
+    """Take a file away. Raises Conflict: a dataset was made of it, whose results name it."""
     row = StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
     used = row.datasets.order_by("pk").first()
     if used is not None:
-        raise InputError(
+        raise Conflict(
             f"The file {row.public_id} cannot be deleted: the dataset {used.public_id} was made of it, and results "
             "name that. Archive the dataset if it should not be listed."
         )

@@ -19,7 +19,6 @@ from webapp.datasets.selection import Choice, tasks_of, trajectories_of
 from webapp.datasets.storage import FOLDER, drop_folder, keep_folder
 from webapp.events.services import publish
 from webapp.jobs.context import JobContext
-from webapp.jobs.services import held
 
 KIND = "freeze_dataset"
 GONE = "Freezing it ended without a result; see its job."
@@ -73,7 +72,7 @@ def freeze_dataset(context: JobContext) -> dict[str, Any]:
         why = str(error)
         raise
     finally:
-        if held(context.job_id, context.attempt).exists():
+        if context.claim.held().exists():
             waiting = Dataset.objects.filter(pk=dataset.pk, state=DatasetState.FREEZING)
             waiting.update(state=DatasetState.FAILED, error=why[:10_000])
         publish([f"job:{context.job_id}"])
@@ -84,7 +83,7 @@ def _freeze(dataset: Dataset, context: JobContext) -> None:
     left_out, lengths = LeftOut(), _Lengths()
     split = Split.model_validate(dataset.split)
     rows = _rows(dataset, left_out, context)
-    stored = f"{FOLDER}/{dataset.public_id}/{context.attempt}"
+    stored = f"{FOLDER}/{dataset.public_id}/{context.claim.number}"
     with tempfile.TemporaryDirectory(prefix="envarium-dataset-") as made:
         folder = Path(made)
         try:

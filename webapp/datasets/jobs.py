@@ -7,25 +7,29 @@ from typing import Any
 from django.urls import reverse
 
 from webapp.datasets import file_uploads, freeze_job
+from webapp.datasets.models import Dataset
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 
 
-def dataset_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return "Its dataset", reverse("datasets:dataset", args=[payload["id"]])
+@subject_page("dataset")
+def dataset_page(pk: int) -> tuple[str, str]:
+    return "Its dataset", reverse("datasets:dataset", args=[Dataset.objects.only("public_id").get(pk=pk).public_id])
 
 
-@job(freeze_job.KIND, queue="sandbox", closing=freeze_job.close_freezing, page=dataset_page)
+@subject_page("file")
+def files_page(pk: int) -> tuple[str, str]:
+    return "Uploaded files", reverse("datasets:files")
+
+
+@job(freeze_job.KIND, queue="sandbox", closing=freeze_job.close_freezing)
 def freeze_dataset(context: JobContext) -> dict[str, Any]:
     """Freeze a selection or an uploaded file. A second run keeps its own files in the place of the first one's."""
     return freeze_job.freeze_dataset(context)
 
 
-def _files_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return "Uploaded files", reverse("datasets:files")
-
-
-@job(file_uploads.KIND, queue="sandbox", closing=file_uploads.close_check, page=_files_page)
+@job(file_uploads.KIND, queue="sandbox", closing=file_uploads.close_check)
 def check_file(context: JobContext) -> dict[str, Any]:
     """Check a large uploaded file line by line. Twice gives the same."""
     return file_uploads.check_stored(context)

@@ -12,6 +12,7 @@ from training.dataset import Row, SideName, TaskRow, TrajectoryRow, parse_line
 from training.dataset.files import LINE_BYTES
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import manifest_of, open_file
+from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.scenarios.models import TaskRevision
 
 PAGE = 50
@@ -20,8 +21,9 @@ PAGE = 50
 def page_of(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     """The page of rows that the address names. An offset that is none gives the first."""
     manifest = manifest_of(dataset)
-    side: SideName = "test" if request.GET.get("side") == "test" and manifest.test.rows else "train"
-    start, number = _number(request.GET.get("at", "")), _number(request.GET.get("row", ""))
+    params = Params(request.GET)
+    side: SideName = "test" if params.text("side") == "test" and manifest.test.rows else "train"
+    start, number = params.number("at", high=LARGEST_ID) or 0, params.number("row", high=LARGEST_ID) or 0
     told: dict[str, Any] = {"side": side, "sides": [("train", manifest.train), ("test", manifest.test)]}
     try:
         found, end = _read(dataset, side, start)
@@ -73,9 +75,8 @@ def _lines(rows: list[Row], number: int, *, here: bool) -> list[dict[str, Any]]:
 
 def _leads_to(row: Row) -> tuple[str, int]:
     what, _, rest = row.id.partition(":")
-    number = rest.split(":")[0]
-    sound = what in ("revision", "trajectory") and number.isascii() and number.isdigit() and len(number) < 19
-    return (what, int(number)) if sound else ("", 0)
+    number = whole_number(rest.split(":")[0], high=LARGEST_ID)
+    return (what, number) if what in ("revision", "trajectory") and number is not None else ("", 0)
 
 
 def _said(row: Row) -> str:
@@ -94,7 +95,3 @@ def _size(row: Row) -> str:
 def _turns(row: TrajectoryRow) -> str:
     number = sum(one.role == "assistant" for one in (*row.messages, *row.completion))
     return f"{number} turn{'s' * (number != 1)}"
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -15,6 +15,7 @@ from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.freeze_job import KIND
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.selection import Choice, title_of
+from webapp.errors import Conflict
 from webapp.jobs.services import create
 
 WHOLE = Split(test_share=0)
@@ -57,8 +58,8 @@ def _create(user: Any, dataset: Dataset, split: Split) -> Dataset:
     dataset.split = split.model_dump(mode="json")
     dataset.created_by = user
     dataset.save()
-    payload = {"dataset": dataset.pk, "id": dataset.public_id}
-    dataset.job = create(KIND, f"Freeze dataset {dataset.name}", payload, user)
+    title, subject = f"Freeze dataset {dataset.name}", f"dataset:{dataset.pk}"
+    dataset.job = create(KIND, title, {"dataset": dataset.pk}, user, subject=subject)
     dataset.save(update_fields=["job"])
     audit(user, "dataset.create", dataset, kind=dataset.kind, source=dataset.source, split=dataset.split)
     return dataset
@@ -86,14 +87,14 @@ def dataset_of(ident: str, user: Any) -> Dataset:
 
 @transaction.atomic
 def archive(user: Any, dataset: Dataset) -> Dataset:
-    """Take it out of the lists; its files stay, because results name them. Raises InputError: an open job uses it, or
+    """Take it out of the lists; its files stay, because results name them. Raises Conflict: an open job uses it, or
     it is being frozen."""
     row = Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
     for reason in (holder(row) for holder in HOLDERS.values()):
         if reason:
-            raise InputError(reason)
+            raise Conflict(reason)
     if row.state == DatasetState.FREEZING:
-        raise InputError("This dataset is being frozen. Stop that job, or wait for its end, then archive it.")
+        raise Conflict("This dataset is being frozen. Stop that job, or wait for its end, then archive it.")
     return _set_archived(user, row, True)
 
 

@@ -14,10 +14,11 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.contracts import Frozen
-from synthesis.errors import FormatError, InputError
+from synthesis.errors import FormatError
 from training.dataset import Manifest, Row, SideName, parse_line
 from training.dataset.files import LINE_BYTES, MANIFEST
 from webapp.datasets.models import Dataset, DatasetState
+from webapp.errors import Conflict, NotFound
 
 FOLDER = "datasets"
 FileName = Literal["train.jsonl", "test.jsonl", "manifest.json"]
@@ -34,7 +35,7 @@ class DatasetFile(Frozen):
 
 
 def files_of(dataset: Dataset) -> list[DatasetFile]:
-    """Raises InputError where it is not ready."""
+    """Raises Conflict where it is not ready."""
     manifest = manifest_of(dataset)
     with open_file(dataset, "manifest.json") as file:
         written = file.read()
@@ -47,9 +48,9 @@ def files_of(dataset: Dataset) -> list[DatasetFile]:
 
 
 def manifest_of(dataset: Dataset) -> Manifest:
-    """Raises InputError where it is not ready."""
+    """Raises Conflict where it is not ready."""
     if dataset.state != DatasetState.READY:
-        raise InputError(f"The dataset {dataset.public_id} is not ready: it is {dataset.get_state_display().lower()}.")
+        raise Conflict(f"The dataset {dataset.public_id} is not ready: it is {dataset.get_state_display().lower()}.")
     return Manifest.model_validate(dataset.manifest)
 
 
@@ -59,19 +60,19 @@ def sentence_of(dataset: Dataset) -> str:
 
 
 def stored_name(dataset: Dataset, name: str) -> str:
-    """The name of one of its files in the file store. Raises InputError."""
+    """The name of one of its files in the file store. Raises NotFound; Conflict where it is not ready."""
     manifest_of(dataset)
     if name not in NAMES:
-        raise InputError(f"A dataset has no file {name[:80]!r}. It has {', '.join(NAMES)}.")
+        raise NotFound(f"A dataset has no file {name[:80]!r}. It has {', '.join(NAMES)}.")
     return f"{dataset.stored}/{name}"
 
 
 def open_file(dataset: Dataset, name: str) -> File[bytes]:
-    """One of its files, to be read as a stream. Raises InputError: there is no such file, or it is gone."""
+    """One of its files, to be read as a stream. Raises NotFound; Conflict: it is not ready, or gone."""
     try:
         return default_storage.open(stored_name(dataset, name), "rb")
     except (FileNotFoundError, SuspiciousFileOperation) as error:
-        raise InputError(
+        raise Conflict(
             f"{name} of the dataset {dataset.public_id} is not in the file store any more. Freeze its selection again."
         ) from error
 

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
-from synthesis.errors import InputError
 from webapp.endpoints import queries, services, trial
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.schemas import EndpointIn, EndpointLine, EndpointOut, TrialIn, TrialOut
@@ -17,7 +16,6 @@ from webapp.rest.auth import needs, person
 from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 
 router = Router(tags=["endpoints"])
@@ -68,7 +66,4 @@ def try_endpoint(request: HttpRequest, pk: Id, body: TrialIn) -> Any:
 
 
 def _saved(request: HttpRequest, body: EndpointIn, pk: int | None = None) -> Endpoint:
-    try:
-        return services.save_endpoint(person(request), body.wish(), pk)
-    except InputError as error:
-        raise Problem(422, str(error)) from error
+    return services.save_endpoint(person(request), body.wish(), pk)

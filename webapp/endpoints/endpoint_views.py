@@ -19,6 +19,7 @@ from webapp.endpoints import trial as trying
 from webapp.endpoints.forms import EndpointForm, PriceForm
 from webapp.endpoints.models import Endpoint, Structured
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
+from webapp.query_params import Params
 from webapp.rest.api_examples import Call, api_call
 
 
@@ -56,9 +57,9 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     status = 422 if request.method == "POST" else 200
     context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
     if row is not None:
-        found = request.GET.get("found", "")
+        found = Params(request.GET).choice("found", Structured.values)
         context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
-        context |= {"found": Structured(found) if found in Structured.values and found != row.structured else None}
+        context |= {"found": Structured(found) if found and found != row.structured else None}
     return render(request, "endpoints/edit.html", context, status=status)
 
 

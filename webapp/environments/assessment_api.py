@@ -8,9 +8,9 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
-from webapp.bodies import load
+from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
-from webapp.environments import starting
+from webapp.environments import assessment_services
 from webapp.environments.assessment_schemas import (
     AssessmentLine,
     AssessmentOut,
@@ -62,4 +62,4 @@ def get_tool_case(request: HttpRequest, pk: Id) -> dict[str, Any]:
 @idempotent
 def create_rerun(request: HttpRequest, pk: Id) -> Job:
     """Execute every call of an assessment again, without a model. Follow the job at /jobs/{id}."""
-    return starting.start_rerun(person(request), get_object_or_404(Assessment, pk=pk))
+    return assessment_services.start_rerun(person(request), get_object_or_404(Assessment, pk=pk))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,9 +12,13 @@ from synthesis.assessment.cases import Rerun
 from synthesis.drafts import AssessmentDraft
 from synthesis.drafts import ToolCase as CaseDraft
 from synthesis.formats.values import clean
-from webapp.bodies import load, store
+from webapp.accounts.services import audit
 from webapp.content import Saved, content_hash
+from webapp.content_store import load, store
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
 
 AT_ONCE = 100
 
@@ -106,3 +111,20 @@ def keep_rerun(row: ToolCase, found: Rerun) -> None:
 def keep_reruns(assessment: Assessment, same: int, differs: int) -> None:
     """What re-running all cases came to, beside the assessment."""
     Assessment.objects.filter(pk=assessment.pk).update(rerun_at=timezone.now(), same_count=same, differs_count=differs)
+
+
+def open_rerun(assessment: Assessment) -> Job | None:
+    """The job that re-runs these cases and has not ended."""
+    return open_of("rerun_cases", f"assessment:{assessment.pk}")
+
+
+@transaction.atomic
+def start_rerun(user: Any, assessment: Assessment) -> Job:
+    """Queue the re-run of an assessment's cases; the job that is on its way already is handed back."""
+    known = open_rerun(assessment)
+    if known is not None:
+        return known
+    title, subject = f"Re-run the tool cases of assessment {assessment.pk}", f"assessment:{assessment.pk}"
+    job = create("rerun_cases", title, {"assessment": assessment.pk}, user, subject=subject)
+    audit(user, "assessment.rerun", assessment, job=job.pk)
+    return job

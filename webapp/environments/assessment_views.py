@@ -14,12 +14,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.drafts import ToolRate
 from webapp.accounts.access import access
-from webapp.bodies import load
+from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
-from webapp.environments import starting
+from webapp.environments import assessment_services
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 
 CASES_A_PAGE = 30
@@ -57,15 +58,16 @@ def rate_of(rate: ToolRate) -> Rate:
 def assessment_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, Any]:
     """The assessment that `?assessment=` names, else the newest of this version, with a page of its cases."""
     known = queries.of_version(version.pk)
-    asked = request.GET.get("assessment", "")
-    row = next((one for one in known if str(one.pk) == asked), known[0] if known else None)
+    params = Params(request.GET)
+    asked = params.id("assessment")
+    row = next((row for row in known if row.pk == asked), known[0] if known else None)
     if row is None:
         return {"assessment": None}
     chosen = {
-        "verdict": _one_of(request, "verdict", queries.VERDICTS),
-        "case": _one_of(request, "case", queries.CASES),
-        "rerun": _one_of(request, "rerun", queries.RERUNS),
-        "tool": request.GET.get("tool", "").replace("\x00", "")[:200],
+        "verdict": params.choice("verdict", queries.VERDICTS),
+        "case": params.choice("case", queries.CASES),
+        "rerun": params.choice("rerun", queries.RERUNS),
+        "tool": params.text("tool"),
     }
     return _head(row) | {
         "assessments": known,
@@ -85,13 +87,8 @@ def _head(row: Assessment) -> dict[str, Any]:
         "rates": rates,
         "untried": sum(rate.positive_share is None or rate.negative_share is None for rate in rates),
         "never_done": sum(bool(rate.positive) and rate.positive_done == 0 for rate in rates),
-        "rerun_job": starting.open_rerun(row),
+        "rerun_job": assessment_services.open_rerun(row),
     }
-
-
-def _one_of(request: HttpRequest, name: str, known: tuple[str, ...]) -> str:
-    value = request.GET.get(name, "")
-    return value if value in known else ""
 
 
 @access("read")
@@ -126,7 +123,7 @@ def case(request: HttpRequest, pk: int) -> HttpResponse:
 def start_rerun(request: HttpRequest, pk: int) -> HttpResponse:
     """Re-run the cases of an assessment; its page shows how it goes."""
     row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
-    starting.start_rerun(request.user, row)
+    assessment_services.start_rerun(request.user, row)
     messages.success(request, "The re-run is queued. No model is asked.")
     return redirect(_page_of(row))
 

@@ -15,6 +15,7 @@ from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.taxonomy.models import Node
 
@@ -46,25 +47,27 @@ def listing(request: HttpRequest) -> HttpResponse:
     return render(request, "environments/list.html", context)
 
 
-def version_of(environment: Environment, number: str | None) -> Version | None:
+def version_of(environment: Environment, params: Params) -> Version | None:
     """The version that `?version=` names, or the current one; None for an environment without any."""
     rows: QuerySet[Version] = environment.versions.defer("record", "source")
-    if not number:
+    number = params.number("version")
+    if number is None and "version" not in params.unreadable:
         return rows.filter(pk=environment.current_id).first() if environment.current_id else None
-    found = rows.filter(number=int(number)).first() if re.fullmatch(r"[0-9]{1,9}", number) else None
-    if found is None:
-        raise Http404(f"No version {number} of this environment.")
-    return found
+    version = rows.filter(number=number).first() if number is not None else None
+    if version is None:
+        raise Http404(f"No version {params.text('version', 20)} of this environment.")
+    return version
 
 
 @access("read")
 @require_safe
 def detail(request: HttpRequest, pk: int) -> HttpResponse:
     environment = get_object_or_404(Environment, pk=pk)
-    tab = request.GET.get("tab", "rules")
-    if tab not in dict(TABS):
-        raise Http404(f"No tab {tab}.")
-    version = version_of(environment, request.GET.get("version"))
+    params = Params(request.GET)
+    tab = params.choice("tab", dict(TABS), "rules")
+    if params.unreadable:
+        raise Http404(f"No tab {params.text('tab', 20)}.")
+    version = version_of(environment, params)
     context: dict[str, object] = {
         "environment": environment,
         "version": version,
@@ -107,7 +110,8 @@ def tools_tab(request: HttpRequest, environment: Environment, version: Version) 
 def findings_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     rows: list[Finding] = list(version.findings.order_by("id"))
     tools = sorted({tool_of(row.place) for row in rows} - {""})
-    severity, tool = request.GET.get("severity", ""), request.GET.get("tool", "")
+    params = Params(request.GET)
+    severity, tool = params.text("severity"), params.text("tool")
     shown = [
         row for row in rows if (not severity or row.severity == severity) and (not tool or tool_of(row.place) == tool)
     ]
@@ -156,10 +160,11 @@ def of_node(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def choose_diff(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of the versions tab: two numbers become the address of their difference."""
-    numbers = [request.GET.get(name, "") for name in ("a", "b")]
-    if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+    params = Params(request.GET)
+    older, newer = params.number("a"), params.number("b")
+    if older is None or newer is None:
         raise Http404("Two version numbers are needed.")
-    return redirect("environments:diff", pk, *map(int, numbers))
+    return redirect("environments:diff", pk, older, newer)
 
 
 @access("read")

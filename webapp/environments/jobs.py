@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
+
 from synthesis.assessment.cases import rerun
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
@@ -12,8 +14,19 @@ from webapp.environments.models import Assessment
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 
 LOGGED = 100
+
+
+@subject_page("environment")
+def environment_page(pk: int) -> tuple[str, str]:
+    return f"Environment {pk}", reverse("environments:detail", args=[pk])
+
+
+@subject_page("assessment")
+def assessment_page(pk: int) -> tuple[str, str]:
+    return f"Assessment {pk}", reverse("environments:assessment", args=[pk])
 
 
 @job("rerun_cases", queue="sandbox")

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
-from webapp.bodies import Body
+from webapp.content_store import StateContent
 from webapp.fields import OrderedJSONField
 from webapp.taxonomy.models import Node
 
@@ -136,7 +136,7 @@ class Finding(FindingBase):
         indexes = [models.Index(fields=["kind", "version"], name="finding_by_kind")]
 
 
-class CaseState(Body):
+class CaseState(StateContent):
     """The state before a call of an assessment."""
 
 

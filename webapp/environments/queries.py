@@ -11,6 +11,7 @@ from django.http import QueryDict
 
 from synthesis.assessment.kinds import kind_of
 from webapp.environments.models import Environment, Finding
+from webapp.query_params import Params
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 
@@ -73,35 +74,27 @@ class Filters:
         return SORTS[self.sort][0]
 
 
-def read_filters(parameters: QueryDict) -> Filters:
-    errors: list[str] = []
-
-    def whole(name: str, label: str) -> int | None:
-        raw = parameters.get(name, "").strip()
-        if not raw:
-            return None
-        if raw.isascii() and raw.isdigit() and len(raw) < 8:
-            return int(raw)
-        errors.append(f"{label} must be a whole number; it was left out.")
-        return None
-
-    def text(name: str) -> str:
-        return parameters.get(name, "").replace("\x00", "").strip()[:200]
-
-    sort = parameters.get("sort", "new")
-    if sort not in SORTS:
-        errors.append("This order is not known; the newest are shown first.")
-        sort = "new"
-    low, high = whole("tools_min", "The least number of tools"), whole("tools_max", "The most number of tools")
-    node = node_of(parameters.get("node", "").strip(), errors)
-    return Filters(text("q"), text("category"), text("finding"), low, high, sort, tuple(errors), node)
+MOST_TOOLS = 9_999_999
+LEFT_OUT = {
+    "sort": "This order is not known; the newest are shown first.",
+    "tools_min": "The least number of tools must be a whole number; it was left out.",
+    "tools_max": "The most number of tools must be a whole number; it was left out.",
+    "node": "This label of the taxonomy is not known; it was left out.",
+}
+"""What a page says of a filter that cannot be understood."""
 
 
-def node_of(raw: str, errors: list[str]) -> Node | None:
-    found = Node.objects.filter(pk=int(raw)).first() if raw.isascii() and raw.isdigit() and len(raw) < 19 else None
-    if raw and found is None:
-        errors.append("This label of the taxonomy is not known; it was left out.")
-    return found
+def read_filters(query: QueryDict) -> Filters:
+    """The filters that an address names."""
+    params = Params(query)
+    sort = params.choice("sort", SORTS, "new")
+    low, high = (params.number(name, high=MOST_TOOLS) for name in ("tools_min", "tools_max"))
+    key = params.id("node")
+    node = Node.objects.filter(pk=key).first() if key is not None else None
+    if key is not None and node is None:
+        params.unreadable.append("node")
+    text, category, finding = (params.text(name, strip=True) for name in ("q", "category", "finding"))
+    return Filters(text, category, finding, low, high, sort, tuple(params.told(LEFT_OUT)), node)
 
 
 def environments(filters: Filters) -> QuerySet[Environment]:

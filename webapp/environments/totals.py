@@ -33,6 +33,11 @@ class Standing:
     numbers: dict[str, int]
 
 
+def lock_environment(pk: int) -> None:
+    """What every writer of an environment's counts does first, so that no two wait for each other."""
+    Environment.objects.select_for_update(of=("self",)).only("pk").get(pk=pk)
+
+
 @transaction.atomic
 def count(environment_id: int, **changes: int) -> None:
     """Add to an environment's counts and to the tree's: `count(7, tasks=1)`, `count(7, scored=1, solved=-1)`.

@@ -25,7 +25,7 @@ router = Router(tags=["jobs"])
 @router.get("/jobs", auth=needs("read"), response=PageOf[JobLine])
 def list_jobs(request: HttpRequest, query: Query[JobQuery]) -> Any:
     """Jobs, newest first."""
-    return cursor_page(queries.jobs(query.state or ""), query)
+    return cursor_page(queries.jobs(query.state or "", query.subject or ""), query)
 
 
 def find(pk: int) -> Job:

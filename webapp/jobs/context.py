@@ -1,4 +1,4 @@
-"""What a running handler holds: progress, log and the two reasons to stop."""
+"""What a running handler holds: its claim with progress and log, its payload, and the reasons to stop."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from webapp.jobs import services
+from webapp.jobs.claims import JobClaim
+from webapp.jobs.models import Job
 
 
 class JobContext:
-    """Handed to a job's handler. Every write carries the attempt number of this claim.
+    """Handed to a job's handler. Every write carries the number of its claim.
 
-    `progress` and `check` raise `services.Cancelled` when a person asked to stop and `services.StaleAttempt`
-    when another worker holds the job by now; a handler lets both pass through.
+    `progress` and `check` raise `Cancelled` when a person asked to stop and `StaleClaim` when another worker holds the
+    job by now; a handler lets both pass through.
     """
 
-    def __init__(self, job_id: int, attempt: int, payload: dict[str, Any], user_id: int | None) -> None:
-        self.job_id = job_id
-        self.attempt = attempt
+    def __init__(self, claim: JobClaim, payload: dict[str, Any], user_id: int | None) -> None:
+        self.claim = claim
         self.payload = payload
         self.user_id = user_id
         self.afterwards: list[Callable[[], None]] = []
         """What to do once the row says that the job succeeded: till then another attempt may need what this removes."""
         self._written = 0.0
 
+    @classmethod
+    def of(cls, job: Job) -> JobContext:
+        """For a row that was just claimed."""
+        return cls(JobClaim.of(job), job.payload, job.created_by_id)
+
+    @property
+    def job_id(self) -> int:
+        return self.claim.row
+
     def check(self) -> None:
-        services.guard(self.job_id, self.attempt)
+        self.claim.check()
 
     def progress(self, done: int, total: int, note: str = "") -> None:
         """Show how far the job is. Cheap to call for every item: writes at most five times a second."""
@@ -34,7 +43,7 @@ class JobContext:
         if now - self._written < 0.2 and done != total:
             return
         self._written = now
-        services.progress(self.job_id, self.attempt, done=done, total=total, note=note)
+        self.claim.progress(done=done, total=total, note=note)
 
     def log(self, message: str, level: str = "info") -> None:
-        services.log(self.job_id, self.attempt, message, level)
+        self.claim.log(message, level)

@@ -12,15 +12,16 @@ from webapp.accounts.access import access
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.schemas import JobQuery
+from webapp.jobs.subjects import page_of
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 
 
 @access("read")
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
-    state = request.GET.get("state", "")
-    state = state if state in JobState.values else ""
+    state = Params(request.GET).choice("state", JobState.values)
     page = keyset(request, queries.jobs(state))
     context = {
         "page": page,
@@ -39,7 +40,7 @@ def job_context(pk: int) -> dict[str, Any]:
         "log_limit": queries.LOG_UP_TO,
         "elapsed": queries.elapsed(job),
         "result": queries.result_view(job.result),
-        "page": queries.page_of(job),
+        "page": page_of(job.subject),
     }
 
 

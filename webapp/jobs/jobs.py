@@ -15,7 +15,9 @@ from django.db import Error, connection
 
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import default_sandbox
+from webapp.claims import StaleClaim
 from webapp.jobs import presence, services
+from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
@@ -23,14 +25,14 @@ from webapp.jobs.registry import KINDS
 logger = logging.getLogger(__name__)
 
 
-def beat(job_id: int, attempt: int, stop: threading.Event) -> None:
+def beat(claim: JobClaim, stop: threading.Event) -> None:
     """Renew the lease from a thread of its own, so that a long step does not lose the job."""
     while not stop.wait(settings.JOB_LEASE_SECONDS / 3):
         try:
-            if not services.heartbeat(job_id, attempt):
+            if not claim.renew():
                 break
         except Error as error:  # the database may be back before the lease is over
-            logger.warning("job %s: no heartbeat: %s", job_id, error)
+            logger.warning("%s: no heartbeat: %s", claim, error)
             connection.close()
     connection.close()
 
@@ -41,7 +43,7 @@ def run(job_id: int) -> None:
     if job is None:
         return
     stop = threading.Event()
-    heart = threading.Thread(target=beat, args=(job.pk, job.attempt, stop), daemon=True)
+    heart = threading.Thread(target=beat, args=(JobClaim.of(job), stop), daemon=True)
     heart.start()
     try:
         perform(job)
@@ -51,30 +53,31 @@ def run(job_id: int) -> None:
 
 
 def perform(job: Job) -> None:
-    """Run the handler of a claimed job and write how it ended, under the attempt of the claim."""
-    context = JobContext(job.pk, job.attempt, job.payload, job.created_by_id)
+    """Run the handler of a claimed job and write how it ended, under its claim."""
+    context = JobContext.of(job)
+    claim = context.claim
     try:
         kind = KINDS.get(job.kind)
         if kind is None:
             raise EnvariumError(f"This installation has no jobs of the kind {job.kind!r}.")
         result = kind.handler(context)
-        if services.finish(job.pk, job.attempt, JobState.SUCCEEDED, result=result):
+        if claim.finish(JobState.SUCCEEDED, result=result):
             for act in context.afterwards:
                 act()
-    except services.StaleAttempt as error:
+    except StaleClaim as error:
         logger.warning("%s", error)
-    except services.Cancelled:
-        services.finish(job.pk, job.attempt, JobState.CANCELLED)
+    except Cancelled:
+        claim.finish(JobState.CANCELLED)
     except SoftTimeLimitExceeded:
         limit = settings.CELERY["task_soft_time_limit"]
-        services.finish(job.pk, job.attempt, JobState.FAILED, error=f"Stopped after its limit of {limit} s.")
+        claim.finish(JobState.FAILED, error=f"Stopped after its limit of {limit} s.")
     except services.FailedWithResult as error:
-        services.finish(job.pk, job.attempt, JobState.FAILED, result=error.result, error=str(error))
+        claim.finish(JobState.FAILED, result=error.result, error=str(error))
     except EnvariumError as error:
-        services.finish(job.pk, job.attempt, JobState.FAILED, error=str(error))
+        claim.finish(JobState.FAILED, error=str(error))
     except Exception as error:
         logger.exception("job %s failed", job.pk)
-        services.finish(job.pk, job.attempt, JobState.FAILED, error=f"{type(error).__name__}: {error}")
+        claim.finish(JobState.FAILED, error=f"{type(error).__name__}: {error}")
 
 
 @shared_task(name="jobs.probe_sandbox", bind=True)

@@ -28,6 +28,8 @@ class Job(models.Model):
     kind = models.CharField(max_length=64)
     queue = models.CharField(max_length=16)
     title = models.CharField(max_length=200)
+    subject = models.CharField(max_length=64, blank=True)
+    """What it works on, spelled as events' topics are (`trajectory:5`); empty where that is no one thing."""
     state = models.CharField(max_length=16, choices=JobState.choices, default=JobState.QUEUED)
     payload = OrderedJSONField(default=dict)
     attempt = models.PositiveIntegerField(default=0)
@@ -52,7 +54,8 @@ class Job(models.Model):
     class Meta:
         indexes = [
             models.Index(F("id").desc(), name="job_newest"),
-            models.Index(fields=["kind", "title", "-id"], name="job_of_subject"),
+            models.Index(fields=["kind", "subject", "-id"], name="job_by_kind"),
+            models.Index(fields=["subject", "-id"], name="job_by_subject"),
             models.Index(
                 fields=["state", "lease_until"], condition=Q(state__in=["queued", "running"]), name="job_open"
             ),

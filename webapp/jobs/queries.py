@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
-from django.urls import NoReverseMatch
 from django.utils import timezone
 
-from webapp.jobs.models import Job, JobLog
-from webapp.jobs.registry import KINDS
+from webapp.jobs.models import OPEN_STATES, Job, JobLog
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
@@ -75,8 +73,9 @@ def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list
     return "records", ["", *map(spoken, columns)], rows, 0
 
 
-def jobs(state: str) -> QuerySet[Job]:
+def jobs(state: str, subject: str = "") -> QuerySet[Job]:
     rows = Job.objects.select_related("created_by").defer(*NOT_LISTED)
+    rows = rows.filter(subject=subject) if subject else rows
     return rows.filter(state=state) if state else rows
 
 
@@ -85,13 +84,14 @@ def last_lines(job: Job) -> list[JobLog]:
     return list(job.lines.order_by("-id")[:LOG_UP_TO])[::-1]
 
 
-def page_of(job: Job) -> tuple[str, str] | None:
-    """Words and address of what the job works on, where its kind has such a page."""
-    kind = KINDS.get(job.kind)
-    try:
-        return kind.page(job.payload) if kind and kind.page else None
-    except (LookupError, TypeError, NoReverseMatch):  # a payload that an older version wrote
-        return None
+def of_subject(kind: str, subject: str) -> QuerySet[Job]:
+    """The jobs of a kind that work, or worked, on this: newest first."""
+    return Job.objects.filter(kind=kind, subject=subject).order_by("-id")
+
+
+def open_of(kind: str, subject: str) -> Job | None:
+    """The newest of them that has not ended."""
+    return of_subject(kind, subject).filter(state__in=OPEN_STATES).first()
 
 
 def elapsed(job: Job) -> float | None:

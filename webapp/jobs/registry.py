@@ -1,17 +1,15 @@
-"""Kinds of jobs: each app registers its handlers in its own `jobs.py`, which Celery discovers."""
+"""Kinds of jobs. Each app registers its handlers in its own `jobs.py`, which is loaded once all models are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from webapp.jobs.context import JobContext
+from webapp.jobs.context import JobContext
 
-Handler = Callable[["JobContext"], dict[str, Any]]
+Handler = Callable[[JobContext], dict[str, Any]]
 Closing = Callable[[int], None]
-Page = Callable[[dict[str, Any]], tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -22,23 +20,19 @@ class Kind:
     closing: Closing | None = None
     """Called with the row's number when it ends without its handler: given up by the reaper, or cancelled while it
     waited. What an earlier attempt left half done is tidied there."""
-    page: Page | None = None
-    """Of a payload, what the job works on: words and address of its page."""
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def job(
-    name: str, *, queue: str, closing: Closing | None = None, page: Page | None = None
-) -> Callable[[Handler], Handler]:
+def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
     """Register `handler(context) -> result` for jobs of kind `name`; the result is JSON and is kept on the row.
 
     A handler may run again after a crash: whatever it writes must be the same when written twice.
     """
 
     def register(handler: Handler) -> Handler:
-        KINDS[name] = Kind(name, queue, handler, closing, page)
+        KINDS[name] = Kind(name, queue, handler, closing)
         return handler
 
     return register

@@ -14,7 +14,7 @@ from webapp.jobs import services
 logger = logging.getLogger(__name__)
 
 LOCAL: dict[str, Callable[[], Any]] = {"jobs.reap": services.reap}
-"""What the clock does itself, by task. Other apps add to it in their own `jobs.py`, which Celery discovers."""
+"""What the clock does itself, by task. Other apps add to it in their own `jobs.py`."""
 
 
 class LocalScheduler(Scheduler):

@@ -16,6 +16,9 @@ class JobQuery(PageQuery):
     state: Annotated[
         Literal["queued", "running", "succeeded", "failed", "cancelled"] | None, Field(description="In this state.")
     ] = None
+    subject: Annotated[
+        str | None, Field(max_length=64, description="That work on this, such as `trajectory:5`.", examples=["task:4"])
+    ] = None
 
 
 class JobLine(Schema):
@@ -24,6 +27,13 @@ class JobLine(Schema):
     id: int
     kind: str
     title: str
+    subject: Annotated[
+        str,
+        Field(
+            description="What it works on, spelled as in live updates: `trajectory:5`, `batch:7`. Empty where that is "
+            "no one thing."
+        ),
+    ]
     queue: str
     state: str
     attempt: int

@@ -1,4 +1,4 @@
-"""Writes on jobs. Claims and results are conditional updates, so that two workers never both hold one."""
+"""Jobs created, claimed, cancelled, tried again and reaped, all by conditional updates: no two workers hold one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from synthesis.errors import EnvariumError, InputError
+from synthesis.errors import InputError
 from webapp.accounts.services import audit
 from webapp.events.services import publish
-from webapp.jobs.models import Job, JobLog, JobState
+from webapp.jobs.claims import lease
+from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 
 logger = logging.getLogger(__name__)
@@ -24,14 +25,6 @@ logger = logging.getLogger(__name__)
 REQUEUE_AFTER = timedelta(seconds=60)
 """A queued row is woken again after so long. A second message for a row costs a worker one cheap look."""
 REAP_AT_ONCE = 500
-
-
-class StaleAttempt(EnvariumError):
-    """Another worker holds this job by now; what this one would write is refused."""
-
-
-class Cancelled(EnvariumError):
-    """A person asked the job to stop."""
 
 
 class FailedWithResult(InputError):
@@ -53,11 +46,20 @@ def wake(job_id: int, queue: str) -> None:
 
 
 @transaction.atomic
-def create(kind: str, title: str, payload: dict[str, Any], user: Any = None) -> Job:
-    """Write a job row and wake a worker once the transaction is committed. A person's start is in the audit log."""
+def create(kind: str, title: str, payload: dict[str, Any], user: Any = None, *, subject: str = "") -> Job:
+    """Write a job row and wake a worker once the transaction is committed. A person's start is in the audit log.
+
+    `subject` is what the job works on, as `Job.subject` spells it: by it the job is found again.
+    """
     queue = KINDS[kind].queue
     job = Job.objects.create(
-        kind=kind, queue=queue, title=title[:200], payload=payload, created_by=user, woken_at=timezone.now()
+        kind=kind,
+        queue=queue,
+        title=title[:200],
+        subject=subject,
+        payload=payload,
+        created_by=user,
+        woken_at=timezone.now(),
     )
     if user is not None:
         audit(user, "job.start", job, kind=kind)
@@ -75,50 +77,12 @@ def claim(job_id: int, worker: str) -> Job | None:
         state=JobState.RUNNING,
         attempt=F("attempt") + 1,
         worker=worker[:200],
-        lease_until=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),
+        lease_until=now + lease(),
         heartbeat_at=now,
         started_at=now,
         error="",
     )
     return Job.objects.get(pk=job_id) if taken else None
-
-
-def held(job_id: int, attempt: int) -> QuerySet[Job]:
-    return Job.objects.filter(pk=job_id, attempt=attempt, state=JobState.RUNNING)
-
-
-def heartbeat(job_id: int, attempt: int) -> bool:
-    """Renew the lease. False when the attempt is stale."""
-    now = timezone.now()
-    until = now + timedelta(seconds=settings.JOB_LEASE_SECONDS)
-    return bool(held(job_id, attempt).update(lease_until=until, heartbeat_at=now))
-
-
-def guard(job_id: int, attempt: int) -> None:
-    row = held(job_id, attempt).values_list("cancel_requested", flat=True).first()
-    if row is None:
-        raise StaleAttempt(f"Job {job_id}: attempt {attempt} no longer holds it.")
-    if row:
-        raise Cancelled(f"Job {job_id} was asked to stop.")
-
-
-def progress(job_id: int, attempt: int, *, done: int, total: int, note: str) -> None:
-    held(job_id, attempt).update(done=done, total=total, note=note[:300])
-    guard(job_id, attempt)
-
-
-def log(job_id: int, attempt: int, message: str, level: str = "info") -> None:
-    JobLog.objects.create(job_id=job_id, attempt=attempt, level=level, message=message[:10_000])
-
-
-def finish(job_id: int, attempt: int, state: JobState, *, result: Any = None, error: str = "") -> bool:
-    """Close the row under its attempt, and tell who follows. False, and nothing written, when the attempt is stale."""
-    done = held(job_id, attempt).update(
-        state=state, result=result, error=error[:10_000], finished_at=timezone.now(), lease_until=None
-    )
-    if done:
-        publish([f"job:{job_id}"])
-    return bool(done)
 
 
 @transaction.atomic

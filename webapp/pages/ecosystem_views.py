@@ -16,17 +16,17 @@ from webapp.htmx import wants_fragment
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery
 from webapp.pages.theme_map import MOST, theme_map
+from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 
 
 def scope_of(request: HttpRequest) -> Scope:
     """What the address asks for; a batch that is not there is a 404. A batch takes no other filter."""
-    category, source = (request.GET.get(name, "").replace("\x00", "").strip()[:200] for name in ("category", "source"))
-    batch = request.GET.get("batch", "").strip()
-    if not batch:
-        return Scope(category=category, source=source)
-    pk = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
-    return Scope(batch=get_object_or_404(Batch.objects.only("name", "state", "scripted"), pk=pk))
+    params = Params(request.GET)
+    batch = params.id("batch")
+    if batch is None and not params.unreadable:
+        return Scope(category=params.text("category", strip=True), source=params.text("source", strip=True))
+    return Scope(batch=get_object_or_404(Batch.objects.only("name", "state", "scripted"), pk=batch or 0))
 
 
 def said(scope: Scope) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
 from webapp.pages.services import visit
 from webapp.rest.api_examples import api_call
 from webapp.runs.job_list import working as training
-from webapp.scenarios.starting import start_envscaler_import
-from webapp.taxonomy.starting import start_mcp_import
-from webapp.trajectories.starting import start_trajectory_import
+from webapp.scenarios.services import start_envscaler_import
+from webapp.taxonomy.services import start_mcp_import
+from webapp.trajectories.services import start_trajectory_import
 
 FORMS: dict[str, type[forms.Form]] = {
     "environments": EnvironmentsForm,

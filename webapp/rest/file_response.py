@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from webapp.connections import release_connection
-from webapp.rest.problems import Problem
+from webapp.errors import NotFound, RangeNotSatisfiable
 
 BLOCK = 1 << 20
 IN_ONE_PIECE = 16 * BLOCK
@@ -33,37 +33,36 @@ class Span:
 def file_response(stored: str, what: str, wanted: str, name: str = "") -> HttpResponseBase:
     """The file `stored` of the file store; `what` names it in errors, `wanted` is the request's `Range`.
 
-    Raises Problem: 404, 416.
+    Raises NotFound, RangeNotSatisfiable.
     """
     try:
         size = default_storage.size(stored)
         file = default_storage.open(stored, "rb")
     except FileNotFoundError as error:
-        raise Problem(404, f"{what} is not in the file store any more.") from error
+        raise NotFound(f"{what} is not in the file store any more.") from error
     release_connection()
     try:
         span = _span(wanted, size)
-    except Problem:
+    except RangeNotSatisfiable:
         file.close()
         raise
     return _response(file, span, name, partial=bool(wanted))
 
 
 def _span(wanted: str, size: int) -> Span:
-    """Raises Problem (416)."""
+    """Raises RangeNotSatisfiable."""
     if not wanted:
         return Span(0, size, size)
-    found = RANGE.fullmatch(wanted.strip())
-    first, last = (found[1], found[2]) if found else ("", "")
-    if found and first:
+    match = RANGE.fullmatch(wanted.strip())
+    first, last = (match[1], match[2]) if match else ("", "")
+    if first:
         begin, end = int(first), min(int(last) + 1, size) if last else size
-    elif found and last:
+    elif last:
         begin, end = max(0, size - int(last)), size
     else:
         begin, end = size, size
     if begin >= end:
-        said = f"The file has {size:,} bytes; Range names one part of it, such as bytes=0-1048575."
-        raise Problem(416, said, code="bad_range", headers={"Content-Range": f"bytes */{size}"})
+        raise RangeNotSatisfiable(size)
     return Span(begin, end, size)
 
 

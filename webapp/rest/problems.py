@@ -15,7 +15,9 @@ from django.http.response import HttpResponseBase
 from ninja import NinjaAPI, Schema
 from ninja.errors import HttpError, ValidationError
 
-from synthesis.errors import EnvariumError, InfrastructureError
+from synthesis.errors import EnvariumError
+from webapp.error_responses import http_terms
+from webapp.errors import Refusal, RefusedFields
 
 CONTENT_TYPE = "application/problem+json"
 PREFIX = "/api/v1/"
@@ -43,17 +45,7 @@ CLOSER = {
     "csrf": (403, "A write with a session needs the header X-CSRFToken."),
     "in_flight": (409, "A request with the same Idempotency-Key is being answered."),
     "key_reused": (422, "The Idempotency-Key was sent before with another request."),
-    "stale_attempt": (409, "This attempt does not hold the training job any more: stop its trainer and claim again."),
-    "gap": (409, "Records are missing before these: send from `next_seq` on."),
-    "wrong_offset": (409, "Of this file `received` bytes are here: send what follows them."),
-    "incomplete": (409, "Pieces of the checkpoint's files are missing: `files` says which."),
-    "no_model": (409, "The attempt is done, but its final model was not uploaded."),
-    "too_many_keys": (422, "A training job has more names of numbers than are kept."),
     "bad_range": (416, "The bytes that the header Range names are not in this file."),
-    "wrong_hash": (422, "What was received has another SHA-256 than was announced: send it again."),
-    "unknown_worker": (404, "The worker is not known here: register it again."),
-    "no_user_model": (409, "The training job names no model that plays the user."),
-    "insufficient_quota": (429, "The training job has used up the requests to LLMs that it is allowed."),
 }
 """Codes that say more than their status; `type` leads to their row in the reference."""
 SAID = {
@@ -179,9 +171,17 @@ def from_http(error: HttpError) -> Problem:
 
 
 def from_envarium(error: EnvariumError) -> Problem:
-    if isinstance(error, InfrastructureError):
-        return Problem(503, str(error), headers={"Retry-After": "5"})
-    return Problem(422, str(error))
+    """An error of the domain, in the terms of HTTP that every boundary gives it."""
+    terms = http_terms(error)
+    faults = error.faults if isinstance(error, RefusedFields) else ()
+    return Problem(
+        terms.status,
+        str(error),
+        code=terms.code,
+        errors=[FieldError(loc=list(fault.place), message=fault.message, code=fault.code) for fault in faults],
+        headers=terms.headers,
+        extra=error.facts if isinstance(error, Refusal) else {},
+    )
 
 
 def install(api: NinjaAPI) -> None:

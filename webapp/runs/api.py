@@ -12,7 +12,6 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from ninja import Query, Router
 
-from synthesis.errors import InputError
 from training import presets
 from training.job import ANY_MODEL
 from webapp.rest.auth import needs, person
@@ -144,13 +143,8 @@ def get_training_job(request: HttpRequest, job: PublicId) -> Any:
 
 
 def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
-    """Do it, and give the job as it is then. Raises Problem (404, 409, 422)."""
-    try:
-        act(find(job))
-    except control.NotNow as error:
-        raise Problem(409, str(error)) from error
-    except InputError as error:
-        raise Problem(422, str(error)) from error
+    """Do it, and give the job as it is then."""
+    act(find(job))
     return openai_mapping.job_out(find(job))
 
 

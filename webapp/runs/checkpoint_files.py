@@ -9,8 +9,9 @@ from django.http.response import HttpResponseBase
 
 from synthesis.errors import InputError
 from webapp.accounts.services import audit
+from webapp.errors import NotFound
+from webapp.query_params import whole_number
 from webapp.rest.file_response import file_response
-from webapp.rest.problems import Problem
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.spec import AFTER
 
@@ -47,7 +48,8 @@ def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
     if not step:
         return _final(found)
     rows = whole(Checkpoint.objects.filter(job=found, final=False, superseded=False))
-    row = rows.filter(step=int(step)).order_by("-attempt").first() if step.isdecimal() and len(step) < 10 else None
+    number = whole_number(step)
+    row = rows.filter(step=number).order_by("-attempt").first() if number is not None else None
     if row is None:
         raise InputError(f"model: {job.model[:100]} is no checkpoint that is kept; choose one of the job's list.")
     return row
@@ -75,15 +77,15 @@ def files_of(checkpoint: Checkpoint) -> list[CheckpointFile]:
 def checkpoint_file(checkpoint: Checkpoint, path: str, wanted: str, user: Any) -> HttpResponseBase:
     """A file of a checkpoint, or the bytes of it that the header `Range` (`wanted`) names.
 
-    Raises Problem: 404 with the reason, 416.
+    Raises NotFound with the reason; RangeNotSatisfiable.
     """
     if checkpoint.state != CheckpointState.READY:
-        raise Problem(404, f"The checkpoint {checkpoint.public_id} is {checkpoint.state}: it has no files to download.")
-    file = next((one for one in checkpoint.files.all() if one.path == path), None)
+        raise NotFound(f"The checkpoint {checkpoint.public_id} is {checkpoint.state}: it has no files to download.")
+    file = next((file for file in checkpoint.files.all() if file.path == path), None)
     if file is None or not file.stored:
-        raise Problem(404, f"The checkpoint {checkpoint.public_id} has no file {path[:100]!a}.")
+        raise NotFound(f"The checkpoint {checkpoint.public_id} has no file {path[:100]!a}.")
     if not file.is_handed_out:
-        raise Problem(404, f"{path} is for resuming, which workers do; it is not handed out.")
+        raise NotFound(f"{path} is for resuming, which workers do; it is not handed out.")
     response = file_response(file.stored, path, wanted, path.rpartition("/")[2])
     if not wanted or wanted.startswith("bytes=0-"):
         audit(user, "checkpoint.download", checkpoint, path=path)

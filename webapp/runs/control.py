@@ -10,6 +10,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from training.config import read_config
 from webapp.accounts.services import audit
+from webapp.errors import Conflict
 from webapp.runs import transitions
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.services import state_to_begin
@@ -19,7 +20,7 @@ WAITING = (TrainingState.VALIDATING, TrainingState.QUEUED)
 MOST_CALLS = 100_000_000
 
 
-class NotNow(InputError):
+class NotNow(Conflict):
     """What was asked for cannot be done in the job's state; the message says why, and what can."""
 
 

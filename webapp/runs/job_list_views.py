@@ -11,6 +11,7 @@ from webapp.accounts.access import access
 from webapp.datasets.models import Dataset
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.runs import job_list, queries
 from webapp.runs.api_examples import list_call
 from webapp.runs.models import TrainingState
@@ -24,9 +25,8 @@ ON_DATASET = 20
 @never_cache
 def jobs(request: HttpRequest) -> HttpResponse:
     """All jobs by state and dataset; the table alone where htmx asks for it."""
-    state = request.GET.get("state", "")
-    state = state if state in TrainingState.values else ""
-    dataset = request.GET.get("dataset", "").replace("\x00", "")[:60]
+    params = Params(request.GET)
+    state, dataset = params.choice("state", TrainingState.values), params.text("dataset", 60)
     page = keyset(request, job_list.rows(state, dataset))
     context = {
         "page": page,

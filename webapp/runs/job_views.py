@@ -20,8 +20,8 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
-from webapp.rest.problems import Problem
 from webapp.runs import checkpoint_files, control, job_summary, matching, queries
 from webapp.runs.candidates import candidates
 from webapp.runs.check_names import check_names
@@ -84,8 +84,7 @@ def actions(found: TrainingJob) -> dict[str, bool]:
 
 
 def tab_of(request: HttpRequest) -> str:
-    tab = request.GET.get("tab", "")
-    return tab if tab in TABS else TABS[0]
+    return Params(request.GET).choice("tab", TABS, TABS[0])
 
 
 @access("read")
@@ -201,7 +200,7 @@ def job_curves(request: HttpRequest, job: str) -> JsonResponse:
     """Points of the charts that `?chart=` names (all that the address shows, without it), in the range asked for."""
     found = find(job)
     choice = curves.choice_of(request.GET)
-    asked = request.GET.getlist("chart")
+    asked = Params(request.GET).texts("chart")
     keys = queries.keys_of(found)
     groups = curves.groups_of(keys, choice, check_names(found, keys))
     charts = [chart for group in groups for chart in group.charts if not asked or chart.name in asked]
@@ -218,25 +217,23 @@ def job_numbers(request: HttpRequest, job: str) -> HttpResponse:
     choice = curves.choice_of(request.GET)
     keys = queries.keys_of(found)
     groups = curves.groups_of(keys, choice, check_names(found, keys))
-    name = request.GET.get("chart", "")
-    chart = next((one for group in groups for one in group.charts if one.name == name), None)
+    params = Params(request.GET)
+    name, at = params.text("chart"), params.number("before")
+    chart = next((chart for group in groups for chart in group.charts if chart.name == name), None)
     if chart is None:
         raise Http404("The job has no such numbers.")
-    before = request.GET.get("before", "")
-    at = int(before) if before.isascii() and before.isdecimal() and len(before) < 10 else None
     rows, after = job_summary.numbers(found, chart, at)
     kept = request.GET.copy()
     kept.pop("before", None)
     context = {
         "job": found, "chart": chart, "rows": rows, "after": after, "before": at, "query": kept.urlencode(),
     }  # fmt: skip
-    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return render(request, "runs/job/numbers_part.html" if part else "runs/job/numbers.html", context)
+    template = "runs/job/numbers_part.html" if wants_fragment(request) else "runs/job/numbers.html"
+    return render(request, template, context)
 
 
 def _events(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
-    level = request.GET.get("level", "")
-    level = level if level in LEVELS else ""
+    level = Params(request.GET).choice("level", LEVELS)
     attempts = list(queries.attempts_of(found)[:20])
     return {
         "page": keyset(request, queries.events_of(found, level).order_by()),
@@ -271,15 +268,8 @@ def _copy(request: HttpRequest, operation: str, found: TrainingJob) -> Any:
 def checkpoint_file(request: HttpRequest, job: str, pk: int) -> HttpResponseBase:
     """A file of a whole checkpoint, to keep. What a pickle may hide in (resume state) is for workers alone."""
     rows = CheckpointFile.objects.filter(checkpoint__job__public_id=job).select_related("checkpoint")
-    found = get_object_or_404(rows, pk=pk)
-    try:
-        return checkpoint_files.checkpoint_file(
-            found.checkpoint, found.path, request.headers.get("Range", ""), request.user
-        )
-    except Problem as problem:
-        if problem.status != 404:
-            return HttpResponse(str(problem), status=problem.status, headers=problem.headers)
-        raise Http404(str(problem)) from None
+    file = get_object_or_404(rows, pk=pk)
+    return checkpoint_files.checkpoint_file(file.checkpoint, file.path, request.headers.get("Range", ""), request.user)
 
 
 @access("train")

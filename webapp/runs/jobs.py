@@ -10,24 +10,26 @@ from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
 from webapp.datasets import freeze_job
-from webapp.datasets.jobs import dataset_page
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 from webapp.runs import verification
 from webapp.runs.local import demo_rows, installation, worker_process
+from webapp.runs.models import TrainingJob
 
 
-def _training_page(payload: dict[str, Any]) -> tuple[str, str]:
-    return "Its training job", reverse("runs:job", args=[payload["id"]])
+@subject_page("training")
+def training_page(pk: int) -> tuple[str, str]:
+    return "Its training job", reverse("runs:job", args=[TrainingJob.objects.only("public_id").get(pk=pk).public_id])
 
 
-@job(verification.KIND, queue="sandbox", page=_training_page)
+@job(verification.KIND, queue="sandbox")
 def verify_rollouts(context: JobContext) -> dict[str, Any]:
     """Execute a sample of what a worker reported again. What was looked at before a crash is not looked at twice."""
     return verification.verify(default_sandbox(), context.payload["job"], context.progress)
 
 
-@job(demo_rows.KIND, queue="sandbox", closing=freeze_job.close_freezing, page=dataset_page)
+@job(demo_rows.KIND, queue="sandbox", closing=freeze_job.close_freezing)
 def prepare_demo(context: JobContext) -> dict[str, Any]:
     """Bring in what the demo learns from. What a run before brought in is not brought in twice."""
     return demo_rows.prepare_demo(context, default_sandbox())

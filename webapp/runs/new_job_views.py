@@ -15,6 +15,8 @@ from synthesis.errors import EnvariumError
 from training import presets
 from webapp.accounts.access import access
 from webapp.datasets.models import Dataset
+from webapp.htmx import wants_fragment
+from webapp.query_params import Params
 from webapp.rest.idempotency import fingerprint, once
 from webapp.runs import form_choices, setting_fields
 from webapp.runs.api_examples import new_job_call
@@ -80,7 +82,7 @@ def beside(request: HttpRequest) -> HttpResponse:
     """What stands beside the form while it is filled in; without htmx the whole page with it."""
     form = NewJobForm(request.POST.dict())
     found = look(form)
-    if not request.htmx or request.htmx.history_restore_request:  # type: ignore[attr-defined]
+    if not wants_fragment(request):
         return _page(request, form, found)
     marked = request.POST.get("marked", "").split()[:MOST_MARKED]
     wrong = {name: " ".join(map(str, errors)) for name, errors in form.errors.items()}
@@ -113,23 +115,24 @@ def look(form: NewJobForm) -> Looked:
 def _given(request: HttpRequest) -> dict[str, str]:
     """What an address chooses: a job to begin like, a dataset, a method, a preset, a model."""
     said: dict[str, str] = {"model": DEMO_MODEL, "method": "supervised"}
-    origin = _origin(request.GET.get("from", ""))
+    params = Params(request.GET)
+    origin = _origin(params.text("from", 60))
     if origin is not None:
         said = of_job(origin)
-    dataset = request.GET.get("dataset", "")[:60].replace("\x00", "")
+    dataset = params.text("dataset", 60)
     if dataset:
         row = Dataset.objects.filter(public_id=dataset).only("kind").first()
         kinds = {kind: method for method, kind in ((method, form_choices.kind_of(method)) for method in METHODS)}
         said |= {"dataset": dataset} | ({"method": kinds[row.kind]} if row is not None and row.kind in kinds else {})
     for name in ("method", "preset", "model", "after", "name", "evaluation"):
-        if value := request.GET.get(name, "").replace("\x00", "")[:300]:
+        if value := params.text(name, 300):
             said[name] = value
     return said
 
 
 def _origin(ident: str) -> TrainingJob | None:
     rows = TrainingJob.objects.select_related("dataset", "evaluation", "after")
-    return rows.filter(public_id=ident.replace("\x00", "")[:60]).first() if ident else None
+    return rows.filter(public_id=ident).first() if ident else None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from training.config import Reinforcement, Supervised, read_config
 from training.metrics import NAMES
+from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
-from webapp.rest.problems import FieldError, Problem
 from webapp.runs.estimates import seconds_left
 from webapp.runs.job_lookup import Refused, Remark, look_up
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
@@ -30,7 +30,7 @@ RATE = ("optimiser", "learning_rate")
 
 
 def new_job(body: TrainingJobIn) -> NewJob:
-    """What a client's body asks for. Raises Problem: one value is given in two places."""
+    """What a client's body asks for. Raises RefusedFields: one value is given in two places."""
     method = body.method or MethodIn(type="supervised")
     said = method.supervised if method.type == "supervised" else method.reinforcement
     hyper = (said.hyperparameters if said else None) or body.hyperparameters
@@ -76,23 +76,21 @@ def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str)
             return  # the configuration's own check names it
     if last in table:
         path = ".".join(place)
-        error = FieldError(loc=["body", "method", name], message=f"Is given in changes.{path} too", code="twice")
-        raise Problem(422, f"{name}: changes.{path} says it too; keep one of them.", errors=[error])
+        fault = FieldFault(("body", "method", name), f"Is given in changes.{path} too", "twice")
+        raise RefusedFields(f"{name}: changes.{path} says it too; keep one of them.", [fault])
     table[last] = value
 
 
-def refused(error: Refused, method: str) -> Problem:
+def refused(error: Refused, method: str) -> RefusedFields:
     """A job that cannot begin, with the field of the client's body that each remark is about."""
-    errors = [
-        FieldError(loc=["body", *_place(one, method)], message=one.message, code=one.code) for one in error.remarks
-    ]
-    more = f" {len(errors) - 1} more: see errors." if len(errors) > 1 else ""
-    return Problem(422, f"{errors[0].message}{more}", code=error.remarks[0].code, errors=errors)
+    faults = [FieldFault(("body", *_place(remark, method)), remark.message, remark.code) for remark in error.remarks]
+    more = f" {len(faults) - 1} more: see errors." if len(faults) > 1 else ""
+    return RefusedFields(f"{faults[0].message}{more}", faults, code=faults[0].code)
 
 
-def _place(remark: Remark, method: str) -> list[str | int]:
-    parts: list[str | int] = list(remark.param.split("."))
-    return ["method", method, *parts] if parts[0] in ("preset", "changes") else parts
+def _place(remark: Remark, method: str) -> tuple[str, ...]:
+    parts = tuple(remark.param.split("."))
+    return ("method", method, *parts) if parts[0] in ("preset", "changes") else parts
 
 
 def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 from django.http import QueryDict
 
 from training.metrics import NAMES
+from webapp.query_params import Params
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.queries import metrics_at, rollout_steps
 from webapp.scenarios.models import Task
@@ -60,10 +61,11 @@ class GroupRow:
 
 
 def filter_of(query: QueryDict) -> Filter:
-    told = {name: query.get(name, "").replace("\x00", "")[:200] for name in FIELDS}
-    told["outcome"] = told["outcome"] if told["outcome"] in OUTCOMES else ""
-    told["masked"] = told["masked"] if told["masked"] in ("yes", "no") else ""
-    return Filter(**told, quarantined=query.get("quarantined") == "1")
+    """The filter that an address names."""
+    params = Params(query)
+    chosen = {name: params.text(name) for name in FIELDS}
+    chosen |= {"outcome": params.choice("outcome", OUTCOMES), "masked": params.choice("masked", ("yes", "no"))}
+    return Filter(**chosen, quarantined=params.flag("quarantined"))
 
 
 def file_of(job: TrainingJob, step: int) -> RolloutFile | None:

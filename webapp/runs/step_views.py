@@ -12,7 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import access
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.runs import step_summary
 from webapp.runs.curves import marks
 from webapp.runs.job_views import find
@@ -28,9 +30,9 @@ OF_TASK = 10
 def steps(request: HttpRequest, job: str) -> HttpResponse:
     """What the step chooser asks for: `?n=` is the step."""
     found = find(job)
-    asked = request.GET.get("n", "").strip()
-    if asked.isascii() and asked.isdecimal() and len(asked) < 10:
-        return redirect("runs:step", found.public_id, int(asked))
+    number = Params(request.GET).number("n")
+    if number is not None:
+        return redirect("runs:step", found.public_id, number)
     messages.error(request, "Name a step: a number from 0 on.")
     return redirect("runs:job", found.public_id)
 
@@ -52,7 +54,7 @@ def step(request: HttpRequest, job: str, step: int) -> HttpResponse:
         "chosen": chosen,
         "numbers": step_summary.numbers(found, step),
         "marks": [mark for mark in marks.marks_of(found) if mark.step == step],
-        "by": "task" if request.GET.get("by") == "task" else "advantage",
+        "by": Params(request.GET).choice("by", ("task", "advantage"), "advantage"),
         "outcomes": step_summary.OUTCOMES,
     }
     if file is not None:
@@ -86,12 +88,12 @@ def rollout(request: HttpRequest, job: str, pk: int) -> HttpResponse:
 @require_safe
 def of_trajectory(request: HttpRequest) -> HttpResponse:
     """Which step of which job a trajectory is from: a part of its replay page, and a page of its own."""
-    asked = request.GET.get("trajectory", "")
-    if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
+    pk = Params(request.GET).id("trajectory")
+    if pk is None:
         raise Http404("Name a trajectory.")
     rows = RunRollout.objects.select_related("file__job", "task", "revision")
-    rollout = rows.filter(trajectory=int(asked)).first()
-    context = {"rollout": rollout, "trajectory": int(asked), "told": _told(rollout) if rollout else []}
+    rollout = rows.filter(trajectory=pk).first()
+    context = {"rollout": rollout, "trajectory": pk, "told": _told(rollout) if rollout else []}
     return render(request, _part(request, "runs/job/origin"), context)
 
 
@@ -116,5 +118,4 @@ def of_task(request: HttpRequest, task: int) -> HttpResponse:
 
 
 def _part(request: HttpRequest, name: str) -> str:
-    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return f"{name}_part.html" if part else f"{name}.html"
+    return f"{name}_part.html" if wants_fragment(request) else f"{name}.html"

@@ -15,8 +15,9 @@ from django.utils import timezone
 from synthesis.errors import FormatError, InputError
 from synthesis.runtime import Sandbox
 from webapp.events.services import publish
-from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, JobState
+from webapp.jobs.queries import of_subject
+from webapp.jobs.services import create
 from webapp.runs import rollout_file
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollout_replay import execute, revision_of
@@ -47,15 +48,15 @@ def verify_sample(job: TrainingJob, *, ended: bool = False) -> Job | None:
     """
     if not settings.ROLLOUT_SAMPLE or not waiting(job.pk).exists():
         return None
-    title = f"Execute rollouts of {job.public_id} again"
+    title, subject = f"Execute rollouts of {job.public_id} again", f"training:{job.pk}"
     with transaction.atomic():
         TrainingJob.objects.select_for_update(of=("self",)).only("pk").get(pk=job.pk)
-        known = Job.objects.filter(kind=KIND, title=title)
+        known = of_subject(KIND, subject)
         if known.filter(state=JobState.QUEUED).exists():
             return None
         if not ended and known.filter(created_at__gt=timezone.now() - EVERY).exists():
             return None
-        return jobs.create(KIND, title, {"job": job.pk, "id": job.public_id})
+        return create(KIND, title, {"job": job.pk}, subject=subject)
 
 
 def waiting(job: int) -> Any:

@@ -30,7 +30,7 @@ from webapp.scenarios.schemas import (
     TaskOut,
     TaskQuery,
 )
-from webapp.scenarios.starting import start_envscaler_import
+from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.states import load_state
 
 router = Router(tags=["scenarios and tasks"])

@@ -11,8 +11,8 @@ from django.http import StreamingHttpResponse
 
 from synthesis.formats.envscaler_export import scenario_to_envscaler, scenarios_to_envscaler
 from synthesis.runtime.encoding import decode_state
-from webapp.scenarios.models import Task
-from webapp.scenarios.states import unpack
+from webapp.content_store import unpack
+from webapp.scenarios.models import StateBody, Task
 
 BATCH = 20
 FIELDS = ("pk", "current__record", "current__scenario__initial_id", "current__scenario__initial__body")
@@ -23,7 +23,9 @@ def batch(tasks: QuerySet[Task], after: int) -> tuple[int, list[dict[str, Any]]]
     """The records of the next current revisions, and the task that the batch ends with (0 at the end)."""
     rows = tasks.select_related(None).filter(pk__gt=after, current__isnull=False).order_by("pk")
     found = list(rows.values_list(*FIELDS)[:BATCH])
-    records = [scenario_to_envscaler(raw, decode_state(unpack(body, digest))) for _, raw, digest, body in found]
+    records = [
+        scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body))) for _, raw, digest, body in found
+    ]
     return (found[-1][0] if found else 0), records
 
 

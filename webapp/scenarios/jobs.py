@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
+
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
+
+
+@subject_page("task")
+def task_page(pk: int) -> tuple[str, str]:
+    return f"Task {pk}", reverse("scenarios:task", args=[pk])
 
 
 @job("import_envscaler", queue="sandbox")

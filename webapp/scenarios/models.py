@@ -6,12 +6,12 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
-from webapp.bodies import Body
+from webapp.content_store import StateContent
 from webapp.environments.models import Environment, FindingBase, Version
 from webapp.fields import OrderedJSONField
 
 
-class StateBody(Body):
+class StateBody(StateContent):
     """A state of a scenario or a trajectory."""
 
 

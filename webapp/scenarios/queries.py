@@ -15,6 +15,7 @@ from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Environment
 from webapp.paging import Page, keyset
+from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 
@@ -73,8 +74,8 @@ def whole_tasks() -> QuerySet[Task]:
 def _environment(text: str) -> Q:
     text = text.replace("\0", "")
     named = Q(environment__in=Environment.objects.filter(Q(name__icontains=text) | Q(key__iexact=text)))
-    number = text.isascii() and text.isdecimal() and len(text) < 19
-    return Q(environment_id=int(text)) if number else named
+    number = whole_number(text, 1, LARGEST_ID)
+    return named if number is None else Q(environment_id=number)
 
 
 def _finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:

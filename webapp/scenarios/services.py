@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.core.files.base import File
 from django.db import transaction
 from django.db.models import Count, F, QuerySet
 
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Mark
+from synthesis.errors import InputError
 from synthesis.formats.envscaler_export import scenario_to_envscaler, without_state
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
@@ -18,13 +20,18 @@ from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.checks import verifier_hash
 from synthesis.verifiers.rubric import rubric_hash
 from webapp.content import Saved, content_hash
+from webapp.content_store import unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import finding_fields
+from webapp.jobs.models import Job
+from webapp.jobs.services import create
 from webapp.scenarios.audits.task_state import restore_audit
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
-from webapp.scenarios.states import unpack
+from webapp.uploads import drop_uploads, store_upload
+
+SOURCE = "envscaler"
 
 
 @dataclass(frozen=True)
@@ -196,4 +203,19 @@ def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
     rows = rows.filter(current__isnull=False).order_by("id")
     fields = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
     for raw, digest, body in rows.values_list(*fields).iterator(chunk_size=100):
-        yield scenario_to_envscaler(raw, decode_state(unpack(body, digest)))
+        yield scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body)))
+
+
+def start_envscaler_import(
+    user: Any, envs_file: File[bytes], scenarios_file: File[bytes] | None = None, source: str = SOURCE
+) -> Job:
+    """Keep the uploads and queue their import. Raises `InputError` (empty, too large)."""
+    environments = store_upload(envs_file)
+    try:
+        scenarios = store_upload(scenarios_file) if scenarios_file else None
+    except InputError:
+        drop_uploads(environments)
+        raise
+    names = " and ".join(item["original"] for item in (environments, scenarios) if item)
+    payload = {"environments": environments, "scenarios": scenarios, "source": source}
+    return create("import_envscaler", f"Import {names}", payload, user)

@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
+from webapp.htmx import wants_fragment
+from webapp.query_params import Params
 from webapp.scenarios import state_tree
 
 
@@ -28,11 +30,10 @@ def state_context(
 
     `plain` shows the root whatever the request asks for: the page around the tree has a query of its own.
     """
-    asked = QueryDict() if plain else request.GET
-    pointer = asked.get("path", "")
-    start = asked.get("from", "0")
-    first = int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0
-    wanted = asked.get("find", "").strip()[:200]
+    params = Params(QueryDict() if plain else request.GET)
+    pointer = params.text("path", 2_000)
+    first = params.number("from") or 0
+    wanted = params.text("find", strip=True)
     context: dict[str, Any] = {
         "tree_url": url,
         "tree_extra": f"&{extra}" if extra else "",
@@ -72,9 +73,8 @@ def state_response(
     `scenario` is the one whose initial state it is.
     """
     context = state_context(request, state, url, changed=changed, extra=extra)
-    htmx = request.htmx  # type: ignore[attr-defined]
-    if htmx and not htmx.history_restore_request:
+    if wants_fragment(request):
         whole = not context["pointer"] or bool(context["wanted"])
-        name = "parts/state_tree.html" if whole and not request.GET.get("from") else "parts/state_branch.html"
+        name = "parts/state_tree.html" if whole and not Params(request.GET).text("from") else "parts/state_branch.html"
         return render(request, name, context)
     return render(request, "scenarios/state.html", {**context, "title": title, "back": back, "scenario": scenario})

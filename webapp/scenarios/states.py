@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import State
-from webapp.bodies import load, store, unpack
-from webapp.scenarios.models import StateBody
+from typing import cast
 
-__all__ = ["load_state", "store_state", "unpack"]
+from synthesis.contracts import State
+from webapp import content_store
+from webapp.scenarios.models import StateBody
 
 
 def store_state(state: State) -> StateBody:
     """The row that holds an encoded state. Write it outside of any longer transaction where that is possible."""
-    return store(StateBody, [state])[0]
+    return content_store.store(StateBody, [state])[0]
 
 
-def load_state(digest: str) -> State:
-    """The encoded state with this content hash. Raises `StateBody.DoesNotExist`, or `InputError` if damaged."""
-    return load(StateBody, digest)
+def load_state(key: str) -> State:
+    """The encoded state with this content hash. Raises StateBody.DoesNotExist; InputError where it is damaged."""
+    return cast(State, content_store.load(StateBody, key))

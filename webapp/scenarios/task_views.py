@@ -12,6 +12,7 @@ from webapp.accounts.services import audit
 from webapp.environments.findings import grouped
 from webapp.environments.models import Environment
 from webapp.htmx import wants_fragment
+from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import audit_context
@@ -41,8 +42,9 @@ def tasks(request: HttpRequest) -> HttpResponse:
     wanted = form.values()
     page = queries.tasks_page(request, wanted)
     named = None
-    if str(wanted.get("environment", "")).isdecimal():
-        named = Environment.objects.filter(pk=int(wanted["environment"][:18])).only("name").first()
+    environment = whole_number(str(wanted.get("environment", "")), 1, LARGEST_ID)
+    if environment is not None:
+        named = Environment.objects.filter(pk=environment).only("name").first()
     context = {
         "form": form,
         "page": page,
@@ -66,10 +68,10 @@ def find_task(pk: int) -> Task:
 
 
 def shown_revision(request: HttpRequest, task: Task) -> TaskRevision | None:
-    number = request.GET.get("revision", "")
-    if number.isascii() and number.isdecimal() and len(number) < 9:
-        return get_object_or_404(task.revisions.defer("record"), number=int(number))
-    return task.current
+    number = Params(request.GET).number("revision")
+    if number is None:
+        return task.current
+    return get_object_or_404(task.revisions.defer("record"), number=number)
 
 
 @access("read")
@@ -96,13 +98,12 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
-    mark = request.GET.get("mark", "")
-    mark = mark if mark in MARKS else ""
-    after = request.GET.get("from", "")
-    start = int(after) if after.isascii() and after.isdecimal() and len(after) < 9 else -1
+    params = Params(request.GET)
+    mark, after = params.choice("mark", MARKS), params.number("from")
+    start = -1 if after is None else after
     counts = queries.mark_counts(revision)
     total = sum(counts.values())
-    opened = request.GET.get("sources") == "1"
+    opened = params.flag("sources")
     inline = opened or total <= OPEN_AT_ONCE
     found = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
     more = len(found) > CHECKS_A_PAGE
@@ -130,8 +131,8 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
 def check(request: HttpRequest, pk: int) -> HttpResponse:
     """One check's source: a fragment in the table, a page of its own without JavaScript."""
     row = get_object_or_404(Check.objects.select_related("revision__task").defer("revision__record"), pk=pk)
-    fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return render(request, "scenarios/check_source.html" if fragment else "scenarios/check.html", {"check": row})
+    template = "scenarios/check_source.html" if wants_fragment(request) else "scenarios/check.html"
+    return render(request, template, {"check": row})
 
 
 @access("read")
@@ -152,9 +153,8 @@ def of_environment(request: HttpRequest, pk: int) -> HttpResponse:
     environment = get_object_or_404(Environment.objects.defer("summary"), pk=pk)
     found = queries.scenarios_of(environment)
     context = {"environment": environment, "scenarios": found[:100], "more": len(found) > 100}
-    fragment = bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    template = "scenarios/of_environment_part.html" if fragment else "scenarios/of_environment.html"
-    return render(request, template, context)
+    part = wants_fragment(request)
+    return render(request, "scenarios/of_environment_part.html" if part else "scenarios/of_environment.html", context)
 
 
 @access("read")
@@ -178,12 +178,12 @@ def state(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """The tasks that the filters of the list leave, as EnvScaler scenarios."""
-    one = request.GET.get("task", "")
-    if one:
-        if not (one.isascii() and one.isdecimal() and len(one) < 19):
-            raise Http404
-        rows = Task.objects.filter(pk=int(one))
-        name = f"envarium-task-{int(one)}.json"
+    params = Params(request.GET)
+    pk = params.id("task")
+    if params.unreadable:
+        raise Http404
+    if pk is not None:
+        rows, name = Task.objects.filter(pk=pk), f"envarium-task-{pk}.json"
     else:
         rows = queries.tasks(filtered(request).values())
         name = "envarium-tasks.json"

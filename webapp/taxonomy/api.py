@@ -20,7 +20,7 @@ from webapp.taxonomy import queries
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
-from webapp.taxonomy.starting import start_mcp_import
+from webapp.taxonomy.services import start_mcp_import
 from webapp.taxonomy.theme_services import save_typed
 
 router = Router()

@@ -17,9 +17,8 @@ from synthesis.formats.values import clean
 from webapp.content import content_hash
 from webapp.taxonomy.labels import path_of_theme
 from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
-from webapp.taxonomy.services import count, lock, place
+from webapp.taxonomy.services import SOURCE, count, lock, place
 
-SOURCE = "mcp"
 CHUNK = 250
 """Servers in one transaction; between two, progress is told and a cancelled job stops."""
 IMPORT_LOCK = 7_305_102

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
+
 from synthesis.formats.mcp import bounded
 from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
+
+
+@subject_page("themes")
+def themes_page(_: int) -> tuple[str, str]:
+    return "Near-duplicates of themes", reverse("taxonomy:duplicates")
 
 
 @job("import_mcp_servers", queue="sandbox")

@@ -10,6 +10,7 @@ from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.http import QueryDict
 
+from webapp.query_params import Params
 from webapp.taxonomy.labels import SEPARATOR
 from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
@@ -68,12 +69,6 @@ def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
     if parent is not None:
         rows = rows.filter(parent=parent)
     return rows.filter(level=level) if level is not None else rows
-
-
-def ids(text: str) -> list[int]:
-    """The numbers of a comma list, each once, at most `OPEN_UP_TO`."""
-    found = [int(part) for part in text.split(",")[: OPEN_UP_TO * 2] if part.isascii() and part.isdigit()]
-    return list(dict.fromkeys(number for number in found if number < 2**63))[:OPEN_UP_TO]
 
 
 def below(parents: Iterable[int], shown: int = SHOWN) -> dict[int, list[Node]]:
@@ -170,20 +165,19 @@ class ThemeFilters:
         return THEME_SORTS[self.sort][0]
 
 
-def theme_filters(parameters: QueryDict) -> ThemeFilters:
-    def text(name: str) -> str:
-        return parameters.get(name, "").replace("\x00", "").strip()[:200]
+LEFT_OUT = {
+    "sort": "This order is not known; the newest are shown first.",
+    "origin": "This origin is not known; themes of every origin are shown.",
+}
+"""What a page says of a filter that cannot be understood."""
 
-    sort, errors = parameters.get("sort") or "new", []
-    if sort not in THEME_SORTS:
-        errors.append("This order is not known; the newest are shown first.")
-        sort = "new"
-    origin = text("origin")
-    if origin and origin not in Origin.values:
-        errors.append("This origin is not known; themes of every origin are shown.")
-        origin = ""
-    folded = text("folded") in ("1", "true")
-    return ThemeFilters(text("q"), text("label"), sort, tuple(errors), origin, folded)
+
+def theme_filters(query: QueryDict) -> ThemeFilters:
+    """The filters that an address names."""
+    params = Params(query)
+    sort, origin = params.choice("sort", THEME_SORTS, "new"), params.choice("origin", Origin.values)
+    text, label = (params.text(name, strip=True) for name in ("q", "label"))
+    return ThemeFilters(text, label, sort, tuple(params.told(LEFT_OUT)), origin, params.flag("folded"))
 
 
 def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from django.core.files.base import File
 from django.db import connection, transaction
 
+from webapp.jobs.models import Job
+from webapp.jobs.services import create
 from webapp.taxonomy.labels import Path, path_text, position
 from webapp.taxonomy.models import Node, NodeCounts
+from webapp.uploads import store_upload
 
+SOURCE = "mcp"
 COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
 """What `count` takes. `children` belongs to the tree itself."""
 NODES_LOCK = 7_305_101
@@ -92,3 +98,9 @@ def _apply(changes: Mapping[int, Change]) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [nodes, *([changes[node].get(name, 0) for node in nodes] for name in names)])
+
+
+def start_mcp_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:
+    """Keep an upload and queue its import. Raises `InputError` (empty, too large)."""
+    stored = store_upload(file)
+    return create("import_mcp_servers", f"Import {stored['original']}", {"file": stored, "source": source}, user)

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.taxonomy import queries, tool_specs, treemap
 from webapp.taxonomy.models import Node, Origin, Theme
@@ -28,12 +29,12 @@ def index(request: HttpRequest) -> HttpResponse:
 
     A first level of more labels than are shown at once goes on from `?start=`.
     """
-    text = request.GET.get("q", "").replace("\x00", "").strip()[:200]
+    params = Params(request.GET)
+    text = params.text("q", strip=True)
     if text:
         return render(request, "taxonomy/index.html", searched(text))
-    start = next(iter(queries.ids(request.GET.get("start", ""))), 0)
-    opened = queries.ids(request.GET.get("open", ""))
-    selected = next(iter(queries.ids(request.GET.get("at", ""))), 0)
+    start, selected = params.number("start") or 0, params.id("at") or 0
+    opened = params.ids("open", queries.OPEN_UP_TO)
     if selected:
         node = Node.objects.filter(pk=selected).first()
         opened += [one.pk for one in (queries.ancestors(node) if node else []) if one.pk not in opened]
@@ -78,7 +79,7 @@ def link_toggles(branches: list[queries.Branch], opened: list[int]) -> None:
 def children(request: HttpRequest, pk: int) -> HttpResponse:
     """Children of a node (0: the first level) from `?start=` on, as tree items; asked for when a node opens."""
     parent = get_object_or_404(Node.objects.select_related("counts"), pk=pk) if pk else None
-    start = next(iter(queries.ids(request.GET.get("start", ""))), 0)
+    start = Params(request.GET).number("start") or 0
     nodes = list(queries.siblings(parent.pk if parent else None)[start : start + queries.SHOWN + 1])
     shown = nodes[: queries.SHOWN]
     size = parent.counts.children if parent else start + len(nodes)
@@ -93,9 +94,10 @@ def children(request: HttpRequest, pk: int) -> HttpResponse:
 def node(request: HttpRequest, pk: int) -> HttpResponse:
     """A node: its themes, its environments (a part that their app renders) and the labels below it."""
     row = get_object_or_404(queries.with_counts(), pk=pk)
-    tab = request.GET.get("tab") or default_tab(row)
-    if tab not in dict(TABS):
-        raise Http404(f"No tab {tab}.")
+    params = Params(request.GET)
+    tab = params.choice("tab", dict(TABS), default_tab(row))
+    if params.unreadable:
+        raise Http404(f"No tab {params.text('tab', 20)}.")
     context: dict[str, Any] = {"node": row, "counts": row.counts, "tab": tab, "above": queries.ancestors(row)}
     context["task_states"] = task_states(row.counts)
     numbers = {"themes": row.counts.themes, "environments": row.counts.environments, "labels": row.counts.children}
@@ -146,13 +148,12 @@ def theme(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def treemap_page(request: HttpRequest) -> HttpResponse:
     """Two levels below `?node=` as tiles by `?size=`, and as rows by `?sort=`."""
-    wanted = next(iter(queries.ids(request.GET.get("node", ""))), 0)
-    root = get_object_or_404(queries.with_counts(), pk=wanted) if wanted else None
+    params = Params(request.GET)
+    wanted = params.id("node")
+    root = get_object_or_404(queries.with_counts(), pk=wanted) if wanted is not None else None
     totals = queries.totals()
-    measure = request.GET.get("size", "")
-    if measure not in treemap.MEASURES:
-        measure = treemap.default_measure(totals)
-    sort = request.GET.get("sort", "")
+    measure = params.choice("size", treemap.MEASURES, treemap.default_measure(totals))
+    sort = params.text("sort")
     if sort.lstrip("-") not in treemap.SORTS:
         sort = f"-{measure}"
     found = treemap.tiles(root, measure)

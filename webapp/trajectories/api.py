@@ -29,7 +29,7 @@ from webapp.trajectories.schemas import (
     TrajectoryOut,
     TrajectoryQuery,
 )
-from webapp.trajectories.starting import start_trajectory_import
+from webapp.trajectories.services import start_trajectory_import
 
 router = Router(tags=["trajectories"])
 

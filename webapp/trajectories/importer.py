@@ -15,9 +15,7 @@ from synthesis.runtime import Sandbox
 from webapp.scenarios.importer import Progress, guarded
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.services import save_run
-
-SOURCE = "envscaler"
+from webapp.trajectories.services import SOURCE, save_run
 
 
 @dataclass

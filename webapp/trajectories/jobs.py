@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
+
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, write_export
 from webapp.trajectories.export.spec import ExportSpec
@@ -16,6 +19,11 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
+
+
+@subject_page("trajectory")
+def trajectory_page(pk: int) -> tuple[str, str]:
+    return f"Trajectory {pk}", reverse("trajectories:detail", args=[pk])
 
 
 @job("import_trajectories", queue="sandbox")
@@ -49,4 +57,4 @@ def rollout(context: JobContext) -> dict[str, Any]:
 def export_sft(context: JobContext) -> dict[str, Any]:
     """Write trajectories as training data into a file that is kept. A second run writes the same."""
     spec = ExportSpec.model_validate(context.payload)
-    return write_export(context.job_id, context.attempt, spec, context.progress)
+    return write_export(context.claim, spec, context.progress)

@@ -10,6 +10,8 @@ from synthesis.contracts import Patch, State, Verdict
 from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
+from webapp.jobs.models import Job
+from webapp.jobs.queries import of_subject
 from webapp.scenarios.services import check_sources
 from webapp.scenarios.states import load_state
 from webapp.trajectories.models import ReplayState, Trajectory
@@ -73,6 +75,11 @@ def spread(matrix: dict[str, Any], check: int) -> list[int]:
     for step in matrix["steps"]:
         cells.append(flips.get(step, cells[-1]))
     return cells
+
+
+def matrix_job(trajectory: Trajectory) -> Job | None:
+    """The newest job that computes a trajectory's matrix, or did."""
+    return of_subject("compute_matrix", f"trajectory:{trajectory.pk}").first()
 
 
 def is_fresh(trajectory: Trajectory) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from django.core.files.base import File
 from django.db import IntegrityError, transaction
 
 from synthesis.errors import FormatError
@@ -17,13 +18,18 @@ from webapp.content import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.environments.services import program_of
+from webapp.jobs.models import OPEN_STATES, Job, JobState
+from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import load_state
+from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, Setting, outcome, replay, verdict
 from webapp.trajectories.steps import Played, add_score, step_row, tool_kinds
-from webapp.trajectories.totals import settle, standing
+from webapp.trajectories.totals import StepCounts, counted
+from webapp.uploads import store_upload
 
+SOURCE = "envscaler"
 SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
 
 
@@ -125,20 +131,20 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
         trajectory = Trajectory(content_hash=digest, source=source)
     elif trajectory.replay in SETTLED:
         return SavedRun("unchanged", trajectory)
-    was, before = trajectory.replay, standing(trajectory)
-    trajectory.environment_id, trajectory.task, trajectory.revision = task.environment_id, task, revision
-    _fill(trajectory, record, done)
-    trajectory.save()
-    trajectory.steps.all().delete()
-    _add_steps(trajectory, record, done, revision)
-    _add_scores(trajectory, record, done, revision, new=new)
-    settle(before, trajectory)
+    was = trajectory.replay
+    with counted(trajectory, task.environment_id):
+        trajectory.environment_id, trajectory.task, trajectory.revision = task.environment_id, task, revision
+        _fill(trajectory, record, done)
+        trajectory.save()
+        trajectory.steps.all().delete()
+        _add_steps(trajectory, record, done, revision)
+        _add_scores(trajectory, record, done, revision, new=new)
     settled = not new and was != trajectory.replay
     return SavedRun("created" if new or settled else "unchanged", trajectory)
 
 
 def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
-    results = [played.result for played in done.played if played.result is not None]
+    StepCounts.of((played.step.kind, played.result) for played in _whole(record, done)).put(row)
     row.policy = clean(record.policy)[:200]
     row.conversational = record.conversational
     row.validation = record.validation
@@ -153,19 +159,18 @@ def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
     row.replay = verdict(record, done)
     row.replay_note = clean("\n".join(part for part in (done.failure, done.note) if part))
     row.first_divergence = done.first_divergence
-    row.step_count = len(record.steps)
-    row.call_count = sum(step.kind == "call" for step in record.steps)
-    row.error_count = sum(not result.ok for result in results)
-    row.duration_us = sum(result.duration_us for result in results)
     row.final_hash = done.final_hash
     row.record = record.raw
 
 
-def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:
+def _whole(record: RunRecord, done: Replay) -> list[Played]:
     """Every recorded step; those after a lost episode without a result."""
+    return done.played + [Played(step, step.arguments) for step in record.steps[len(done.played) :]]
+
+
+def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:
     kinds = tool_kinds(revision)
-    played = done.played + [Played(step, step.arguments) for step in record.steps[len(done.played) :]]
-    steps = (step_row(row, index, item, kinds) for index, item in enumerate(played))
+    steps = (step_row(row, index, item, kinds) for index, item in enumerate(_whole(record, done)))
     Step.objects.bulk_create(steps, batch_size=200)
 
 
@@ -196,3 +201,23 @@ def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
     """The runs of a source, or of all, as they were recorded, in the order they came in; none that is being made."""
     rows = Trajectory.objects.filter(live=False, **({"source": source} if source else {})).order_by("id")
     yield from rows.values_list("record", flat=True).iterator(chunk_size=50)
+
+
+def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:
+    """Keep an upload and queue its import. Raises `InputError` (empty, too large)."""
+    stored = store_upload(file)
+    return create("import_trajectories", f"Import {stored['original']}", {"file": stored, "source": source}, user)
+
+
+def ensure_matrix(trajectory: Trajectory, user: Any = None) -> Job | None:
+    """The job that computes a trajectory's matrix; None when it is there or there is nothing to compute.
+
+    A job that failed is handed back as it is, so that a page shows why instead of starting it again and again.
+    """
+    if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.revision.checks.exists():
+        return None
+    known = matrix_job(trajectory)
+    if known is not None and (known.state in OPEN_STATES or known.state == JobState.FAILED):
+        return known
+    title, subject = f"Checks over the steps of trajectory {trajectory.pk}", f"trajectory:{trajectory.pk}"
+    return create("compute_matrix", title, {"trajectory": trajectory.pk}, user, subject=subject)

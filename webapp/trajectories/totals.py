@@ -1,23 +1,61 @@
-"""What a trajectory adds to its task, its environment and the tree, kept in the transaction that writes it.
-
-before = standing(row)      # an unsaved row stands for nothing
-row.save()
-settle(before, row)         # last
-"""
+"""Totals of trajectories, added to here alone: of a row's steps, of its task, its environment and the tree."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from django.db.models import F
 
-from webapp.environments.totals import count
+from synthesis.contracts import CallResult
+from webapp.environments.totals import count, lock_environment
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
 NO_REWARD = ("infra_error", "cancelled")
 """Outcomes that say nothing about the agent: they have no part in a pass rate."""
+
+
+@dataclass
+class StepCounts:
+    """What a trajectory's row says of its steps."""
+
+    steps: int = 0
+    calls: int = 0
+    errors: int = 0
+    duration_us: int = 0
+
+    @classmethod
+    def of(cls, steps: Iterable[tuple[str, CallResult | None]]) -> StepCounts:
+        """Of each step its kind, and its result where it was executed."""
+        counts = cls()
+        for kind, result in steps:
+            counts.add(kind, result)
+        return counts
+
+    def add(self, kind: str, result: CallResult | None) -> None:
+        self.steps += 1
+        self.calls += kind == "call"
+        if result is not None:
+            self.errors += not result.ok
+            self.duration_us += result.duration_us
+
+    def put(self, row: Trajectory) -> list[str]:
+        """Say it in a row, not saved yet; returns the fields."""
+        row.step_count, row.call_count = self.steps, self.calls
+        row.error_count, row.duration_us = self.errors, self.duration_us
+        return ["step_count", "call_count", "error_count", "duration_us"]
+
+
+@contextmanager
+def counted(row: Trajectory, environment: int) -> Iterator[None]:
+    """Count a row as the block saves it instead of as it was. Within a transaction, and `environment` is to be its."""
+    lock_environment(environment)
+    before = standing(row)
+    yield
+    settle(before, row)
 
 
 @dataclass(frozen=True)
@@ -28,7 +66,7 @@ class Standing:
 
 
 def standing(row: Trajectory) -> Standing:
-    """Where a stored row is counted, and as what."""
+    """Where a stored row is counted, and as what; one that is not saved stands for nothing."""
     if row.pk is None:
         return Standing()
     scored = row.reward is not None and row.outcome not in NO_REWARD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.http import QueryDict, StreamingHttpResponse
 
 from webapp.environments.models import Environment
+from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
 
@@ -68,40 +69,20 @@ class Filters:
 
 
 def read_filters(query: QueryDict) -> Filters:
-    problems: list[str] = []
-
-    def choice(name: str, known: Any) -> str:
-        value = query.get(name, "")
-        if value and value not in known:
-            problems.append(f"{name}={value[:40]}")
-            return ""
-        return value
-
-    def number(name: str, kind: type) -> Any:
-        value = query.get(name, "").strip()
-        if not value:
-            return None
-        try:
-            found = kind(value)
-        except ValueError:
-            found = None
-        if found is None or not abs(found) < 2**53:
-            problems.append(f"{name}={value[:40]}")
-            return None
-        return found
-
-    return Filters(
-        outcome=choice("outcome", OUTCOMES),
-        replay=choice("replay", ReplayState.values),
-        environment=number("environment", int),
-        task=number("task", int),
-        policy=query.get("policy", "").replace("\0", "")[:200],
-        source=query.get("source", "").replace("\0", "")[:32],
-        low=number("low", float),
-        high=number("high", float),
-        order=choice("order", ORDERS) or "-id",
-        problems=tuple(problems),
+    """The filters that an address names; what cannot be understood is left out and said."""
+    params = Params(query)
+    filters = Filters(
+        outcome=params.choice("outcome", OUTCOMES),
+        replay=params.choice("replay", ReplayState.values),
+        environment=params.id("environment"),
+        task=params.id("task"),
+        policy=params.text("policy"),
+        source=params.text("source", 32),
+        low=params.decimal("low"),
+        high=params.decimal("high"),
+        order=params.choice("order", ORDERS, "-id"),
     )
+    return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
 
 
 def rows_of(filters: Filters) -> QuerySet[Trajectory]:

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
-from webapp.htmx import Request
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.rest.api_examples import list_call
 from webapp.scenarios.models import Task
@@ -42,9 +42,9 @@ def export_all(request: HttpRequest) -> StreamingHttpResponse:
 
 @access("read")
 @require_safe
-def of_task(request: Request, task_pk: int) -> HttpResponse:
+def of_task(request: HttpRequest, task_pk: int) -> HttpResponse:
     """The attempts at a task: a fragment for its page, and a page of its own."""
     task = get_object_or_404(Task.objects.only("title"), pk=task_pk)
     page = keyset(request, trajectory_list.lines(Trajectory.objects.filter(task=task)), size=25)
-    name = "trajectories/attempts.html" if request.htmx else "trajectories/of_task.html"
+    name = "trajectories/attempts.html" if wants_fragment(request) else "trajectories/of_task.html"
     return render(request, name, {"task": task, "page": page})

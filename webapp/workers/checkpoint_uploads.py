@@ -25,11 +25,12 @@ from django.db import transaction
 
 from synthesis.errors import InfrastructureError
 from webapp.connections import release_connection
-from webapp.rest.problems import Problem
+from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
+from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
 
 FOLDER = "checkpoints"
 PIECE_BYTES = 8 * 1024 * 1024
@@ -69,18 +70,18 @@ def begin_checkpoint(
 ) -> Checkpoint:
     """The checkpoint to send files to; announced again, the one that is there, with what was received of it.
 
-    Raises Problem: as `claims.held`; 422 for a file that is not taken; 409 where the step's checkpoint is another one.
+    Raises as `claims.held`; Unusable: a file is not taken; Conflict: the step's checkpoint is another one.
     """
     _require_files(files, final)
     with transaction.atomic():
         job, _ = claims.held(public_id, number, user, lock=True)
         known = Checkpoint.objects.filter(job=job, attempt=number, step=step, final=final).first()
         if known is not None:
-            same = {Announced(one.path, one.bytes, one.sha256) for one in known.files.all()} == set(files)
+            same = {Announced(file.path, file.bytes, file.sha256) for file in known.files.all()} == set(files)
             if same and known.state != CheckpointState.DELETED:
                 return known
             if known.state == CheckpointState.READY:
-                raise Problem(409, f"The checkpoint of step {step} is here already, with other files.")
+                raise Conflict(f"The checkpoint of step {step} is here already, with other files.")
             drop(known)
         row = Checkpoint.objects.create(
             job=job, attempt=number, step=step, final=final, bytes=sum(file.bytes for file in files)
@@ -96,7 +97,7 @@ def take_piece(
 ) -> int:
     """Write the next bytes of a file; returns how many are here now.
 
-    Raises Problem: as `claims.held`; 404; 409 `wrong_offset` with `received`; 422 for more bytes than were announced.
+    Raises as `claims.held`; NotFound; WrongOffset; Unusable: more bytes than were announced.
     """
     row, file = _file(public_id, number, checkpoint, path, user)
     if row.state == CheckpointState.READY:
@@ -108,23 +109,23 @@ def take_piece(
         CheckpointFile.objects.filter(pk=file.pk).update(received=0)
         file.received = 0
     if offset != file.received:
-        raise _wrong_offset(path, file.received)
+        raise WrongOffset(path, file.received)
     if not piece or offset + len(piece) > file.bytes:
-        raise Problem(422, f"{path}: {offset + len(piece):,} bytes were sent of {file.bytes:,} that were announced.")
+        raise Unusable(f"{path}: {offset + len(piece):,} bytes were sent of {file.bytes:,} that were announced.")
     _write(at, offset, piece)
     with transaction.atomic():
         claims.held(public_id, number, user, lock=True)
         mine = CheckpointFile.objects.filter(pk=file.pk, received=offset)
         if not mine.update(received=offset + len(piece)):
             found = CheckpointFile.objects.filter(pk=file.pk).values_list("received", flat=True).first()
-            raise _wrong_offset(path, found or 0)
+            raise WrongOffset(path, found or 0)
     return offset + len(piece)
 
 
 def complete_checkpoint(public_id: str, number: int, checkpoint: str, user: Any = None) -> Checkpoint:
     """Check all files and take the checkpoint. Sent again, it is answered alike.
 
-    Raises Problem: as `claims.held`; 404; 409 while bytes are missing; 422 `wrong_hash`: those files begin anew.
+    Raises as `claims.held`; NotFound; IncompleteCheckpoint; WrongHash: those files begin anew.
     """
     row = _checkpoint(public_id, number, checkpoint, user)
     if row.state == CheckpointState.READY:
@@ -149,13 +150,13 @@ def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkp
     files = list(row.files.all())
     missing = [{"path": file.path, "received": file.received} for file in files if file.received < file.bytes]
     if missing:
-        said = f"{len(missing)} files are not whole yet: send the rest of them."
-        raise Problem(409, said, code="incomplete", extra={"files": missing[:100]})
+        message = f"{len(missing)} files are not whole yet: send the rest of them."
+        raise IncompleteCheckpoint(message, facts={"files": missing[:100]})
     release_connection()
     wrong = [file.path for file in files if not file.stored and not _take(row, file)]
     if wrong:
-        said = f"{', '.join(wrong[:5])}: not the bytes that were announced. Send them again from the beginning."
-        raise Problem(422, said, code="wrong_hash", extra={"files": [{"path": path, "received": 0} for path in wrong]})
+        message = f"{', '.join(wrong[:5])}: not the bytes that were announced. Send them again from the beginning."
+        raise WrongHash(message, facts={"files": [{"path": path, "received": 0} for path in wrong]})
     with transaction.atomic():
         job, _ = claims.held(public_id, number, user, lock=True)
         if not Checkpoint.objects.filter(pk=row.pk, state=CheckpointState.UPLOADING).update(
@@ -203,22 +204,21 @@ def _note(job: TrainingJob, row: Checkpoint) -> None:
 
 
 def _require_files(files: Sequence[Announced], final: bool) -> None:
-    """Raises Problem (422)."""
+    """Raises Unusable."""
     paths = [file.path for file in files]
     for path in paths:
         _require_path(path, final)
     folded = [path.lower() for path in paths]
     inner = {parent.lower() for path in paths for parent in map(str, Path(path).parents)}
     if len(set(folded)) < len(folded) or inner & set(folded):
-        raise Problem(422, "files: two of them have one path.")
+        raise Unusable("files: two of them have one path.")
     if final and "config.json" not in paths:
-        raise Problem(422, "files: a final model has a config.json.")
+        raise Unusable("files: a final model has a config.json.")
     if not any(path.endswith(".safetensors") for path in paths):
-        raise Problem(422, "files: none of them holds weights (.safetensors).")
+        raise Unusable("files: none of them holds weights (.safetensors).")
     most = settings.TRAINING_CHECKPOINT_GIB << 30
     if sum(file.bytes for file in files) > most:
-        raise Problem(
-            422,
+        raise Unusable(
             f"files: larger than {settings.TRAINING_CHECKPOINT_GIB} GiB together "
             "(ENVARIUM_TRAINING_CHECKPOINT_GIB of the web app).",
         )
@@ -227,11 +227,10 @@ def _require_files(files: Sequence[Announced], final: bool) -> None:
 def _require_path(path: str, final: bool) -> None:
     parts = path.split("/")
     if len(parts) > DEEPEST or len(path) > 200 or not all(PART.fullmatch(part) for part in parts):
-        raise Problem(422, f"files: {path[:100]!a} is no path that is taken: folders and names of A-Z a-z 0-9 . _ -")
+        raise Unusable(f"files: {path[:100]!a} is no path that is taken: folders and names of A-Z a-z 0-9 . _ -")
     resuming = not final and RESUMING.fullmatch(parts[-1])
     if not path.endswith(SUFFIXES) and not resuming:
-        raise Problem(
-            422,
+        raise Unusable(
             f"files: {path[:100]!a} is not taken. Weights are .safetensors; beside them "
             f"{', '.join(SUFFIXES[1:])}, "
             "and what resuming needs (optimizer.pt, scheduler.pt, rng_state.pth), which no final model has.",
@@ -242,7 +241,7 @@ def _checkpoint(public_id: str, number: int, checkpoint: str, user: Any) -> Chec
     job, _ = claims.held(public_id, number, user)
     row = Checkpoint.objects.filter(job=job, attempt=number, public_id=checkpoint).first()
     if row is None or row.state == CheckpointState.DELETED:
-        raise Problem(404, "There is no such checkpoint of this attempt: announce it first.")
+        raise NotFound("There is no such checkpoint of this attempt: announce it first.")
     return row
 
 
@@ -250,13 +249,8 @@ def _file(public_id: str, number: int, checkpoint: str, path: str, user: Any) ->
     row = _checkpoint(public_id, number, checkpoint, user)
     file = row.files.filter(path=path).first()
     if file is None:
-        raise Problem(404, f"The checkpoint has no file {path[:100]!a}.")
+        raise NotFound(f"The checkpoint has no file {path[:100]!a}.")
     return row, file
-
-
-def _wrong_offset(path: str, received: int) -> Problem:
-    said = f"{path}: {received:,} bytes are here; send what follows them."
-    return Problem(409, said, code="wrong_offset", extra={"received": received})
 
 
 def _place(file: CheckpointFile) -> Path:

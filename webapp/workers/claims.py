@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from training.job import ANY_MODEL
+from webapp.claims import Claim, StaleClaim
 from webapp.connections import release_connection
-from webapp.rest.problems import Problem
+from webapp.errors import NotFound
 from webapp.runs import matching, transitions
 from webapp.runs.checkpoint_files import last_checkpoint
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
@@ -26,6 +27,7 @@ from webapp.runs.transitions import Ending
 from webapp.runs.verification import verify_sample
 from webapp.runs.wakeups import wake_workers
 from webapp.workers.assignment import Assignment, assignment
+from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
 from webapp.workers.registration import live_workers
 
@@ -37,6 +39,24 @@ AT_ONCE = 500
 
 def lease() -> timedelta:
     return timedelta(seconds=settings.TRAINING_LEASE_SECONDS)
+
+
+@dataclass(frozen=True)
+class TrainingClaim(Claim[TrainingJob]):
+    """A worker's hold of a training job: one of its attempts."""
+
+    model = TrainingJob
+    public_id: str
+
+    @classmethod
+    def of(cls, job: TrainingJob, number: int) -> TrainingClaim:
+        return cls(job.pk, number, job.public_id)
+
+    def stale(self) -> StaleClaim:
+        return StaleClaim(
+            f"Attempt {self.number} does not hold {self.public_id} (any more). Nothing was written. Stop it and claim "
+            "again."
+        )
 
 
 @dataclass(frozen=True)
@@ -72,12 +92,9 @@ def _came_back(worker: Worker, job: str, attempt: int) -> bool:
     """Whether a worker that was lost holds its job again."""
     if not TrainingAttempt.objects.filter(job__public_id=job, number=attempt, worker=worker.public_id).exists():
         return False
-    try:
-        with transaction.atomic():
-            held(job, attempt, worker.created_by, lock=True)
-    except Problem:
-        return False
-    return True
+    with transaction.atomic():
+        row = _job(job, lock=True)
+        return row is not None and _attempt(row, attempt, worker.created_by, lock=True) is not None
 
 
 def goodbye(worker: Worker) -> None:
@@ -112,19 +129,31 @@ def held(public_id: str, number: int, user: Any = None, *, lock: bool = False) -
 
     A worker that was lost (this site was away, say) holds its job again if nobody has taken it meanwhile.
 
-    Raises Problem: 404, or 409 `stale_attempt`.
+    Raises NotFound, StaleClaim.
     """
-    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True) if lock else TrainingJob.objects.all()
-    job = rows.filter(public_id=public_id).first()
+    job = _job(public_id, lock=lock)
     if job is None:
-        raise Problem(404, "There is no training job with this id.")
+        raise NotFound("There is no training job with this id.")
+    attempt = _attempt(job, number, user, lock=lock)
+    if attempt is None:
+        raise TrainingClaim.of(job, number).stale()
+    return job, attempt
+
+
+def _job(public_id: str, *, lock: bool) -> TrainingJob | None:
+    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True) if lock else TrainingJob.objects.all()
+    return rows.filter(public_id=public_id).first()
+
+
+def _attempt(job: TrainingJob, number: int, user: Any, *, lock: bool) -> TrainingAttempt | None:
+    """The job's attempt with this number if it holds the job, or (with `lock`) takes it back; else None."""
     attempt = TrainingAttempt.objects.filter(job=job, number=number).first()
     mine = user is None or (attempt is not None and attempt.claimed_by_id == user.pk)
     if attempt is None or not mine or not (_holds(job, attempt) or _is_free(job, attempt)):
-        raise stale(job, number)
+        return None
     if lock and not _holds(job, attempt):
         _take_back(job, attempt)
-    return job, attempt
+    return attempt
 
 
 def _is_free(job: TrainingJob, attempt: TrainingAttempt) -> bool:
@@ -148,30 +177,31 @@ def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
     return job.state == TrainingState.RUNNING and job.attempt == attempt.number and attempt.state == AttemptEnd.RUNNING
 
 
-def stale(job: TrainingJob, number: int) -> Problem:
-    said = f"Attempt {number} does not hold {job.public_id} (any more). Nothing was written. Stop it and claim again."
-    return Problem(409, said, code="stale_attempt")
-
-
 def end(public_id: str, number: int, said: Ending, user: Any = None) -> TrainingJob:
-    """Close an attempt and move its job on. Said twice, it is done once. Raises Problem as `held`."""
+    """Close an attempt and move its job on. Said twice, it is done once. Raises as `held`; NoFinalModel."""
     with transaction.atomic():
-        try:
-            job, attempt = held(public_id, number, user, lock=True)
-        except Problem:
-            known = TrainingAttempt.objects.filter(job__public_id=public_id, number=number, exit=said.exit)
-            again = known.exclude(state=AttemptEnd.RUNNING).select_related("job").first()
-            if again is not None and (user is None or again.claimed_by_id == user.pk):
-                return again.job
-            raise
+        job = _job(public_id, lock=True)
+        if job is None:
+            raise NotFound("There is no training job with this id.")
+        attempt = _attempt(job, number, user, lock=True)
+        if attempt is None:
+            if _ended_so(job, number, said, user):
+                return job
+            raise TrainingClaim.of(job, number).stale()
         final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
         if said.exit == "done" and not final.exists():
-            raise Problem(409, "The final model is not here yet: upload it, then end the attempt.", code="no_model")
+            raise NoFinalModel("The final model is not here yet: upload it, then end the attempt.")
         transitions.settle(job, attempt, said)
     advance(TrainingJob.objects.filter(after=job))
     verify_sample(job, ended=True)
     wake_workers()
     return job
+
+
+def _ended_so(job: TrainingJob, number: int, said: Ending, user: Any) -> bool:
+    """Whether the attempt was closed with this exit before: its worker did not get the answer."""
+    attempts = TrainingAttempt.objects.filter(job=job, number=number, exit=said.exit).exclude(state=AttemptEnd.RUNNING)
+    return (attempts if user is None else attempts.filter(claimed_by=user)).exists()
 
 
 def _release(worker: Worker, why: str) -> None:

@@ -8,8 +8,8 @@ from django.http.response import HttpResponseBase
 
 from synthesis.errors import InputError
 from webapp.datasets.storage import stored_name
+from webapp.errors import NotFound
 from webapp.rest.file_response import file_response
-from webapp.rest.problems import Problem
 from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
 from webapp.runs.models import TrainingJob
 from webapp.workers import claims
@@ -18,13 +18,13 @@ from webapp.workers import claims
 def download(public_id: str, number: int, what: str, path: str, wanted: str, user: Any = None) -> HttpResponseBase:
     """A file, or the bytes of it that the header `Range` (`wanted`) names.
 
-    Raises Problem: as `claims.held`, 404, 416.
+    Raises as `claims.held`; NotFound; RangeNotSatisfiable.
     """
     job, _ = claims.held(public_id, number, user)
     try:
         stored = _stored(job, what, path)
     except InputError as error:
-        raise Problem(404, str(error)) from error
+        raise NotFound(str(error)) from error
     return file_response(stored, f"{what}: {path}", wanted)
 
 
@@ -39,7 +39,7 @@ def _stored(job: TrainingJob, what: str, path: str) -> str:
     if checkpoint is None:
         raise InputError(f"{what}: this job has no files of that kind.")
     files = list(checkpoint.files.all()) if what == "resume" else model_files(checkpoint)
-    found = next((file for file in files if file.path == path and file.stored), None)
-    if found is None:
+    file = next((file for file in files if file.path == path and file.stored), None)
+    if file is None:
         raise InputError(f"{what}: there is no file {path[:100]!a}.")
-    return found.stored
+    return file.stored

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from synthesis.formats.values import clean
 from training.metrics import Event, Record, Values
-from webapp.rest.problems import Problem
+from webapp.errors import Unusable
 from webapp.runs.models import (
     Checkpoint,
     MetricKey,
@@ -27,6 +27,7 @@ from webapp.runs.models import (
 )
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
+from webapp.workers.errors import RecordGap, TooManyKeys
 
 KEY_CHARS = 300
 MOST_KEYS = 50_000
@@ -45,7 +46,7 @@ Point = tuple[str, int]
 def take_records(public_id: str, number: int, records: Sequence[Record], user: Any = None) -> int:
     """Write the records of an attempt that are new; returns the number that has to follow.
 
-    Raises Problem: 409 `stale_attempt`, 409 `gap` (with `next_seq`), 422 for what no trainer would record.
+    Raises as `claims.held`; RecordGap; Unusable for what no trainer would record.
     """
     _require_order(records)
     with transaction.atomic():
@@ -54,7 +55,7 @@ def take_records(public_id: str, number: int, records: Sequence[Record], user: A
         if not fresh:
             return attempt.next_seq
         if fresh[0].seq != attempt.next_seq:
-            raise _gap(fresh[0].seq, attempt.next_seq)
+            raise RecordGap(fresh[0].seq, attempt.next_seq)
         if attempt.next_seq == 1 and number > 1:
             supersede(job, number, attempt.from_step)
         _write(job, attempt, fresh)
@@ -79,15 +80,10 @@ def supersede(job: TrainingJob, number: int, step: int) -> None:
 def _require_order(records: Sequence[Record]) -> None:
     for before, record in pairwise(records):
         if record.seq != before.seq + 1:
-            raise _gap(record.seq, before.seq + 1)
+            raise RecordGap(record.seq, before.seq + 1)
     for record in records:
         if record.step > MOST_STEPS or record.seq >= MOST_STEPS:
-            raise Problem(422, f"records: number {record.seq} names a step or number above {MOST_STEPS:,}.")
-
-
-def _gap(found: int, expected: int) -> Problem:
-    said = f"Record {found} came where {expected} has to follow. Send from {expected} on."
-    return Problem(409, said, code="gap", extra={"next_seq": expected})
+            raise Unusable(f"records: number {record.seq} names a step or number above {MOST_STEPS:,}.")
 
 
 def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]) -> None:
@@ -123,7 +119,7 @@ def _note_resumed(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> N
 
 def _key(name: str) -> str:
     if not 0 < len(name) <= KEY_CHARS:
-        raise Problem(422, f"records: a key has 1 to {KEY_CHARS} characters, this one {len(name)}: {name[:60]!r}.")
+        raise Unusable(f"records: a key has 1 to {KEY_CHARS} characters, this one {len(name)}: {name[:60]!r}.")
     return clean(name)
 
 
@@ -188,7 +184,7 @@ def _keys(job: TrainingJob, names: set[str]) -> dict[str, int]:
     missing = sorted(names - known.keys())
     if missing:
         if MetricKey.objects.filter(job=job).count() + len(missing) > MOST_KEYS:
-            raise Problem(422, f"records: more than {MOST_KEYS:,} keys in one job.", code="too_many_keys")
+            raise TooManyKeys(f"records: more than {MOST_KEYS:,} keys in one job.")
         MetricKey.objects.bulk_create(MetricKey(job=job, name=name) for name in missing)
         known |= dict(MetricKey.objects.filter(job=job, name__in=missing).values_list("name", "pk"))
     return known

@@ -20,69 +20,50 @@ from synthesis.llm.chat import Reply
 from webapp.connections import release_connection
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import opened
-from webapp.rest.problems import Problem
-from webapp.runs.models import TrainingJob, TrainingState
+from webapp.errors import UpstreamError
+from webapp.runs.models import TrainingJob
 from webapp.workers import claims
+from webapp.workers.errors import CallsUsedUp, NoUserModel
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
-
-STATUS = {
-    "unreachable": (502, "llm_unreachable"),
-    "timeout": (504, "llm_timeout"),
-    "rate_limited": (429, "llm_rate_limited"),
-    "failed": (502, "llm_failed"),
-    "malformed": (502, "llm_malformed"),
-    "too_large": (502, "llm_too_large"),
-    "given_up": (502, "llm_given_up"),
-    "context": (400, "context_length_exceeded"),
-    "refused": (400, "llm_refused"),
-}
-"""What an endpoint's failure is to the worker: 429 and 5xx are worth another try, 400 is not."""
 
 
 def complete(public_id: str, number: int, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
     """A chat completion by the model that plays the job's user.
 
-    Raises Problem: as `claims.held`; 409 `no_user_model`; 429 `insufficient_quota`; as `STATUS`.
+    Raises as `claims.held`; NoUserModel; CallsUsedUp; UpstreamError.
     """
     job, _ = claims.held(public_id, number, user)
     if job.user_endpoint is None:
-        said = f"The job {public_id} names no model that plays the user, or its endpoint was deleted."
-        raise Problem(409, said, code="no_user_model")
+        raise NoUserModel(f"The job {public_id} names no model that plays the user, or its endpoint was deleted.")
     try:
         endpoint = opened(job.user_endpoint)
     except InputError as error:
-        raise Problem(400, str(error), code="llm_refused") from error
+        raise UpstreamError("refused", str(error)) from error
     except LLMError as error:
-        raise _problem(error) from error
+        raise UpstreamError.of(error) from error
     _count(job, number)
     row, model = job.user_endpoint, job.user_model
     release_connection()
     try:
         reply = LOOP.ask(row, endpoint, body | {"model": model})
     except LLMError as error:
-        raise _problem(error) from error
+        raise UpstreamError.of(error) from error
     used = reply.usage.prompt_tokens + reply.usage.completion_tokens
     TrainingJob.objects.filter(pk=job.pk).update(call_tokens=F("call_tokens") + used)
     return spelled(reply, model)
 
 
 def _count(job: TrainingJob, number: int) -> None:
-    """Count a request before it is sent. Raises Problem."""
-    mine = TrainingJob.objects.filter(pk=job.pk, attempt=number, state=TrainingState.RUNNING)
-    if mine.filter(calls_made__lt=F("calls_allowed")).update(calls_made=F("calls_made") + 1):
+    """Count a request before it is sent. Raises StaleClaim, CallsUsedUp."""
+    claim = claims.TrainingClaim.of(job, number)
+    if claim.held().filter(calls_made__lt=F("calls_allowed")).update(calls_made=F("calls_made") + 1):
         return
-    if not mine.exists():
-        raise claims.stale(job, number)
-    said = f"The job {job.public_id} has made the {job.calls_allowed:,} requests to LLMs that it is allowed."
-    raise Problem(429, said, code="insufficient_quota")
-
-
-def _problem(error: LLMError) -> Problem:
-    status, code = STATUS.get(error.reason, (502, "llm_failed"))
-    headers = {"Retry-After": str(round(error.retry_after))} if error.retry_after else {}
-    return Problem(status, str(error), code=code, headers=headers)
+    claim.require_held()
+    raise CallsUsedUp(
+        f"The job {job.public_id} has made the {job.calls_allowed:,} requests to LLMs that it is allowed."
+    )
 
 
 def spelled(reply: Reply, model: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from webapp.rest.problems import Problem
 from webapp.runs.candidates import Candidate
 from webapp.runs.models import TrainingAttempt
 from webapp.runs.topics import tell
+from webapp.workers.errors import UnknownWorker
 from webapp.workers.models import Worker
 
 FORGOTTEN = timedelta(days=1)
@@ -84,10 +84,10 @@ def _candidate(row: Worker) -> Candidate:
 
 
 def worker_of(public_id: str, user: Any) -> Worker:
-    """A worker that this person registered. Raises Problem (404): it registers again."""
+    """A worker that this person registered. Raises UnknownWorker: it registers again."""
     row = Worker.objects.filter(public_id=public_id, created_by=user).first()
     if row is None:
-        raise Problem(404, "This worker is not known here: register it again.", code="unknown_worker")
+        raise UnknownWorker("This worker is not known here: register it again.")
     return row
 
 

@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 from synthesis.errors import FormatError
 from synthesis.formats.values import clean
 from webapp.connections import release_connection
-from webapp.rest.problems import Problem
+from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs import rollout_file
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.topics import tell_job
@@ -27,6 +27,7 @@ from webapp.runs.verification import verify_sample
 from webapp.scenarios.models import TaskRevision
 from webapp.workers import claims
 from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
+from webapp.workers.errors import WrongHash
 
 FOLDER = "rollouts"
 MOST_LINES = 100_000
@@ -36,7 +37,7 @@ ROW = re.compile(r"revision:([0-9]{1,18})")
 def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha256: str, user: Any = None) -> int:
     """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike.
 
-    Raises Problem: as `claims.held`; 409 where the step has other attempts; 413, 422 for a file that cannot be used.
+    Raises as `claims.held`; Conflict: the step has other attempts; TooLarge, Unusable: the file cannot be used.
     """
     job, _ = claims.held(public_id, number, user)
     known = RolloutFile.objects.filter(job=job, attempt=number, step=step).first()
@@ -71,7 +72,7 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
 
 def _same(known: RolloutFile, sha256: str) -> int:
     if known.sha256 != sha256:
-        raise Problem(409, f"Step {known.step} has other attempts already, which stay.")
+        raise Conflict(f"Step {known.step} has other attempts already, which stay.")
     return known.count
 
 
@@ -83,19 +84,19 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
         while block := stream.read(BLOCK):
             size += len(block)
             if size > settings.UPLOAD_LIMIT_MIB << 20:
-                said = f"A step's attempts may have {settings.UPLOAD_LIMIT_MIB} MiB (ENVARIUM_UPLOAD_LIMIT_MIB)."
-                raise Problem(413, said)
+                limit = f"{settings.UPLOAD_LIMIT_MIB} MiB (ENVARIUM_UPLOAD_LIMIT_MIB)"
+                raise TooLarge(f"A step's attempts may have {limit}.")
             digest.update(block)
             file.write(block)
     except OSError as error:
         file.close()
         raise disk_error(error) from error
-    except Problem:
+    except TooLarge:
         file.close()
         raise
     if digest.hexdigest() != sha256:
         file.close()
-        raise Problem(422, "The body has another SHA-256 than X-Content-SHA256 says. Send it again.", code="wrong_hash")
+        raise WrongHash("The body has another SHA-256 than X-Content-SHA256 says. Send it again.")
     file.seek(0)
     return file
 
@@ -105,12 +106,12 @@ def _rows(file: IO[bytes], step: int) -> Iterator[RunRollout]:
         with gzip.open(file, "rb") as unpacked:
             for index, line in enumerate(rollout_file.every(cast(IO[bytes], unpacked), step)):
                 if index >= MOST_LINES:
-                    raise Problem(422, f"A step may have {MOST_LINES:,} attempts.")
+                    raise Unusable(f"A step may have {MOST_LINES:,} attempts.")
                 yield _row(index, line)
     except FormatError as error:
-        raise Problem(422, str(error)) from error
+        raise Unusable(str(error)) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Problem(422, f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
+        raise Unusable(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
 
 
 def _row(index: int, line: rollout_file.Line) -> RunRollout:

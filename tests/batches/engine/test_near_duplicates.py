@@ -16,8 +16,8 @@ from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.engine import barriers
-from webapp.batches.engine.claims import Ended, add_run
 from webapp.batches.engine.lane import close_lane, run_lane
+from webapp.batches.engine.stage_runs import Ended, add_run
 from webapp.batches.models import Batch, BatchItem, StageState
 from webapp.jobs.registry import KINDS, Kind
 from webapp.taxonomy.models import Decision, Theme

@@ -10,8 +10,8 @@ from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.engine.bodies import load
-from webapp.batches.models import BatchStageCount
+from webapp.batches.models import BatchStageCount, Body
+from webapp.content_store import load
 from webapp.environments.models import Assessment, Environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +31,7 @@ def test_an_environment_below_the_threshold_is_rejected_with_its_cases_and_may_b
         assert (row.state, row.stage, row.reason) == ("rejected", "assess", "assessment_below_threshold")
         assert "stays below 0.85" in row.message
         run = row.runs.get(stage="assess")
-        evidence = load(str(run.output_id))
+        evidence = load(Body, str(run.output_id))
         assert {case["verdict"] for case in evidence["cases"]} == {"fail"}
         assert (evidence["score"], evidence["kept"]) == (0.0, False)
         assert list(Environment.objects.values_list("key", flat=True)) == ["radio-rundown"]

@@ -19,9 +19,8 @@ from tests.batches.table import answer
 from tests.fixtures.api import Program, problem, program
 from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.rollouts_web.support import person
-from webapp.batches.engine import bodies
 from webapp.batches.engine.call_store import CallWriter, ItemStore
-from webapp.batches.models import Batch, BatchItem, LLMCall
+from webapp.batches.models import Batch, BatchItem, Body, LLMCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,7 +97,7 @@ def test_a_stage_or_all_that_failed_is_tried_again(caller: Program) -> None:
 
 
 def test_a_reply_that_cannot_be_stored_is_the_fault_of_its_own_item_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "LARGEST", 2_000)
+    monkeypatch.setattr(Body, "LARGEST", 2_000)
     batch = make_batch(None, settings_at("http://127.0.0.1:9/v1"), ["one"], start=False)
     item = batch.items.get()
 

@@ -20,7 +20,7 @@ from tests.fixtures.remembered import remembered
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.engine.claims import SAVE
+from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchStageCount, LLMCall
 from webapp.batches.setting_labels import STAGE_WORDS
 

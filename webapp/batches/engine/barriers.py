@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.db import transaction
 
 from synthesis.stages import ItemSpec, Pipeline, Stage, StageSettings
-from webapp.batches.engine.bodies import unpack
-from webapp.batches.engine.claims import OPEN, SAVE, Ended, add_run
-from webapp.batches.engine.failure_signature import signature_of
+from webapp.batches.engine.item_state import OPEN, leave_out, put_back
 from webapp.batches.engine.lane_jobs import lock
 from webapp.batches.engine.near_duplicates import kept_apart, tell_duplicates
-from webapp.batches.models import BatchItem, BatchState, ItemState, StageRun, StageState
+from webapp.batches.engine.stage_runs import SAVE, Ended, add_run
+from webapp.batches.models import BatchItem, BatchState, Body, ItemState, StageRun, StageState
+from webapp.content_store import unpack
 
 
 def due(batch: int, pipeline: Pipeline) -> Stage | None:
@@ -72,8 +72,11 @@ def _drafts(pipeline: Pipeline, stage: Stage, items: list[int]) -> list[object]:
     wanted = pipeline.stage(stage.takes[0]).gives
     assert wanted is not None
     runs = StageRun.objects.filter(item__in=items, stage=stage.takes[0], state=StageState.KEPT)
-    found = {pk: wanted.model_validate(unpack(body)) for pk, body in runs.values_list("item", "output__body")}
-    return [found[pk] for pk in items]
+    outputs = {
+        pk: wanted.model_validate(unpack(Body, digest, body))
+        for pk, digest, body in runs.values_list("item", "output", "output__body")
+    }
+    return [outputs[pk] for pk in items]
 
 
 def _decide(
@@ -90,9 +93,7 @@ def _decide(
         message = f"It is nearly the same theme as {kept.path}, which goes on."
         evidence = {"kept": kept.path, "item": kept.pk}
         add_run(row, Ended(stage.name, StageState.REJECTED, evidence, "duplicate", message))
-        row.state, row.reason, row.message = ItemState.REJECTED, "duplicate", message
-        row.signature = signature_of(stage.name, "duplicate", "a near-duplicate of another theme")
-        row.save()
+        leave_out(row, stage.name, "duplicate", message, "a near-duplicate of another theme")
         left_out.append((row, kept))
     return left_out
 
@@ -101,6 +102,4 @@ def go_on(row: BatchItem, stage: Stage, pipeline: Pipeline, settings: StageSetti
     """Past the barrier. Within a transaction that holds the item."""
     following = pipeline.after(stage.name, settings, ItemSpec.model_validate(row.spec))
     add_run(row, Ended(stage.name, StageState.KEPT))
-    row.stage = following.name if following else SAVE
-    row.state, row.reason, row.message, row.signature = ItemState.WAITING, "", "", ""
-    row.save()
+    put_back(row, following.name if following else SAVE)

@@ -17,9 +17,9 @@ from synthesis.errors import LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from webapp.batches.engine.bodies import body_of, store_bodies, unpack
 from webapp.batches.engine.failure_signature import signature_of
 from webapp.batches.models import Body, CallState, LLMCall
+from webapp.content_store import row_of, save_rows, unpack
 
 ERROR_CHARS = 10_000
 TABLE = LLMCall._meta.db_table
@@ -92,8 +92,8 @@ def found_of(keys: Iterable[str]) -> dict[str, Reply]:
     """The replies that are stored under these keys."""
     if not keys:
         return {}
-    rows = LLMCall.objects.filter(key__in=list(keys), state=CallState.DONE).values_list("key", "reply__body")
-    return {key: Reply.model_validate(unpack(body)) for key, body in rows}
+    rows = LLMCall.objects.filter(key__in=list(keys), state=CallState.DONE).values_list("key", "reply", "reply__body")
+    return {key: Reply.model_validate(unpack(Body, digest, body)) for key, digest, body in rows}
 
 
 def record(
@@ -104,9 +104,9 @@ def record(
     Where a reply was there before, it wins. Of a call that is begun anew, what a process before left open is lost.
     """
     new = [wish for wish in begun if not wish.again]
-    asked = {wish.key: body_of(wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
-    said = {wish.key: body_of(wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
-    store_bodies([*asked.values(), *said.values()])
+    asked = {wish.key: row_of(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
+    said = {wish.key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
+    save_rows(Body, [*asked.values(), *said.values()])
     wishes: list[Begin | Keep | Fail] = [*begun, *keeps, *fails]
     known = _locked([wish.key for wish in wishes])
     there = [wish.key for wish in keeps if known.get(wish.key, NOTHING).state == CallState.DONE]

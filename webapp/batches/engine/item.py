@@ -30,20 +30,20 @@ from synthesis.llm.cost import Meter
 from synthesis.runtime import Sandbox
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
 from synthesis.themes.keys import theme_of
-from webapp.batches.engine import claims
-from webapp.batches.engine.bodies import unpack
 from webapp.batches.engine.call_store import CallWriter, ItemStore
 from webapp.batches.engine.cast import Models
-from webapp.batches.engine.claims import SAVE, Claim, Ended
 from webapp.batches.engine.failure_advice import OF_OURS, advised
+from webapp.batches.engine.item_state import StageEnding, release_one
 from webapp.batches.engine.products import ABOVE, SAVERS, Saving
 from webapp.batches.engine.provenance import notes, provenance
-from webapp.batches.engine.results import Ending
+from webapp.batches.engine.stage_runs import SAVE, Ended, note_used
 from webapp.batches.engine.theme_source import note_theme
 from webapp.batches.engine.write_batcher import AWAY, Gathering
-from webapp.batches.models import BatchItem, BatchProduct, StageRun, StageState
+from webapp.batches.models import BatchItem, BatchProduct, Body, StageRun, StageState
 from webapp.batches.spec import BatchSettings
-from webapp.jobs.services import StaleAttempt
+from webapp.claims import StaleClaim
+from webapp.content_store import unpack
+from webapp.jobs.claims import JobClaim
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -60,7 +60,8 @@ class Stopping(EnvariumError):
 class Desk:
     """What all items of a lane share. `spent` gathers by path what the stage that runs there uses."""
 
-    claim: Claim
+    batch: int
+    claim: JobClaim
     pipeline: Pipeline
     settings: BatchSettings
     sandbox: Sandbox
@@ -73,7 +74,7 @@ class Desk:
     database: Executor
     savers: Executor
     """For what kept items become: sandbox and database."""
-    endings: Gathering[Ending]
+    endings: Gathering[StageEnding]
     stop: asyncio.Event
     spent: dict[str, Spent] = field(default_factory=dict)
     told: Callable[[], None] = lambda: None
@@ -107,7 +108,7 @@ def released(work: Callable[..., T], *given: Any) -> T:
 
 
 async def work(desk: Desk, item: BatchItem) -> None:
-    """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleAttempt."""
+    """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleClaim."""
     try:
         known: dict[str, Any] = {}
         while item.stage != SAVE:
@@ -118,8 +119,8 @@ async def work(desk: Desk, item: BatchItem) -> None:
         desk.check_stop()
         await _save(desk, item, known)
     except Stopping:
-        await desk.write(claims.release_one, desk.claim, item.pk)
-    except StaleAttempt as error:
+        await desk.write(release_one, desk.claim, item.pk)
+    except StaleClaim as error:
         logger.warning("%s", error)
     finally:
         desk.told()
@@ -147,7 +148,7 @@ async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str,
     after = desk.pipeline.after(stage.name, desk.settings.stages, spec)
     following = after.name if after else SAVE
     barrier = after is not None and after.group is not None
-    kept = await _end(desk, Ending(item.pk, ended, following, barrier))
+    kept = await _end(desk, StageEnding(item.pk, ended, following, barrier))
     if not kept or barrier:
         return False
     known[stage.name] = ended.output
@@ -155,7 +156,7 @@ async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str,
     return True
 
 
-async def _end(desk: Desk, ending: Ending) -> bool:
+async def _end(desk: Desk, ending: StageEnding) -> bool:
     """Whether the stage is kept: a draft that is too large to keep is not."""
     ended = ending.ended
     try:
@@ -179,7 +180,7 @@ async def _attempt(
     except (Stopping, CapReached):
         await _broken_off(desk, item, stage, time.monotonic() - began)
         raise
-    except (SandboxUnavailable, StaleAttempt, *AWAY):
+    except (SandboxUnavailable, StaleClaim, *AWAY):
         desk.spent.pop(item.path, None)
         raise
     except Rejected as error:
@@ -219,7 +220,7 @@ async def _broken_off(desk: Desk, item: BatchItem, stage: str, seconds: float) -
     if not spent.usage.requests:
         return
     ended = Ended(stage, StageState.KEPT, seconds=seconds, usage=spent.usage, cost=spent.cost, unpriced=spent.unpriced)
-    await desk.write(claims.note_used, desk.claim, item.pk, ended)
+    await desk.write(note_used, desk.claim, item.pk, ended)
 
 
 async def _insisting(store: ItemStore, act: Callable[[], Awaitable[Any]]) -> Any:
@@ -267,7 +268,7 @@ async def _drafts(desk: Desk, item: BatchItem, names: tuple[str, ...], known: di
     """The drafts of earlier stages, of this item and of those above it."""
     missing = [name for name in names if name not in known]
     if missing:
-        known |= await desk.write(load_drafts, desk.pipeline, desk.claim.batch, item.path, missing)
+        known |= await desk.write(load_drafts, desk.pipeline, desk.batch, item.path, missing)
     return [known[name] for name in names]
 
 
@@ -279,10 +280,10 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
         item__batch_id=batch, item__path__in=paths, stage__in=names, state=StageState.KEPT, output__isnull=False
     )
     found = {}
-    for name, body in rows.values_list("stage", "output__body"):
+    for name, digest, body in rows.values_list("stage", "output", "output__body"):
         wanted = pipeline.stage(name).gives
         assert wanted is not None
-        found[name] = wanted.model_validate(unpack(body))
+        found[name] = wanted.model_validate(unpack(Body, digest, body))
     if gone := sorted(set(names) - found.keys()):
         raise InputError(f"What earlier stages made is not there: {', '.join(gone)}. Retry the item from there.")
     return found
@@ -302,12 +303,12 @@ async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
 
     ended = await _attempt(desk, item, SAVE, store, act)
     if ended.state != StageState.KEPT:
-        await _end(desk, Ending(item.pk, ended))
+        await _end(desk, StageEnding(item.pk, ended))
         return
     level: Level = item.level  # type: ignore[assignment]
     parts = desk.pipeline.parts(level, desk.settings.stages)
     ended, product = replace(ended, output=None), ended.output
-    await desk.endings.do(Ending(item.pk, ended, product=product, parts=parts))
+    await desk.endings.do(StageEnding(item.pk, ended, product=product, parts=parts))
 
 
 def _saved(

@@ -17,19 +17,21 @@ from synthesis.errors import InputError, LLMError, SpendCapReached
 from synthesis.llm.cost import Meter
 from synthesis.runtime import Sandbox
 from synthesis.stages import Pipeline
-from webapp.batches.engine import barriers, claims
+from webapp.batches.engine import barriers, item_state
 from webapp.batches.engine.call_store import CallWriter
 from webapp.batches.engine.cast import Cast, cast, models_of
-from webapp.batches.engine.claims import Claim
 from webapp.batches.engine.item import Desk, Stopping, released, work
+from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
-from webapp.batches.engine.results import Ending, end_items
+from webapp.batches.engine.results import end_items
 from webapp.batches.engine.write_batcher import AWAY, Gathering
-from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
+from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState
 from webapp.batches.spec import BatchSettings
+from webapp.claims import StaleClaim
 from webapp.events.services import publish
+from webapp.events.throttle import Throttle
+from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
-from webapp.jobs.services import Cancelled, StaleAttempt, held
 
 logger = logging.getLogger(__name__)
 
@@ -55,33 +57,37 @@ class Lane:
     context: JobContext
     played: Cast
     tasks: dict[asyncio.Task[None], BatchItem] = field(default_factory=dict)
-    told: bool = False
+    throttle: Throttle = field(default_factory=lambda: Throttle(TELL_SECONDS))
     cancelled: bool = False
     fault: BaseException | None = None
+
+    def tell(self) -> None:
+        """Tell who follows the batch, a few times a second at most."""
+        self.throttle.note(f"batch:{self.desk.batch}")
 
 
 def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[str, Any]:
     """Work on the batch of this job. Raises Cancelled where a person stopped the job, which pauses the batch."""
     batch = Batch.objects.get(pk=context.payload["batch"])
-    claim = Claim(batch.pk, context.job_id, context.attempt)
+    claim = context.claim
     try:
-        claims.release(claim)  # what an earlier attempt of this job held
+        item_state.release(claim)  # what an earlier attempt of this job held
         BatchLane.objects.filter(job_id=context.job_id).update(over=False)
         if batch.state == BatchState.RUNNING:
             settings = BatchSettings.model_validate(batch.settings)
             _work(sandbox, context, pipeline, batch, claim, settings, cast(settings))
         carry_on(batch.pk, context.job_id)
-    except StaleAttempt:
+    except StaleClaim:
         raise
     except Cancelled:
-        claims.release(claim)
+        item_state.release(claim)
         lane_lost(batch.pk, context.job_id, STOPPED, BatchState.PAUSED)
         raise
     except AWAY as error:  # nothing can be written down: the lease brings the job back
-        raise StaleAttempt(f"Job {context.job_id}: the database went away ({error}).") from error
+        raise StaleClaim(f"Job {context.job_id}: the database went away ({error}).") from error
     except BaseException as error:
         with contextlib.suppress(Error):
-            claims.release(claim)
+            item_state.release(claim)
             lane_lost(batch.pk, context.job_id, f"{type(error).__name__}: {error}. Resume it to try again.")
         raise
     finally:
@@ -95,7 +101,7 @@ def close_lane(job: int) -> None:
     lane = BatchLane.objects.filter(job_id=job).first()
     if lane is None:
         return
-    claims.release_orphans(lane.batch_id)
+    item_state.release_orphans(lane.batch_id)
     if lane.job.cancel_requested:
         lane_lost(lane.batch_id, job, STOPPED, BatchState.PAUSED)
     else:
@@ -107,7 +113,7 @@ def _work(
     context: JobContext,
     pipeline: Pipeline,
     batch: Batch,
-    claim: Claim,
+    claim: JobClaim,
     settings: BatchSettings,
     played: Cast,
 ) -> None:
@@ -119,7 +125,7 @@ def _work(
     ):
         connection.close()
 
-        def write_endings(endings: list[Ending]) -> list[Exception | None]:
+        def write_endings(endings: list[StageEnding]) -> list[Exception | None]:
             return released(end_items, claim, pipeline.first, endings)
 
         async def main() -> None:
@@ -127,6 +133,7 @@ def _work(
             async with contextlib.AsyncExitStack() as stack:
                 models = await models_of(played, stack)
                 desk = Desk(
+                    batch=batch.pk,
                     claim=claim,
                     pipeline=pipeline,
                     settings=settings,
@@ -149,8 +156,8 @@ def _work(
 
 async def _run(lane: Lane) -> None:
     desk = lane.desk
-    desk.told = lambda: setattr(lane, "told", True)
-    helpers = [asyncio.create_task(_watch(lane)), asyncio.create_task(_teller(lane))]
+    desk.told = lane.tell
+    watch = asyncio.create_task(_watch(lane))
     until = time.monotonic() + LANE_SECONDS
     try:
         while not desk.stop.is_set():
@@ -165,16 +172,16 @@ async def _run(lane: Lane) -> None:
         try:
             await _drain(lane)  # also after a fault here: nothing of it may go on once its items are given back
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
             await desk.writer.gathered.drain()
             await desk.endings.drain()
-            await desk.write(claims.release, desk.claim)
+            await desk.write(item_state.release, desk.claim)
+            await desk.write(lane.throttle.close)
     if lane.fault is not None:
         raise lane.fault
     if lane.cancelled:
-        raise Cancelled(f"Job {desk.claim.job} was asked to stop.")
+        raise Cancelled(f"Job {desk.claim.row} was asked to stop.")
 
 
 async def _take(lane: Lane) -> bool:
@@ -183,17 +190,18 @@ async def _take(lane: Lane) -> bool:
     room = desk.settings.at_once - len(lane.tasks)
     if room <= 0:
         return False
-    found = await desk.write(claims.take, desk.claim, room, desk.barriers)
+    found = await desk.write(item_state.take, desk.claim, desk.batch, room, desk.barriers)
     for item in found:
         lane.tasks[asyncio.create_task(work(desk, item))] = item
-    lane.told = lane.told or bool(found)
+    if found:
+        lane.tell()
     return bool(found)
 
 
 async def _idle(lane: Lane) -> bool:
     """Nothing can be taken: pass a barrier, end the batch, or wait. Whether the lane goes on."""
     desk = lane.desk
-    batch = desk.claim.batch
+    batch = desk.batch
     if len(lane.tasks) >= desk.settings.at_once:
         return True
     if await desk.write(barriers.pass_barrier, batch, desk.pipeline, desk.settings.stages):
@@ -208,7 +216,7 @@ async def _idle(lane: Lane) -> bool:
 
 def _over(batch: int) -> bool:
     """Whether nothing is left to do; the batch is done then."""
-    claims.release_orphans(batch)
+    item_state.release_orphans(batch)
     return finish(batch)
 
 
@@ -223,17 +231,17 @@ async def _settle(lane: Lane, seconds: float) -> None:
         if error is None:
             continue
         if isinstance(error, SpendCapReached):
-            await lane.desk.write(_capped, lane.desk.claim, item.pk, str(error), lane.desk.meter.cap)
+            await lane.desk.write(_capped, lane.desk, item.pk, str(error), lane.desk.meter.cap)
         elif not isinstance(error, Stopping):
             lane.fault = lane.fault or error
         lane.desk.stop.set()
 
 
-def _capped(claim: Claim, item: int, why: str, cap: float | None) -> None:
+def _capped(desk: Desk, item: int, why: str, cap: float | None) -> None:
     """Unless the cap was raised meanwhile: then the lane that follows goes on with it."""
-    claims.release_one(claim, item)
-    if Batch.objects.filter(pk=claim.batch, cap=cap).exists():
-        stand_still(claim.batch, BatchState.CAPPED, why)
+    item_state.release_one(desk.claim, item)
+    if Batch.objects.filter(pk=desk.batch, cap=cap).exists():
+        stand_still(desk.batch, BatchState.CAPPED, why)
 
 
 async def _drain(lane: Lane) -> None:
@@ -253,22 +261,22 @@ async def _watch(lane: Lane) -> None:
     for look in itertools.count():
         try:
             await desk.write(lane.context.check)
-            if look % CAST_LOOKS == 0 and await desk.write(_recast, desk.claim.batch, desk.settings, lane.played):
+            if look % CAST_LOOKS == 0 and await desk.write(_recast, desk.batch, desk.settings, lane.played):
                 desk.stop.set()
-            state, desk.meter.cap = await desk.write(_state, desk.claim.batch)
+            state, desk.meter.cap = await desk.write(_state, desk.batch)
             if state != BatchState.RUNNING:
                 desk.stop.set()
-            await desk.write(_progress, desk.claim)
+            await desk.write(_progress, desk.claim, desk.batch)
         except Cancelled:
             lane.cancelled = True
             desk.stop.set()
             return
-        except StaleAttempt as error:
+        except StaleClaim as error:
             lane.fault = error
             desk.stop.set()
             return
         except Error as error:
-            logger.warning("batch %s: %s", desk.claim.batch, error)
+            logger.warning("batch %s: %s", desk.batch, error)
         await asyncio.sleep(LOOK_SECONDS)
 
 
@@ -288,20 +296,7 @@ def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
         return False
 
 
-def _progress(claim: Claim) -> None:
-    items = BatchItem.objects.filter(batch_id=claim.batch)
-    done = items.exclude(state__in=[ItemState.WAITING, ItemState.RUNNING]).count()
-    held(claim.job, claim.attempt).update(done=done, total=items.count())
-
-
-async def _teller(lane: Lane) -> None:
-    """Tell who follows, a few times a second at most."""
-    while True:
-        await asyncio.sleep(TELL_SECONDS)
-        if not lane.told:
-            continue
-        lane.told = False
-        try:
-            await lane.desk.write(publish, [f"batch:{lane.desk.claim.batch}"])
-        except Error as error:  # who follows asks again by itself
-            logger.warning("live updates were not sent: %s", error)
+def _progress(claim: JobClaim, batch: int) -> None:
+    items = BatchItem.objects.filter(batch_id=batch)
+    done = items.exclude(state__in=OPEN).count()
+    claim.held().update(done=done, total=items.count())

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webapp.batches.engine.cast import lanes_of
-from webapp.batches.engine.claims import OPEN
-from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
+from webapp.batches.engine.item_state import OPEN, cancel_waiting
+from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState
 from webapp.batches.spec import BatchSettings
 from webapp.jobs.models import OPEN_STATES
 from webapp.jobs.services import create
@@ -35,7 +35,8 @@ def launch(batch: Batch, user: Any = None) -> int:
     wanted = lanes_of(BatchSettings.model_validate(batch.settings))
     there = open_lanes(batch.pk).count()
     for number in range(there, wanted):
-        job = create(KIND, f"{batch.name} (batch {batch.pk})", {"batch": batch.pk, "lane": number}, user)
+        payload = {"batch": batch.pk, "lane": number}
+        job = create(KIND, f"{batch.name} (batch {batch.pk})", payload, user, subject=f"batch:{batch.pk}")
         BatchLane.objects.create(batch=batch, job=job)
     return max(0, wanted - there)
 
@@ -55,7 +56,7 @@ def carry_on(batch: int, job: int) -> None:
     row = lock(batch)
     BatchLane.objects.filter(job_id=job).update(over=True)
     if row.state == BatchState.CANCELLED:  # what came up, or was given back, while it was cancelled
-        row.items.filter(state=ItemState.WAITING).update(state=ItemState.CANCELLED)
+        cancel_waiting(batch)
     if row.state == BatchState.RUNNING and is_unfinished(batch):
         launch(row)
 

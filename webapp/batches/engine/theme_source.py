@@ -9,8 +9,8 @@ from django.db.models import F
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
-from webapp.batches.engine.claims import Ended
 from webapp.batches.engine.near_duplicates import source_of
+from webapp.batches.engine.stage_runs import Ended
 from webapp.batches.models import BatchItem, StageState
 from webapp.batches.services import of_environment, of_theme
 from webapp.environments.models import Version

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
-from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is started here
 from webapp.batches import queries, services
 from webapp.batches.launch import choice
 from webapp.batches.launch.choice import Chosen
@@ -30,7 +29,9 @@ from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
 from webapp.forms import offer, options
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call, list_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.taxonomy.models import Node, ThemeSource
@@ -47,8 +48,7 @@ GIVEN = ("text", "source", "category", "node", "most")
 @require_safe
 @never_cache
 def batches(request: HttpRequest) -> HttpResponse:
-    state = request.GET.get("state", "")
-    state = state if state in BatchState.values else ""
+    state = Params(request.GET).choice("state", BatchState.values)
     page = keyset(request, queries.batches(state).defer("settings", "cloned_from__settings"))
     context = {
         "page": page,
@@ -85,7 +85,7 @@ def new_estimate(request: HttpRequest) -> HttpResponse:
     """The dry run of a form: its panel with htmx, else the whole page with it."""
     form = _new_form(request)
     found = _dry_run(request, form, form.chosen)
-    return _panel(request, found) if _is_part(request) else _new_page(request, form, found)
+    return _panel(request, found) if wants_fragment(request) else _new_page(request, form, found)
 
 
 @access("synthesise")
@@ -93,7 +93,7 @@ def new_estimate(request: HttpRequest) -> HttpResponse:
 @never_cache
 def matching(request: HttpRequest) -> HttpResponse:
     """How many themes or environments a filter finds, while it is typed."""
-    what = "environments" if request.GET.get("what") == "environments" else "themes"
+    what = Params(request.GET).choice("what", ("themes", "environments"), "themes")
     form = LaunchForm(request.user, before=BatchSettings(), initial=_given(request))
     return render(
         request, "batches/launch/matching.html", {"what": what.removesuffix("s"), "found": _matching(form, what)}
@@ -131,7 +131,7 @@ def clone(request: HttpRequest, pk: int) -> HttpResponse:
 def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
     origin, form = _clone_form(request, pk)
     found = _dry_run(request, form, choice.of_batch(origin))
-    return _panel(request, found) if _is_part(request) else _clone_page(request, origin, form, found)
+    return _panel(request, found) if wants_fragment(request) else _clone_page(request, origin, form, found)
 
 
 @access("synthesise")
@@ -165,14 +165,16 @@ def _new_form(request: HttpRequest) -> LaunchForm:
     before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
     if request.method == "POST":
         return LaunchForm(request.user, request.POST, request.FILES, before=before)
-    used = {name: True for name in ("use_themes", "use_environments") if request.GET.get(name)}
+    params = Params(request.GET)
+    used = {name: True for name in ("use_themes", "use_environments") if params.text(name)}
     return LaunchForm(request.user, before=before, initial=_given(request) | used | ({"bundled": []} if used else {}))
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
     """Filters that an address names."""
     names = [f"{what}_{name}" for what in ("themes", "environments") for name in GIVEN]
-    return {name: value for name in names if (value := request.GET.get(name, "").replace("\x00", "")[:200])}
+    params = Params(request.GET)
+    return {name: value for name in names if (value := params.text(name))}
 
 
 def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, SettingsForm]:
@@ -185,10 +187,6 @@ def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, SettingsForm]:
 def _limit(request: HttpRequest) -> Any:
     """The limits that hold for this person; None where none do."""
     return services.limits() if getattr(request.user, "role", "") in services.CAPPED_ROLES else None
-
-
-def _is_part(request: HttpRequest) -> bool:
-    return bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
 
 
 def _launched(

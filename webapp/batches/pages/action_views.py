@@ -16,6 +16,7 @@ from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, ItemState
+from webapp.query_params import Params
 
 
 @access("synthesise")
@@ -53,7 +54,7 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Of what failed (and was rejected, with `rejected`): an `item`, a `stage`, what ended `like` an item, or all."""
-    found, alike = (_item(pk, request.POST.get(name, "")) for name in ("item", "like"))
+    found, alike = (_item(pk, Params(request.POST).id(name)) for name in ("item", "like"))
     states = (ItemState.FAILED, ItemState.REJECTED) if request.POST.get("rejected") else (ItemState.FAILED,)
     asked: dict[str, Any] = {
         "item": found.pk if found else None,
@@ -97,10 +98,8 @@ def _done(
     return redirect("batches:item", item.pk) if item else redirect("batches:batch", pk)
 
 
-def _item(batch: int, number: str) -> BatchItem | None:
-    if not (number.isascii() and number.isdecimal() and len(number) < 19):
-        return None
-    return BatchItem.objects.filter(batch_id=batch, pk=int(number)).defer("spec").first()
+def _item(batch: int, pk: int | None) -> BatchItem | None:
+    return BatchItem.objects.filter(batch_id=batch, pk=pk).defer("spec").first() if pk is not None else None
 
 
 def _money(text: str) -> float | None:

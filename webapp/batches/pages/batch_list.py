@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Sum
 
-from webapp.batches.engine.claims import SAVE
+from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
 
 COUNTED_TO = 2_000

@@ -17,7 +17,9 @@ from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
 from webapp.batches.pages import descriptions, filters, progress
 from webapp.batches.schemas import CallQuery
 from webapp.batches.spec import BatchSettings
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 
 TABS = ("overview", "items", "calls", "failures", "settings")
@@ -60,8 +62,7 @@ def live_context(found: Batch, tab: str) -> dict[str, Any]:
 
 
 def tab_of(request: HttpRequest) -> str:
-    tab = request.GET.get("tab", "")
-    return tab if tab in TABS else TABS[0]
+    return Params(request.GET).choice("tab", TABS, TABS[0])
 
 
 @access("read")
@@ -174,16 +175,15 @@ def item_live(request: HttpRequest, pk: int) -> HttpResponse:
 def output(request: HttpRequest, pk: int, stage: str) -> HttpResponse:
     """What one stage gave for an item: a part of the item's page, and a page of its own."""
     run = get_object_or_404(StageRun.objects.select_related("item__batch").defer("item__spec"), item_id=pk, stage=stage)
-    start = request.GET.get("from", "")
     context = {
         "run": run,
         "item": run.item,
         "batch": run.item.batch,
         "path": descriptions.path_of(run.item),
-        **descriptions.run_content(run, int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0),
+        **descriptions.run_content(run, Params(request.GET).number("from") or 0),
     }
-    is_part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return render(request, "batches/show/output_part.html" if is_part else "batches/show/output.html", context)
+    template = "batches/show/output_part.html" if wants_fragment(request) else "batches/show/output.html"
+    return render(request, template, context)
 
 
 @access("read")

@@ -12,7 +12,8 @@ from django.urls import reverse
 from synthesis.errors import InputError
 from synthesis.stages import LEVELS, Pipeline
 from webapp.batches import queries
-from webapp.batches.engine.claims import OPEN, SAVE
+from webapp.batches.engine.item_state import OPEN
+from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import (
     Batch,
     BatchItem,

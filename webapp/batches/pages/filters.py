@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -11,8 +10,9 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import QueryDict
 
 from synthesis.stages import LEVELS
-from webapp.batches.engine.claims import OPEN
+from webapp.batches.engine.item_state import OPEN
 from webapp.batches.models import BatchItem, BatchProduct, CallState, ItemState, LLMCall, StageRun, StageState
+from webapp.query_params import Params
 
 M = TypeVar("M", bound=Model)
 ENTERED = "entered"
@@ -58,32 +58,27 @@ class CallFilter:
         return any(vars(self).values())
 
 
-def item_filter(asked: QueryDict) -> ItemFilter:
+def item_filter(query: QueryDict) -> ItemFilter:
     """What a query string asks for; what it cannot mean is left out."""
-    said = {name: _word(asked.get(name, "")) for name in ("stage", "reason", "signature")}
-    parent = asked.get("parent", "")
+    params = Params(query)
+    stage = params.text("stage", LONGEST)
     return ItemFilter(
-        level=_one_of(asked.get("level", ""), LEVELS),
-        state=_one_of(asked.get("state", ""), ItemState.values),
-        ended=_one_of(asked.get("ended", ""), ENDED_AS) if said["stage"] else "",
-        parent=int(parent) if parent.isascii() and parent.isdecimal() and len(parent) < 19 else None,
-        open=asked.get("open") == "1",
-        **said,
+        level=params.choice("level", LEVELS),
+        state=params.choice("state", ItemState.values),
+        stage=stage,
+        ended=params.choice("ended", ENDED_AS) if stage else "",
+        reason=params.text("reason", LONGEST),
+        signature=params.text("signature", LONGEST),
+        parent=params.id("parent"),
+        open=params.flag("open"),
     )
 
 
-def call_filter(asked: QueryDict) -> CallFilter:
+def call_filter(query: QueryDict) -> CallFilter:
     """`?place=author:plan_state`: what which role was asked for, the two together, as the index has them."""
-    role, _, stage = _word(asked.get("place", "")).partition(":")
-    return CallFilter(state=_one_of(asked.get("state", ""), CallState.values), role=role, stage=stage)
-
-
-def _word(text: str) -> str:
-    return text.replace("\x00", "")[:LONGEST]
-
-
-def _one_of(text: str, known: Iterable[str]) -> str:
-    return text if text in known else ""
+    params = Params(query)
+    role, _, stage = params.text("place", LONGEST).partition(":")
+    return CallFilter(state=params.choice("state", CallState.values), role=role, stage=stage)
 
 
 def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:

@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from synthesis.stages import LEVELS, Level, Pipeline, StageSettings
 from webapp.batches import queries
-from webapp.batches.engine.claims import OPEN, SAVE
+from webapp.batches.engine.item_state import OPEN
+from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, ItemState, LLMCall, StageState
 from webapp.batches.setting_labels import STAGE_WORDS
 

@@ -12,6 +12,7 @@ from webapp.accounts.access import access
 from webapp.batches.models import BatchProduct
 from webapp.batches.spec import SCRIPTED
 from webapp.htmx import wants_fragment
+from webapp.query_params import Params
 
 KINDS = {"environment": "theme", "scenario": "scenario", "task": "task", "trajectory": "trajectory"}
 """What an address may name, with the level of the items that become one."""
@@ -22,11 +23,12 @@ OTHERS = 20
 @require_safe
 def made(request: HttpRequest) -> HttpResponse:
     """Of `?environment=`, `?scenario=`, `?task=` or `?trajectory=`. As a part nothing at all of what no batch made."""
-    kind = next((name for name in KINDS if request.GET.get(name)), "")
-    asked = request.GET.get(kind, "")
-    if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
+    params = Params(request.GET)
+    kind = next((name for name in KINDS if params.text(name)), "")
+    pk = params.id(kind)
+    if pk is None:
         raise Http404("Name an environment, a scenario, a task or a trajectory by its number.")
-    context = {"kind": kind, "pk": int(asked)} | _made(kind, int(asked))
+    context = {"kind": kind, "pk": pk} | _made(kind, pk)
     part = wants_fragment(request, "made")
     return render(request, "batches/made_part.html" if part else "batches/made.html", context)
 

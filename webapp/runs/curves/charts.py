@@ -11,6 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from training.metrics import NAMES
+from webapp.query_params import Params
 from webapp.runs.curves.marks import Mark, marks_of
 from webapp.runs.curves.series import Bucket, Series, series
 from webapp.runs.models import MetricKey, TrainingJob
@@ -154,24 +155,16 @@ _CLAIMED = {key for group in _RULES for chart in group.charts for key in chart.k
 
 def choice_of(query: QueryDict) -> Choice:
     """Reads an address; what does not fit counts for nothing."""
-    asked = [name for name in query.getlist("show") if name in GROUPS]
-    measure = query.get("measure", "")
-    parts = {
-        prefix: tuple(name[:300].replace("\x00", "") for name in query.getlist(prefix)[:MOST_PARTS])
-        for prefix in PREFIXES
-        if query.getlist(prefix)
-    }
+    params = Params(query)
+    asked = [name for name in params.texts("show") if name in GROUPS]
+    named = {prefix: tuple(params.texts(prefix, 300)[:MOST_PARTS]) for prefix in PREFIXES}
     return Choice(
         groups=tuple(asked) or tuple(GROUPS),
-        measure=measure if measure in MEASURES else "reward",
-        parts=parts,
-        low=_step(query.get("from", "")),
-        high=_step(query.get("to", "")),
+        measure=params.choice("measure", MEASURES, "reward"),
+        parts={prefix: parts for prefix, parts in named.items() if parts},
+        low=params.number("from"),
+        high=params.number("to"),
     )
-
-
-def _step(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple[str, float | None]]:

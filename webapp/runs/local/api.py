@@ -11,10 +11,8 @@ from pydantic import ConfigDict, Field
 from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
-from webapp.rest.problems import Problem
 from webapp.rest.types import BodyIn
 from webapp.runs import openai_mapping
-from webapp.runs.job_lookup import Refused
 from webapp.runs.local import installation
 from webapp.runs.local.demo import train_demo
 from webapp.runs.response_schemas import TrainingJobOut
@@ -53,10 +51,7 @@ def train_the_demo(request: HttpRequest, body: DemoIn) -> tuple[int, dict[str, o
 
     Its environments, tasks and lessons are brought in first, if they are not here; the jobs wait for that.
     """
-    try:
-        first, second = train_demo(person(request), body.seed)
-    except Refused as error:
-        raise Problem(422, str(error)) from error
+    first, second = train_demo(person(request), body.seed)
     return 202, {"supervised": openai_mapping.job_out(first), "reinforcement": openai_mapping.job_out(second)}
 
 

@@ -69,8 +69,9 @@ def _datasets(demo: Demo, user: Any) -> tuple[Dataset, Dataset]:
     ]
     waiting = [row for row in made if row.state == DatasetState.FREEZING and row.job_id is None]
     if waiting:
-        payload = {"seed": seed, "datasets": [row.pk for row in waiting], "id": waiting[0].public_id}
-        job = create(KIND, f"Bring in the training demo, seed {seed}", payload, user)
+        payload = {"seed": seed, "datasets": [row.pk for row in waiting]}
+        title, subject = f"Bring in the training demo, seed {seed}", f"dataset:{waiting[0].pk}"
+        job = create(KIND, title, payload, user, subject=subject)
         for row in waiting:
             row.job = job
             row.save(update_fields=["job"])

@@ -22,7 +22,7 @@ from training.dataset import Split, side_of
 from training.examples.datasets import CARELESS, EACH, Lesson, lessons_of, played, split_of
 from training.examples.records import SOURCE, environment_record, task_record
 from training.examples.tasks import ENVIRONMENTS, DemoTask, draw_tasks
-from webapp.bodies import store
+from webapp.content_store import store
 from webapp.datasets.freeze_job import GONE, freeze_dataset
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.row_source import places
@@ -31,7 +31,6 @@ from webapp.environments.importer import import_environment
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext
-from webapp.jobs.services import held
 from webapp.runs.models import TrainingJob
 from webapp.runs.readiness import advance
 from webapp.runs.wakeups import wake_workers
@@ -92,7 +91,7 @@ def prepare_demo(context: JobContext, sandbox: Sandbox) -> dict[str, Any]:
         why = str(error)
         raise
     finally:
-        if held(context.job_id, context.attempt).exists():
+        if context.claim.held().exists():
             left = Dataset.objects.filter(pk__in=datasets, state=DatasetState.FREEZING)
             left.update(state=DatasetState.FAILED, error=why[:10_000])
         # A job that fails takes with it the one that was to come after it.
@@ -103,7 +102,7 @@ def prepare_demo(context: JobContext, sandbox: Sandbox) -> dict[str, Any]:
 
 
 def _freeze(context: JobContext, pk: int) -> dict[str, Any]:
-    return freeze_dataset(JobContext(context.job_id, context.attempt, {"dataset": pk}, context.user_id))
+    return freeze_dataset(JobContext(context.claim, {"dataset": pk}, context.user_id))
 
 
 def import_tasks(sandbox: Sandbox, demo: Demo, seen: Callable[[int], None]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
 from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
-from webapp.scenarios import starting
+from webapp.scenarios.audits import services
 from webapp.scenarios.audits.page import current_audits, whole_audits
 from webapp.scenarios.audits.schemas import AuditLine, AuditOut, AuditQuery, AuditWish
 from webapp.scenarios.models import Audit, Task
@@ -53,11 +53,11 @@ def create_audits(request: HttpRequest, wish: AuditWish) -> Job:
         task = Task.objects.filter(current__isnull=False, pk=wish.task).only("pk").first()
         if task is None:
             raise no_such("body", "task", wish.task)
-        return starting.start_task_audit(user, task)
+        return services.start_task_audit(user, task)
     if wish.environment is not None:
         environment = Environment.objects.filter(pk=wish.environment).only("pk", "name").first()
         if environment is None:
             raise no_such("body", "environment", wish.environment)
-        return starting.start_environment_audit(user, environment)
+        return services.start_environment_audit(user, environment)
     assert wish.filter is not None
-    return starting.start_filter_audit(user, wish.filter.values())
+    return services.start_filter_audit(user, wish.filter.values())

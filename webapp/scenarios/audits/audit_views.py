@@ -12,8 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.accounts.access import access
 from webapp.environments.models import Environment
 from webapp.htmx import wants_fragment
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
-from webapp.scenarios import starting
+from webapp.scenarios.audits import services
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
@@ -30,8 +31,7 @@ def audit(request: HttpRequest, pk: int) -> HttpResponse:
     context: dict[str, object] = {"task": row, "revision": revision, "audit_revision": revision}
     fragment = wants_fragment(request, "audit")
     if revision is not None:
-        after = request.GET.get("from", "")
-        start = int(after) if after.isascii() and after.isdecimal() and len(after) < 9 else 0
+        start = Params(request.GET).number("from") or 0
         context |= audit_context(row, revision, start=0 if fragment else start, whole=not fragment)
         context["copy_as"] = api_call(request, "POST", "api:create_audits", body={"task": pk})
     return render(request, "scenarios/audit_part.html" if fragment else "scenarios/audit.html", context)
@@ -45,7 +45,7 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
     if row.current is None:
         messages.error(request, "This task has no revision, so there is nothing to audit.")
     else:
-        starting.start_task_audit(request.user, row)
+        services.start_task_audit(request.user, row)
         # A rubric's audit depends on the judge too, who may be another one by now.
         known = row.audit is not None and row.current.verifier_kind != "rubric" and not is_stale(row.audit, row.current)
         same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
@@ -58,11 +58,11 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
 def start_environment(request: HttpRequest, pk: int) -> HttpResponse:
     """Audit every task of an environment."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
-    return redirect("jobs:detail", starting.start_environment_audit(request.user, row).pk)
+    return redirect("jobs:detail", services.start_environment_audit(request.user, row).pk)
 
 
 @access("synthesise")
 @require_POST
 def start_these(request: HttpRequest) -> HttpResponse:
     """Audit the tasks that the filters in the address leave."""
-    return redirect("jobs:detail", starting.start_filter_audit(request.user, filtered(request).values()).pk)
+    return redirect("jobs:detail", services.start_filter_audit(request.user, filtered(request).values()).pk)

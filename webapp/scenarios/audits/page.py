@@ -9,10 +9,9 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 
 from synthesis.verifiers.audit_report import GAPS, NOTES
-from webapp.scenarios.audits.services import is_stale
+from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.starting import open_audit
 
 PROBES_A_PAGE = 100
 PROBES_ON_TASK = 25

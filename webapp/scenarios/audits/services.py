@@ -17,8 +17,14 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit import AT_ONCE, Subject, audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, Probe, TaskAudit, untried
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
+from webapp.accounts.services import audit as write_audit_log
 from webapp.content import content_hash
-from webapp.scenarios.audits.task_state import lock_environment, stand
+from webapp.environments.models import Environment
+from webapp.environments.totals import lock_environment
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
+from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.scenarios.states import load_state
@@ -238,3 +244,32 @@ def _cut(value: Any) -> Any:
         return value if len(value) <= VALUE_CHARS else f"{value[:VALUE_CHARS]}…"
     text = json.dumps(value, ensure_ascii=False)
     return value if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
+
+
+def open_audit(task: Task) -> Job | None:
+    """The job that audits this very task and has not ended."""
+    return open_of("audit", f"task:{task.pk}")
+
+
+def start_task_audit(user: Any, task: Task) -> Job:
+    """Queue the audit of one task; the job that is on its way already is handed back."""
+    return open_audit(task) or _start(user, f"Audit task {task.pk}", {"tasks": [task.pk]}, f"task:{task.pk}")
+
+
+def start_environment_audit(user: Any, environment: Environment) -> Job:
+    """Queue the audit of every task of an environment."""
+    subject = f"environment:{environment.pk}"
+    return _start(user, f"Audit the tasks of {environment.name}", {"environment": environment.pk}, subject)
+
+
+def start_filter_audit(user: Any, wanted: dict[str, Any]) -> Job:
+    """Queue the audit of every task that a `TaskFilter`'s values leave, as they are when the job runs."""
+    named = ", ".join(f"{name} {value}" for name, value in wanted.items() if name != "sort")
+    return _start(user, f"Audit tasks with {named}" if named else "Audit all tasks", {"filter": wanted})
+
+
+@transaction.atomic
+def _start(user: Any, title: str, payload: dict[str, Any], subject: str = "") -> Job:
+    job = create("audit", title, payload, user, subject=subject)
+    write_audit_log(user, "audit.start", job, **payload)
+    return job

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from webapp.environments import totals
-from webapp.environments.models import Environment
+from webapp.environments.totals import count, lock_environment
 from webapp.scenarios.models import Audit, AuditState, Task, TaskRevision
-
-
-def lock_environment(pk: int) -> None:
-    """What every writer of an environment's counts does first, so that no two wait for each other."""
-    Environment.objects.select_for_update(of=("self",)).only("pk").get(pk=pk)
 
 
 @transaction.atomic
@@ -22,7 +16,7 @@ def stand(task_id: int, audit: Audit | None, state: str) -> None:
     before = Task.objects.values_list("audit_state", flat=True).get(pk=task_id)
     Task.objects.filter(pk=task_id).update(audit=audit, audit_state=state)
     changes = {name: int(state == name) - int(before == name) for name in (AuditState.GREEN, AuditState.RED)}
-    totals.count(environment, **{str(name): change for name, change in changes.items()})
+    count(environment, **{str(name): change for name, change in changes.items()})
 
 
 def restore_audit(task: Task, revision: TaskRevision, reference_hash: str) -> None:

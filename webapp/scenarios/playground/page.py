@@ -12,6 +12,7 @@ from django.urls import reverse
 from synthesis.contracts import State
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Tool
+from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.models import Playground, PlaygroundCall
 from webapp.scenarios.playground import argument_form as reading
@@ -70,10 +71,8 @@ def blank_form(tool: Tool, call: PlaygroundCall | None, *, raw: bool | None) -> 
 
 def position(request: HttpRequest, row: Playground) -> int:
     """The call that `?at=` names; the last one where it names none."""
-    text = request.GET.get("at", "")
-    if text.isascii() and text.isdecimal() and len(text) < 9:
-        return min(int(text), row.length)
-    return row.length
+    number = Params(request.GET).number("at")
+    return row.length if number is None else min(number, row.length)
 
 
 def state_after(row: Playground, at: int) -> tuple[State, State]:
@@ -112,8 +111,9 @@ def context(
     history = list(row.calls.defer("result", "patch", "arguments").order_by("-index"))
     call = row.calls.filter(index=at).first() if at else None
     tools = tools_of(row)
-    wanted = request.GET.get("find", "").strip()[:100]
-    chosen = tool or _chosen(row, request.GET.get("tool", ""), call)
+    params = Params(request.GET)
+    wanted, asked = params.text("find", 100, strip=True), params.text("tool")
+    chosen = tool or _chosen(row, asked, call)
     state, before = state_after(row, at)
     found: dict[str, Any] = {
         "playground": row,
@@ -132,10 +132,8 @@ def context(
     if chosen is not None:
         about = chosen.description.partition("\n\n")[0].strip()
         found["about"], found["about_more"] = about[:400], about != chosen.description.strip()
-        found["focus"] = (
-            bool(request.GET.get("tool")) and form is None and row.user_id == getattr(request.user, "pk", None)
-        )
-        raw = {"1": True, "0": False}.get(request.GET.get("raw", ""))
+        found["focus"] = bool(asked) and form is None and found["mine"]
+        raw = {"1": True, "0": False}.get(params.text("raw"))
         found["form"] = form or blank_form(chosen, call, raw=raw)
     if call is not None:
         found["changes"], found["more_changes"] = queries.changes(before, call.patch)

@@ -15,6 +15,7 @@ from synthesis.contracts import Validation
 from synthesis.errors import EnvariumError, EpisodeLost, InfrastructureError, SandboxUnavailable
 from webapp.accounts.access import access
 from webapp.environments.models import Version
+from webapp.query_params import LARGEST_ID, Params
 from webapp.scenarios.models import Playground, Scenario
 from webapp.scenarios.playground import page
 from webapp.scenarios.playground import services as service
@@ -36,8 +37,9 @@ def said(error: EnvariumError) -> str:
     return str(error)
 
 
-def whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+def sent_number(request: HttpRequest, name: str) -> int:
+    """A number of the form that was sent; 0 where it is none."""
+    return Params(request.POST).number(name, high=LARGEST_ID) or 0
 
 
 def find(pk: int) -> Playground:
@@ -73,11 +75,11 @@ def try_version(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def try_new(request: HttpRequest) -> HttpResponse:
     """A new playground on a version, from a scenario's initial state or an empty one."""
-    version = get_object_or_404(Version.objects.defer("record"), pk=whole(request.POST.get("version", "")))
+    version = get_object_or_404(Version.objects.defer("record"), pk=sent_number(request, "version"))
     scenario = None
     if request.POST.get("scenario"):
         rows = Scenario.objects.filter(version=version)
-        scenario = get_object_or_404(rows, pk=whole(request.POST["scenario"]))
+        scenario = get_object_or_404(rows, pk=sent_number(request, "scenario"))
     try:
         row = service.create(request.user, version, scenario)
     except EnvariumError as error:
@@ -115,7 +117,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         context = page.context(request, row, tool=tool, form=form, validation=validation)
         return render(request, "scenarios/playground.html", context, status=422)
     try:
-        call = service.run_call(row, whole(request.POST.get("serial", "")), tool.name, form.arguments, validation)
+        call = service.run_call(row, sent_number(request, "serial"), tool.name, form.arguments, validation)
     except EnvariumError as error:
         row.refresh_from_db()
         messages.error(request, said(error))
@@ -129,7 +131,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
     row = own(request, pk)
     try:
-        call = service.undo(row, whole(request.POST.get("serial", "")))
+        call = service.undo(row, sent_number(request, "serial"))
     except EnvariumError as error:
         messages.error(request, said(error))
         return back(row)
@@ -143,7 +145,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
 def redo(request: HttpRequest, pk: int) -> HttpResponse:
     row = own(request, pk)
     try:
-        call = service.redo(row, whole(request.POST.get("serial", "")))
+        call = service.redo(row, sent_number(request, "serial"))
     except EnvariumError as error:
         messages.error(request, said(error))
         return back(row)

@@ -8,13 +8,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
-from synthesis.errors import InputError
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy.models import Decision, Grouping, Theme
 from webapp.taxonomy.near_duplicates import queries, services
@@ -27,7 +25,7 @@ from webapp.taxonomy.near_duplicates.schemas import (
     group_out,
     source_out,
 )
-from webapp.taxonomy.starting import start_grouping
+from webapp.taxonomy.near_duplicates.services import start_grouping
 
 router = Router(tags=["themes"])
 
@@ -94,8 +92,5 @@ def list_theme_sources(request: HttpRequest, query: Query[PageQuery]) -> Any:
 
 def settled(act: Any) -> Decision:
     """The decision as it stands now. What cannot be decided any more is a conflict (409)."""
-    try:
-        made: Decision = act()
-    except InputError as error:
-        raise Problem(409, str(error)) from None
+    made: Decision = act()
     return queries.decisions().get(pk=made.pk)

@@ -16,13 +16,14 @@ from synthesis.themes.dedupe import FLOOR
 from webapp.accounts.access import access
 from webapp.endpoints.queries import choices
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.taxonomy.forms import GroupingForm, ThemeForm
 from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import EXAMPLE
-from webapp.taxonomy.starting import start_grouping
+from webapp.taxonomy.near_duplicates.services import start_grouping
 from webapp.taxonomy.theme_services import save_typed
 
 GROUPS = 20
@@ -144,7 +145,7 @@ def source(request: HttpRequest, pk: int) -> HttpResponse:
     """The judged texts of one source, `?reason=` those with this reason (`kept`: those that became themes)."""
     row = get_object_or_404(ThemeSource, pk=pk)
     found = queries.retention([row])[0]
-    reason = request.GET.get("reason", "").replace("\x00", "")[:64]
+    reason = Params(request.GET).text("reason", 64)
     wanted = None if not reason else "" if reason == "kept" else reason
     page = keyset(request, queries.judged_texts(row, wanted), "-id")
     return render(request, "taxonomy/source.html", {"row": row, "found": found, "reason": reason, "page": page})

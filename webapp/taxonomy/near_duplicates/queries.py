@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
-from webapp.jobs.models import Job, JobState
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
 from webapp.taxonomy.models import Decision, Grouping, JudgedText, SourceCount, Theme, ThemeSource
 
+SUBJECT = "themes"
+"""What a job works on that groups all of them."""
 MEMBERS = 50
 """Folded themes of one group that are shown at once."""
 DECISIONS = 20
@@ -70,8 +73,7 @@ def groupings() -> QuerySet[Grouping]:
 
 def open_job() -> Job | None:
     """The grouping that waits or runs."""
-    waiting = Job.objects.filter(kind="group_themes", state__in=[JobState.QUEUED, JobState.RUNNING])
-    return waiting.order_by("-pk").first()
+    return open_of("group_themes", SUBJECT)
 
 
 @dataclass

@@ -13,8 +13,14 @@ from typing import Any
 from django.db import connection, transaction
 
 from synthesis.errors import InputError
+from synthesis.themes.dedupe import require_threshold
 from webapp.accounts.services import audit
+from webapp.endpoints.queries import find_choice
+from webapp.errors import Conflict
+from webapp.jobs.models import Job
+from webapp.jobs.services import create
 from webapp.taxonomy.models import Decision, DecisionChange, Theme, Verdict
+from webapp.taxonomy.near_duplicates.queries import SUBJECT, open_job
 from webapp.taxonomy.services import lock
 
 FOLD_LOCK = 7_305_103
@@ -33,18 +39,18 @@ class Fold:
 
 @transaction.atomic
 def keep_apart(theme: int, by: Any) -> Decision:
-    """Take a theme out of the group it is folded into, for good. Raises InputError, Theme.DoesNotExist."""
+    """Take a theme out of the group it is folded into, for good. Raises Conflict, Theme.DoesNotExist."""
     lock(FOLD_LOCK)
     row = Theme.objects.select_related("folded_into").get(pk=theme)
     if row.folded_into is None:
-        raise InputError(f"{row.name} is not folded into another theme.")
+        raise Conflict(f"{row.name} is not folded into another theme.")
     words = f"Kept “{short(row)}” apart from “{short(row.folded_into)}”"
     return decide(Decision.Kind.APART, words, {row.pk: Fold(verdict=Verdict.APART)}, by)
 
 
 @transaction.atomic
 def choose(theme: int, by: Any) -> Decision:
-    """Keep a folded theme instead of the one it is folded into. Raises InputError, Theme.DoesNotExist.
+    """Keep a folded theme instead of the one it is folded into. Raises Conflict, Theme.DoesNotExist.
 
     How similar the others are to it is not known until themes are grouped again.
     """
@@ -52,7 +58,7 @@ def choose(theme: int, by: Any) -> Decision:
     row = Theme.objects.select_related("folded_into").get(pk=theme)
     kept = row.folded_into
     if kept is None:
-        raise InputError(f"{row.name} is not folded into another theme.")
+        raise Conflict(f"{row.name} is not folded into another theme.")
     others = Theme.objects.filter(folded_into=kept).exclude(pk=row.pk).values_list("pk", "verdict")
     wanted = {pk: Fold(row.pk, None, verdict) for pk, verdict in others}
     wanted[kept.pk] = Fold(row.pk, row.similarity, "" if kept.verdict == Verdict.CHOSEN else kept.verdict)
@@ -102,17 +108,17 @@ def fold_alike(source: str, groups: Iterable[Sequence[str]], words: str) -> Deci
 def undo(decision: int, by: Any) -> Decision:
     """Take a decision back, one theme at a time: those decided on since stay as they are, and the words say so.
 
-    Raises InputError where nothing is left to take back, Decision.DoesNotExist.
+    Raises Conflict where nothing is left to take back, Decision.DoesNotExist.
     """
     lock(FOLD_LOCK)
     row = Decision.objects.select_related("undone_by").get(pk=decision)
     if row.is_undone:
-        raise InputError("This decision is undone already.")
+        raise Conflict("This decision is undone already.")
     changes = list(row.changes.all())
     now = current(change.theme_id for change in changes)
     same = [one for one in changes if now.get(one.theme_id) == after(one)]
     if changes and not same:
-        raise InputError(LATER)
+        raise Conflict(LATER)
     left = len(changes) - len(same)
     words = f"Undid: {row.words}"[:240] + (f" ({left} decided on since stay)" if left else "")
     return decide(Decision.Kind.UNDO, words, {one.theme_id: before(one) for one in same}, by, row)
@@ -121,7 +127,7 @@ def undo(decision: int, by: Any) -> Decision:
 def decide(
     kind: Decision.Kind, words: str, wanted: Mapping[int, Fold], by: Any, undoes: Decision | None = None
 ) -> Decision:
-    """Write a decision and what it changes. The caller holds `FOLD_LOCK` in a transaction. Raises InputError."""
+    """Write a decision and what it changes. The caller holds `FOLD_LOCK` in a transaction. Raises Conflict."""
     now = current(wanted)
     changed = {pk: fold for pk, fold in wanted.items() if pk in now and now[pk] != fold}
     _require_flat(changed)
@@ -161,7 +167,7 @@ def _require_flat(changed: Mapping[int, Fold]) -> None:
     standing |= {pk for pk, fold in changed.items() if fold.into is None}
     followers = Theme.objects.filter(folded_into__in=folded).exclude(pk__in=list(changed))
     if kept & folded or not kept <= standing or followers.exists():
-        raise InputError(LATER)
+        raise Conflict(LATER)
 
 
 def _change(decision: Decision, theme: int, was: Fold, fold: Fold) -> DecisionChange:
@@ -200,3 +206,18 @@ def _count_duplicates(kept: set[int]) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [sorted(kept)])
+
+
+def start_grouping(user: Any, threshold: float, model: str = "") -> Job:
+    """Queue a grouping of all themes. `model` is "" or `endpoint id/model`.
+
+    Raises `InputError` (threshold, unknown model, a grouping that has not ended yet).
+    """
+    require_threshold(threshold)
+    if model and find_choice(model) is None:
+        raise InputError("This model is not listed at its endpoint. Choose another one.")
+    running = open_job()
+    if running is not None:
+        raise InputError(f"Job {running.pk} is grouping themes already. Wait for it, or cancel it on its page.")
+    payload = {"threshold": threshold, "model": model}
+    return create("group_themes", f"Group themes at {threshold:g}", payload, user, subject=SUBJECT)

@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 from pydantic import ConfigDict, Field, FiniteFloat
 
-from synthesis.errors import InputError
 from synthesis.formats.sft import SftFormat, Shape
 from synthesis.tasks.trajectory_filters import Sifting
 from webapp.accounts.services import audit
@@ -71,15 +70,11 @@ class TrainingIn(BodyIn):
 
 
 def spec_of(said: TrainingQuery | TrainingIn) -> ExportSpec:
-    """Raises `Problem` (422)."""
-    try:
-        allowed = read_range(said.actions)
-    except InputError as error:
-        raise Problem(422, str(error)) from error
+    """What to export, as a query or a body asks for it. Raises InputError."""
     return ExportSpec(
         selection=selection_of(said.filters()),
         shape=Shape(format=said.format, reasoning=said.reasoning, mask_history=said.mask_history),
-        sifting=Sifting(least_reward=said.least_reward, action_range=allowed),
+        sifting=Sifting(least_reward=said.least_reward, action_range=read_range(said.actions)),
     )
 
 

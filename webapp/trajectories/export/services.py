@@ -9,6 +9,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
+from webapp.jobs.claims import JobClaim
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import create
 from webapp.trajectories.export.archive import zipped
@@ -41,7 +42,7 @@ def file_of(job: Job) -> str:
     return name if name and default_storage.exists(name) else ""
 
 
-def write_export(job_id: int, attempt: int, spec: ExportSpec, progress: Any) -> dict[str, Any]:
+def write_export(claim: JobClaim, spec: ExportSpec, progress: Any) -> dict[str, Any]:
     """Make the archive and keep it whole. What an earlier attempt of the job left is removed first."""
     total = rows_of(spec.selection.filters()).count()
     export = Export(spec, lambda seen: progress(seen, max(seen, total), "Reading trajectories"))
@@ -49,8 +50,8 @@ def write_export(job_id: int, attempt: int, spec: ExportSpec, progress: Any) -> 
         for piece in zipped(export):
             part.write(piece)
         part.seek(0)
-        _clear(job_id)
-        name = default_storage.save(f"{FOLDER}/training-{job_id}-{attempt}.zip", File(part))
+        _clear(claim.row)
+        name = default_storage.save(f"{FOLDER}/training-{claim.row}-{claim.number}.zip", File(part))
     made = export.manifest()
     shown = ("records", "trajectories", "bytes", "sha256", "filters", "left_out_for_their_conversation")
     return {"file": name, **{key: made[key] for key in shown}}

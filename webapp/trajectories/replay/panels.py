@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from synthesis.errors import EnvariumError
-from webapp.jobs.models import Job
+from webapp.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import Check
-from webapp.trajectories.matrix import is_fresh
+from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 
@@ -19,15 +19,10 @@ FOLD_FROM = 12
 CALLS = (StepKind.QUERY, StepKind.CHANGE)
 
 
-def text_parameter(request: HttpRequest, name: str, most: int = 2_000) -> str:
-    return request.GET.get(name, "").replace("\0", "")[:most]
-
-
 def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """Everything but the two panels of the current step."""
-    only = text_parameter(request, "only")
-    only = only if only in step_list.ONLY else "all"
-    tool = text_parameter(request, "tool", 200)
+    params = Params(request.GET)
+    only, tool = params.choice("only", step_list.ONLY, "all"), params.text("tool")
     context = checks(request, trajectory, index)
     rows, first, last = step_list.rail(trajectory, matrix_grid.by_step(context["flips"]), index, only, tool)
     context |= {
@@ -41,7 +36,7 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "shown": sum(not row.hidden for row in rows),
         "lines": step_list.lines(rows, index, kept_query(request)),
     }
-    if text_parameter(request, "q").strip():
+    if params.text("q", strip=True):
         context |= search(request, trajectory)
     return context
 
@@ -64,21 +59,16 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     context["base"] = kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
     if matrix is not None:
-        context["grid"] = matrix_grid.grid(matrix, names, index, text_parameter(request, "matrix") == "all")
+        context["grid"] = matrix_grid.grid(matrix, names, index, Params(request.GET).text("matrix") == "all")
     elif names:
-        context["matrix_job"] = (
-            Job.objects.only("id", "state", "error")
-            .filter(kind="compute_matrix", title=f"Checks over the steps of trajectory {trajectory.pk}")
-            .order_by("-id")
-            .first()
-        )
+        context["matrix_job"] = matrix_job(trajectory)
     return context
 
 
 def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """The step and state panels. Raises `Step.DoesNotExist`."""
     row, previous = queries.step_pair(trajectory, index)
-    full = text_parameter(request, "full") == "1"
+    full = Params(request.GET).flag("full")
     found = matrix_grid.flips(trajectory.matrix, queries.labels(trajectory)) if is_fresh(trajectory) else []
     context: dict[str, Any] = {
         "t": trajectory,
@@ -148,10 +138,11 @@ def result(row: Step, full: bool) -> dict[str, Any]:
 
 def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -> dict[str, Any]:
     """What changed, or the whole state when it is asked for, and the history of a chosen path."""
-    pointer = text_parameter(request, "path")
+    params = Params(request.GET)
+    pointer = params.text("path", 2_000)
     pointer = pointer if pointer.startswith("/") else ""
-    context: dict[str, Any] = {"pointer": pointer, "view": text_parameter(request, "view")}
-    context["find"] = text_parameter(request, "find", 200).strip()
+    context: dict[str, Any] = {"pointer": pointer, "view": params.text("view")}
+    context["find"] = params.text("find", strip=True)
     if pointer:
         context["touches"] = queries.touches(trajectory, pointer)
     try:
@@ -200,9 +191,8 @@ def level(value: Any, pointer: str, wanted: str, changed: frozenset[str]) -> sta
 
 
 def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
-    pointer = text_parameter(request, "path")
-    start = request.GET.get("from", "0")
-    first = int(start) if start.isascii() and start.isdecimal() and len(start) < 9 else 0
+    params = Params(request.GET)
+    pointer, first = params.text("path", 2_000), params.number("from") or 0
     context: dict[str, Any] = {"t": trajectory, "index": index, "pointer": pointer}
     try:
         row = trajectory.steps.get(index=index)
@@ -215,10 +205,10 @@ def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
 
 
 def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
-    wanted = text_parameter(request, "q", 200).strip()
-    index = text_parameter(request, "step", 9)
+    params = Params(request.GET)
+    wanted = params.text("q", strip=True)
     context: dict[str, Any] = {"t": trajectory, "q": wanted, "hits": [], "more": False}
-    context["index"] = int(index) if index.isascii() and index.isdecimal() else 0
+    context["index"] = params.number("step") or 0
     if wanted:
         context["hits"], context["more"] = queries.search(trajectory, wanted)
     return context

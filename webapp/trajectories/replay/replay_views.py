@@ -15,33 +15,35 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
+from webapp.htmx import wants_fragment
+from webapp.query_params import Params
 from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
-from webapp.trajectories.starting import ensure_matrix
+from webapp.trajectories.services import ensure_matrix
 
 TEMPLATES_VERSION = "2"
 
 
-def step_number(text: str, trajectory: Trajectory) -> tuple[int, str]:
+def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
     """The step of a link, and what was wrong with it. A number beyond the end is the last step."""
-    last = max(trajectory.step_count - 1, 0)
-    if not text:
-        return 0, ""
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        return 0, f"The link asks for step “{text[:20]}”, which is no step number. This is the first one."
-    if int(text) > last:
-        return last, f"The link asks for step {text}; the last one is step {last}."
-    return int(text), ""
+    params, last = Params(request.GET), max(trajectory.step_count - 1, 0)
+    number = params.number("step")
+    if params.unreadable:
+        said = f"The link asks for step “{params.text('step', 20)}”, which is no step number. This is the first one."
+        return 0, said
+    if number is not None and number > last:
+        return last, f"The link asks for step {number}; the last one is step {last}."
+    return number or 0, ""
 
 
 @access("read")
 @require_safe
 def detail(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = queries.open_trajectory(pk)
-    index, problem = step_number(request.GET.get("step", ""), trajectory)
+    index, problem = step_number(request, trajectory)
     context: dict[str, Any] = panels.page(request, trajectory, index)
     context |= live.context_of(trajectory)
     context |= {"problem": problem, "version": live.version_of(trajectory)}
@@ -83,9 +85,7 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
 def news(request: HttpRequest, pk: int) -> JsonResponse:
     """What a page that follows a run asks for: the steps from `?from=` on, and whether there will be more."""
     trajectory = queries.light_trajectory(pk)
-    known = request.GET.get("from", "")
-    first = int(known) if known.isascii() and known.isdecimal() and len(known) < 10 else 0
-    return JsonResponse(live.news(request, trajectory, first))
+    return JsonResponse(live.news(request, trajectory, Params(request.GET).number("from") or 0))
 
 
 @access("read")
@@ -108,7 +108,7 @@ def search(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def matrix(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = queries.light_trajectory(pk)
-    index, _ = step_number(request.GET.get("step", ""), trajectory)
+    index, _ = step_number(request, trajectory)
     return render(request, "trajectories/replay/matrix.html", panels.checks(request, trajectory, index))
 
 
@@ -119,8 +119,7 @@ def check(request: HttpRequest, pk: int, position: int) -> HttpResponse:
     trajectory = queries.open_trajectory(pk)
     row = get_object_or_404(Check, revision_id=trajectory.revision_id, position=position)
     context = {"t": trajectory, "check": row, **panels.verdict(trajectory, row)}
-    htmx = request.htmx  # type: ignore[attr-defined]
-    name = "trajectories/replay/check.html" if htmx else "trajectories/check.html"
+    name = "trajectories/replay/check.html" if wants_fragment(request) else "trajectories/check.html"
     return render(request, name, context)
 
 
@@ -140,8 +139,8 @@ def check_again(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, f"Job {job.pk} evaluates the checks. Reload this page in a moment.")
     else:
         messages.error(request, f"Job {job.pk} failed: {job.error[:300]} Retry it on its page.")
-    step = request.POST.get("step", "")
-    tail = f"?step={step}" if step.isascii() and step.isdecimal() else ""
+    step = Params(request.POST).number("step")
+    tail = "" if step is None else f"?step={step}"
     return redirect(reverse("trajectories:detail", args=[pk]) + tail)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
@@ -17,14 +17,14 @@ from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import apply_patch
+from webapp.claims import StaleClaim
 from webapp.content import content_hash
-from webapp.jobs.services import StaleAttempt, held
-from webapp.scenarios.audits.task_state import lock_environment
+from webapp.jobs.claims import JobClaim
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import same_observation
 from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
 from webapp.trajectories.steps import Played, add_score, keep_state, step_row, tool_kinds
-from webapp.trajectories.totals import settle, standing
+from webapp.trajectories.totals import StepCounts, counted
 
 SOURCE = "rollout"
 STATES = {"infra_error": AttemptState.INFRA_ERROR, "cancelled": AttemptState.CANCELLED}
@@ -36,10 +36,7 @@ class Open:
 
     row: Trajectory
     state: State | None
-    steps: int = 0
-    calls: int = 0
-    errors: int = 0
-    duration_us: int = 0
+    counts: StepCounts = field(default_factory=StepCounts)
 
 
 class Recorder:
@@ -48,7 +45,7 @@ class Recorder:
     An attempt that is stopped in the middle of a write may be finished by another thread at once: each has a lock.
     """
 
-    def __init__(self, rollout: Rollout, claim: int) -> None:
+    def __init__(self, rollout: Rollout, claim: JobClaim) -> None:
         self.rollout = rollout
         self.claim = claim
         self.kinds = tool_kinds(rollout.revision)
@@ -58,9 +55,9 @@ class Recorder:
     def take(self) -> list[int]:
         """Claim every attempt that is not done, and give their ordinals. Who held them before writes nothing more."""
         with transaction.atomic():
-            self._require_held()
+            self.claim.require_held()
             mine = self.rollout.attempts.filter(~Q(state=AttemptState.DONE))
-            mine.update(claim=self.claim, state=AttemptState.WAITING)
+            mine.update(claim=self.claim.number, state=AttemptState.WAITING)
             ordinals = list(mine.order_by("ordinal").values_list("ordinal", flat=True))
         self.locks = {ordinal: threading.Lock() for ordinal in ordinals}
         return ordinals
@@ -72,13 +69,11 @@ class Recorder:
 
     def _begin(self, ordinal: int, policy: str, initial: State | None) -> None:
         with self._write(ordinal, AttemptState.WAITING) as attempt:
-            lock_environment(self.rollout.task.environment_id)
             row = attempt.trajectory or self._new(ordinal)
-            before = standing(row)
-            row.steps.all().delete() if row.pk else None
-            blank(row, policy)
-            row.save()
-            settle(before, row)
+            with counted(row, self.rollout.task.environment_id):
+                row.steps.all().delete() if row.pk else None
+                blank(row, policy)
+                row.save()
             attempt.state, attempt.trajectory = AttemptState.RUNNING, row
             attempt.save(update_fields=["state", "trajectory"])
         self.open[ordinal] = Open(row, initial)
@@ -95,12 +90,13 @@ class Recorder:
         state = running.state or {}
         if played.patch:
             state = apply_patch(state, played.patch)
-        keep_state(played, running.steps, lambda: state)
+        counts = running.counts
+        keep_state(played, counts.steps, lambda: state)
         with self._write(ordinal, AttemptState.RUNNING):
-            step_row(running.row, running.steps, played, self.kinds).save()
+            step_row(running.row, counts.steps, played, self.kinds).save()
             running.state = state
-            _count(running, step)
-            _save_counts(running)
+            counts.add(step.kind, step.result)
+            running.row.save(update_fields=counts.put(running.row))
 
     def finish(self, attempt: Attempt) -> Trajectory:
         """How the attempt ended, what it earned and where its time went."""
@@ -108,7 +104,7 @@ class Recorder:
             if attempt.ordinal not in self.open:
                 self._begin(attempt.ordinal, attempt.policy, None)
             running = self.open[attempt.ordinal]
-            for step in attempt.steps[running.steps :]:
+            for step in attempt.steps[running.counts.steps :]:
                 self._add(attempt.ordinal, running, step)
             self._close(attempt, running)
         return running.row
@@ -116,14 +112,12 @@ class Recorder:
     def _close(self, attempt: Attempt, running: Open) -> None:
         row, revision = running.row, self.rollout.revision
         with self._write(attempt.ordinal, AttemptState.RUNNING) as mine:
-            lock_environment(self.rollout.task.environment_id)
-            before = standing(row)
-            fill(row, attempt, self.provenance(attempt))
-            row.record = record_of(self.rollout.task, attempt)
-            row.save()
-            if attempt.reward is not None:
-                add_score(row, revision, attempt.reward, SOURCE)
-            settle(before, row)
+            with counted(row, self.rollout.task.environment_id):
+                fill(row, attempt, self.provenance(attempt))
+                row.record = record_of(self.rollout.task, attempt)
+                row.save()
+                if attempt.reward is not None:
+                    add_score(row, revision, attempt.reward, SOURCE)
             mine.state = STATES.get(attempt.outcome, AttemptState.DONE)
             mine.save(update_fields=["state"])
             self._tell_progress()
@@ -167,23 +161,18 @@ class Recorder:
 
     @contextmanager
     def _write(self, ordinal: int, state: str) -> Iterator[RolloutAttempt]:
-        """A transaction that holds the attempt's row. Raises StaleAttempt where it is not ours, or not in `state`."""
+        """A transaction that holds the attempt's row. Raises StaleClaim where it is not ours, or not in `state`."""
         with transaction.atomic():
-            self._require_held()
+            self.claim.require_held()
             rows = RolloutAttempt.objects.select_for_update(of=("self",)).select_related("trajectory")
-            mine = rows.filter(rollout=self.rollout, ordinal=ordinal, claim=self.claim, state=state).first()
+            mine = rows.filter(rollout=self.rollout, ordinal=ordinal, claim=self.claim.number, state=state).first()
             if mine is None:
-                raise StaleAttempt(f"Attempt {ordinal} of job {self.rollout.job_id} belongs to another worker by now.")
+                raise StaleClaim(f"Attempt {ordinal} of job {self.rollout.job_id} belongs to another worker by now.")
             yield mine
-
-    def _require_held(self) -> None:
-        job = self.rollout.job_id
-        if not held(job, self.claim).exists():
-            raise StaleAttempt(f"Job {job}: attempt {self.claim} no longer holds it.")
 
     def _tell_progress(self) -> None:
         done = self.rollout.attempts.exclude(state__in=[AttemptState.WAITING, AttemptState.RUNNING]).count()
-        held(self.rollout.job_id, self.claim).update(done=done, total=self.rollout.total)
+        self.claim.held().update(done=done, total=self.rollout.total)
 
 
 @transaction.atomic
@@ -199,11 +188,9 @@ def close_rollout(job_id: int) -> None:
 
 def _break_off(attempt: RolloutAttempt, row: Trajectory, state: AttemptState, why: str) -> None:
     """Within a transaction that holds the attempt."""
-    lock_environment(row.environment_id)
-    before = standing(row)
-    row.live, row.outcome, row.note = False, str(state), clean(why)[:2_000]
-    row.save()
-    settle(before, row)
+    with counted(row, row.environment_id):
+        row.live, row.outcome, row.note = False, str(state), clean(why)[:2_000]
+        row.save()
     attempt.state = state
     attempt.save(update_fields=["state"])
 
@@ -263,23 +250,8 @@ def blank(row: Trajectory, policy: str) -> None:
     row.outcome, row.reward, row.passed, row.total = "", None, None, None
     row.answer = row.note = row.final_hash = row.matrix_hash = ""
     row.matrix, row.user_error, row.provenance = None, False, {}
-    row.step_count = row.call_count = row.error_count = row.duration_us = 0
+    StepCounts().put(row)
     row.environment_s = row.agent_s = row.user_s = row.verification_s = None
-
-
-def _count(running: Open, step: TrajectoryStep) -> None:
-    running.steps += 1
-    running.calls += step.kind == "call"
-    if step.result is not None:
-        running.errors += not step.result.ok
-        running.duration_us += step.result.duration_us
-
-
-def _save_counts(running: Open) -> None:
-    row = running.row
-    row.step_count, row.call_count = running.steps, running.calls
-    row.error_count, row.duration_us = running.errors, running.duration_us
-    row.save(update_fields=["step_count", "call_count", "error_count", "duration_us"])
 
 
 def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ from django.db import transaction
 from synthesis.contracts import Attempt, State
 from synthesis.runtime.encoding import apply_patch
 from webapp.content import content_hash
-from webapp.scenarios.audits.task_state import lock_environment
+from webapp.environments.totals import lock_environment
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import blank, fill, played_of, record_of
 from webapp.trajectories.steps import add_score, keep_state, step_row, tool_kinds
-from webapp.trajectories.totals import settle, standing
+from webapp.trajectories.totals import StepCounts, counted
 
 
 def record_whole(
@@ -49,18 +49,15 @@ def record_whole(
             conversational=attempt.conversational,
             validation=attempt.validation,
         )
-        before = standing(row)
-        blank(row, attempt.policy)
-        fill(row, attempt, about)
-        row.record = record_of(task, attempt)
-        results = [one.result for one in played if one.result is not None]
-        row.step_count, row.call_count = len(played), sum(step.kind == "call" for step in attempt.steps)
-        row.error_count = sum(not result.ok for result in results)
-        row.duration_us = sum(result.duration_us for result in results)
-        row.save()
-        kinds = tool_kinds(revision)
-        Step.objects.bulk_create([step_row(row, index, one, kinds) for index, one in enumerate(played)], batch_size=200)
-        if attempt.reward is not None:
-            add_score(row, revision, attempt.reward, source)
-        settle(before, row)
+        with counted(row, task.environment_id):
+            blank(row, attempt.policy)
+            fill(row, attempt, about)
+            row.record = record_of(task, attempt)
+            StepCounts.of((one.step.kind, one.result) for one in played).put(row)
+            row.save()
+            kinds = tool_kinds(revision)
+            steps = [step_row(row, index, one, kinds) for index, one in enumerate(played)]
+            Step.objects.bulk_create(steps, batch_size=200)
+            if attempt.reward is not None:
+                add_score(row, revision, attempt.reward, source)
     return row

@@ -18,9 +18,10 @@ from synthesis.errors import InfrastructureError
 from synthesis.llm.client import Connection, connect
 from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
-from webapp.events.services import publish
+from webapp.claims import StaleClaim
+from webapp.events.throttle import Throttle
+from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
-from webapp.jobs.services import Cancelled, StaleAttempt
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import AttemptState, Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
@@ -37,29 +38,22 @@ T = TypeVar("T")
 
 @dataclass
 class Run:
-    """One claim of a rollout while it runs. `told` gathers topics, so that hot writers notify a few times a second."""
+    """One claim of a rollout while it runs. Hot writers notify a few times a second."""
 
     sandbox: Sandbox
     recorder: Recorder
     context: JobContext
     writers: ThreadPoolExecutor
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    told: set[str] = field(default_factory=set)
+    throttle: Throttle = field(default_factory=lambda: Throttle(TELL_SECONDS))
 
     async def write(self, work: Callable[..., T], *given: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.writers, _released, work, *given)
 
     def note(self, trajectory: int | None) -> None:
-        self.told.add(f"job:{self.recorder.rollout.job_id}")
+        self.throttle.note(f"job:{self.recorder.rollout.job_id}")
         if trajectory is not None:
-            self.told.add(f"trajectory:{trajectory}")
-
-    async def tell(self) -> None:
-        topics, self.told = self.told, set()
-        try:
-            await self.write(publish, topics)
-        except Error as error:  # who follows asks again by itself
-            logger.warning("live updates were not sent: %s", error)
+            self.throttle.note(f"trajectory:{trajectory}")
 
 
 def _released(work: Callable[..., T], *given: Any) -> T:
@@ -78,7 +72,7 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     """
     rows = Rollout.objects.select_related("task__environment", "revision__scenario__version")
     rollout = rows.get(job_id=context.job_id)
-    recorder = Recorder(rollout, context.attempt)
+    recorder = Recorder(rollout, context.claim)
     ordinals = recorder.take()
     prepared = prepare(rollout)
     connection.close()
@@ -86,10 +80,10 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
         # The writers are through before an attempt is given up: one that was being begun is seen, too.
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
             asyncio.run(_run(Run(sandbox, recorder, context, writers), prepared, ordinals))
-    except StaleAttempt:
+    except StaleClaim:
         raise
     except BaseException as error:
-        with contextlib.suppress(StaleAttempt, Error):
+        with contextlib.suppress(StaleClaim, Error):
             recorder.abandon(f"The job ended before the attempt did: {type(error).__name__}.")
         raise
     return _result(rollout, context)
@@ -101,14 +95,13 @@ async def _run(run: Run, prepared: Prepared, ordinals: list[int]) -> None:
         user = agent if agent and prepared.user and prepared.agent and prepared.user[0] == prepared.agent[0] else None
         if user is None:
             user = await _connected(stack, prepared.user[0] if prepared.user else None)
-        helpers = [asyncio.create_task(_watch(run)), asyncio.create_task(_teller(run))]
+        watch = asyncio.create_task(_watch(run))
         try:
             await _attempts(run, plans(prepared, ordinals, agent, user))
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            await run.tell()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+            await run.write(run.throttle.close)
 
 
 async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connection | None:
@@ -146,19 +139,12 @@ async def _matrix(run: Run, row: Trajectory) -> None:
         run.note(row.pk)
 
 
-async def _teller(run: Run) -> None:
-    while True:
-        await asyncio.sleep(TELL_SECONDS)
-        if run.told:
-            await run.tell()
-
-
 async def _watch(run: Run) -> None:
     """Stop the attempts once a person asked for it, or another worker holds the job."""
     while True:
         try:
             await run.write(run.context.check)
-        except (Cancelled, StaleAttempt):
+        except (Cancelled, StaleClaim):
             run.stop.set()
             return
         except Error as error:

@@ -13,8 +13,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from synthesis.rollout.plan import CONVERSATION_TURNS, TURNS
 from webapp.accounts.access import access, may
+from webapp.htmx import wants_fragment
 from webapp.jobs.services import cancel as cancel_job
 from webapp.jobs.services import retry as retry_job
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
@@ -42,7 +44,7 @@ def shown(rollout: Rollout) -> dict[str, Any]:
 
 def live_part(request: HttpRequest, pk: int, problem: str = "") -> HttpResponse:
     """The part that fills in, on the task's page or its own; a task's list of attempts is told to look again."""
-    context = shown(find_rollout(pk)) | {"problem": problem, "in_part": request.GET.get("part") == "1"}
+    context = shown(find_rollout(pk)) | {"problem": problem, "in_part": Params(request.GET).flag("part")}
     response = render(request, "trajectories/rollouts/live.html", context)
     if context["summary"].done:
         response["HX-Trigger"] = "attempts-changed"
@@ -93,18 +95,14 @@ def start(request: HttpRequest, task_pk: int) -> HttpResponse:
             form.add_error(None, str(error))
     fragment = _template(request)
     if rollout is None:
-        return render(request, fragment, context, status=200 if _is_part(request) else 422)
-    if not _is_part(request):
+        return render(request, fragment, context, status=200 if wants_fragment(request) else 422)
+    if not wants_fragment(request):
         return redirect("trajectories:rollout", rollout.pk)
     return render(request, fragment, part_context(request, task, request.POST))
 
 
-def _is_part(request: HttpRequest) -> bool:
-    return bool(request.htmx) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-
-
 def _template(request: HttpRequest) -> str:
-    return "trajectories/rollouts/part.html" if _is_part(request) else "trajectories/rollouts/run.html"
+    return "trajectories/rollouts/part.html" if wants_fragment(request) else "trajectories/rollouts/run.html"
 
 
 @access("read")
@@ -141,7 +139,7 @@ def retry(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _after(request: HttpRequest, pk: int, problem: str) -> HttpResponse:
-    if _is_part(request):
+    if wants_fragment(request):
         return live_part(request, pk, problem)
     if problem:
         messages.error(request, problem)

@@ -13,7 +13,6 @@ from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.trajectories import jobs as _registered  # noqa: F401  the kind of job that is created here
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -82,7 +81,8 @@ def _create(
 ) -> Rollout:
     label = label_of(spec, endpoint)
     title = f"{spec.attempts} attempt{'s' * (spec.attempts != 1)} by {label} at task {task.pk}"
-    job = create("rollout", title, {"task": task.pk, "revision": revision.pk}, user)
+    payload = {"task": task.pk, "revision": revision.pk}
+    job = create("rollout", title, payload, user, subject=f"task:{task.pk}")
     rollout = Rollout.objects.create(
         job=job,
         task=task,

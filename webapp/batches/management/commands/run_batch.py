@@ -7,7 +7,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
-from webapp.batches import jobs as _registered  # noqa: F401  the kind of job that is started here
 from webapp.batches.command_run import endings, planted_report, report, work_off
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.models import BatchState

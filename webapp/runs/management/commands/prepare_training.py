@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from webapp.runs import jobs as _registered  # noqa: F401  the kind of job that is created here
 from webapp.runs.local import installation
 from webapp.runs.local.worker_process import ensure_token
 

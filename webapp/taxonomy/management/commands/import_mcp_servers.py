@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.mcp import read_servers
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
-from webapp.taxonomy.importer import SOURCE, import_servers
+from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.services import SOURCE
 from webapp.uploads import require_success
 
 

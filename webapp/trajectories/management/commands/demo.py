@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from synthesis.errors import EnvariumError
 from synthesis.runtime import default_sandbox
 from synthesis.starter import SOURCE
-from webapp.scenarios.starting import start_filter_audit
+from webapp.scenarios.audits.services import start_filter_audit
 from webapp.trajectories.starter_set import load_demo
 
 

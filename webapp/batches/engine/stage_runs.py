@@ -1,4 +1,4 @@
-"""Items while they are worked on: taken, moved on, ended. Every write names the claim; a stale one changes nothing."""
+"""Stage runs: how stages ended for items, and the counts by stage, state and reason."""
 
 from __future__ import annotations
 
@@ -8,38 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F
 
 from synthesis.contracts import Usage
 from synthesis.formats.values import clean
-from synthesis.stages import LEVELS, ItemSpec
-from webapp.batches.engine.bodies import body_of, store_bodies
-from webapp.batches.models import (
-    Batch,
-    BatchItem,
-    BatchLane,
-    BatchStageCount,
-    BatchState,
-    Body,
-    ItemState,
-    StageRun,
-    StageState,
-)
-from webapp.jobs.services import StaleAttempt, held
+from webapp.batches.models import BatchItem, BatchStageCount, Body, ItemState, StageRun, StageState
+from webapp.content_store import row_of, save_rows
+from webapp.jobs.claims import JobClaim
 
 SAVE = "save"
 """What comes after an item's last stage: its outputs become rows."""
 MESSAGE_CHARS = 10_000
-OPEN = (ItemState.WAITING, ItemState.RUNNING)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Who works: a job under its attempt number, on one batch."""
-
-    batch: int
-    job: int
-    attempt: int
 
 
 @dataclass(frozen=True)
@@ -61,57 +40,16 @@ class Ended:
     used: dict[str, Any] = field(default_factory=dict)
 
 
-def take(claim: Claim, count: int, barriers: tuple[str, ...]) -> list[BatchItem]:
-    """Claim up to `count` waiting items, the deepest first; none that waits at a barrier."""
-    with transaction.atomic():
-        _require_held(claim)
-        if not Batch.objects.filter(pk=claim.batch, state=BatchState.RUNNING).exists():
-            return []
-        rows = BatchItem.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
-        rows = rows.filter(batch_id=claim.batch, state=ItemState.WAITING).exclude(stage__in=barriers)
-        found = list(rows.order_by("-rank", "id")[:count])
-        BatchItem.objects.filter(pk__in=[item.pk for item in found]).update(
-            state=ItemState.RUNNING, job_id=claim.job, claim=claim.attempt, starts=F("starts") + 1
-        )
-    for item in found:
-        item.state, item.job_id, item.claim = ItemState.RUNNING, claim.job, claim.attempt
-    return found
-
-
-def new_item(
-    batch: int,
-    path: str,
-    level: str,
-    position: int,
-    spec: ItemSpec,
-    first: dict[str, str],
-    parent: BatchItem | None = None,
-) -> BatchItem:
-    """An item that waits for its first stage, not saved."""
-    rank = [str(one) for one in LEVELS].index(level)
-    content = spec.model_dump(mode="json", exclude_defaults=True)
-    return BatchItem(
-        batch_id=batch,
-        parent=parent,
-        level=level,
-        rank=rank,
-        path=path,
-        position=position,
-        spec=content,
-        stage=first[level],
-    )
-
-
 def add_run(row: BatchItem, ended: Ended) -> None:
     """As `add_runs`, of one item, whose output is JSON."""
-    add_runs([(row, ended, None if ended.output is None else body_of(ended.output))])
+    add_runs([(row, ended, None if ended.output is None else row_of(Body, ended.output))])
 
 
 def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
     """Replace what earlier tries of the stages left, and count. Of one batch, each item once, within a transaction that
     holds the items. Counts are written in one order, so that two writers never wait for each other."""
     earlier = _earlier([(row.pk, ended.stage) for row, ended, _ in runs])
-    store_bodies([body for _, _, body in runs if body is not None])
+    save_rows(Body, [body for _, _, body in runs if body is not None])
     StageRun.objects.bulk_create(
         StageRun(
             item=row,
@@ -139,13 +77,14 @@ def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
         _count(runs[0][0].batch_id, *place, more[place])
 
 
-def note_used(claim: Claim, item: int, ended: Ended) -> None:
+def note_used(claim: JobClaim, item: int, ended: Ended) -> None:
     """Count what a stage used that was broken off: it begins again, and finds those replies stored."""
     with transaction.atomic():
-        mine = BatchItem.objects.filter(pk=item, job_id=claim.job, claim=claim.attempt, state=ItemState.RUNNING)
+        mine = BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING)
         if mine.update(cost=F("cost") + ended.cost, seconds=F("seconds") + ended.seconds):
             used = Counter({"count": 0, **_used(ended)})
-            _count(claim.batch, ended.stage, str(ended.state), "", used)
+            batch = mine.values_list("batch_id", flat=True).get()
+            _count(batch, ended.stage, str(ended.state), "", used)
 
 
 def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
@@ -181,35 +120,3 @@ def _count(batch: int, stage: str, state: str, reason: str, more: Counter[str]) 
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [batch, stage, state, reason, *more.values()])
-
-
-def release(claim: Claim) -> int:
-    """Give back what this claim, or an earlier one of its job, still holds: others may take it."""
-    BatchLane.objects.filter(job_id=claim.job, job__attempt__lte=claim.attempt).update(reserved=0.0)
-    mine = BatchItem.objects.filter(batch_id=claim.batch, job_id=claim.job, state=ItemState.RUNNING)
-    return _give_back(mine.filter(claim__lte=claim.attempt))
-
-
-def release_one(claim: Claim, item: int) -> None:
-    _give_back(BatchItem.objects.filter(pk=item, job_id=claim.job, claim=claim.attempt, state=ItemState.RUNNING))
-
-
-def release_orphans(batch: int) -> int:
-    """Items of jobs that nobody does at present, or that another attempt holds by now."""
-    running = BatchItem.objects.filter(batch_id=batch, state=ItemState.RUNNING)
-    gone = Q(job__isnull=True) | ~Q(job__state="running") | Q(job__attempt__gt=F("claim"))
-    return _give_back(BatchItem.objects.filter(pk__in=list(running.filter(gone).values_list("pk", flat=True))))
-
-
-def _give_back(rows: Any) -> int:
-    """Back to waiting; in a batch that was cancelled they end with it."""
-    cancelled = rows.filter(batch__state=BatchState.CANCELLED).values_list("pk", flat=True)
-    ended = BatchItem.objects.filter(pk__in=list(cancelled), state=ItemState.RUNNING)
-    return ended.update(state=ItemState.CANCELLED) + rows.filter(state=ItemState.RUNNING).update(
-        state=ItemState.WAITING
-    )
-
-
-def _require_held(claim: Claim) -> None:
-    if not held(claim.job, claim.attempt).exists():
-        raise StaleAttempt(f"Job {claim.job}: attempt {claim.attempt} no longer holds it.")

@@ -1,0 +1,109 @@
+"""Content-addressed JSON, for every table that keeps some: stored once under its hash, compressed, verified on reading.
+
+The hash is the SHA-256 of the JSON text with key order kept. Rows are addressed by content, so that writing one twice,
+or one that nothing refers to in the end, does no harm. They are never joined into lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from django.db import models
+
+from synthesis.errors import InputError
+from synthesis.runtime.encoding import state_hash
+
+LEVEL = 3
+
+
+class Content(models.Model):
+    """A JSON value: `hash` is the SHA-256 of its text, `body` the text under zlib, `size` the text's bytes."""
+
+    LARGEST: ClassVar[int] = 0
+    """Bytes of text that are taken; 0 is no limit."""
+
+    hash = models.CharField(max_length=64, primary_key=True)
+    size = models.PositiveIntegerField()
+    body = models.BinaryField()
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def derived(cls, value: Any) -> dict[str, Any]:
+        """Columns of its own that a table computes from the value."""
+        return {}
+
+
+class StateContent(Content):
+    """An encoded state. `state_hash` is the order-free hash that the runtime compares by."""
+
+    state_hash = models.CharField(max_length=64)
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def derived(cls, value: Any) -> dict[str, Any]:
+        return {"state_hash": state_hash(value)}
+
+
+Row = TypeVar("Row", bound=Content)
+
+
+def row_of(table: type[Row], value: Any) -> Row:
+    """A row for this value, not saved. Raises InputError where it is larger than the table takes."""
+    return _row(table, value, _text(table, value))
+
+
+def save_rows(table: type[Row], rows: Iterable[Row]) -> None:
+    """Write those that are not there. In one order, so that two writers never wait for each other."""
+    unique = {row.hash: row for row in rows}
+    table._default_manager.bulk_create([unique[key] for key in sorted(unique)], ignore_conflicts=True)
+
+
+def store(table: type[Row], values: Sequence[Any]) -> list[Row]:
+    """The rows that hold these values, in their order, made where they are not there."""
+    texts = [_text(table, value) for value in values]
+    keys = [hashlib.sha256(text).hexdigest() for text in texts]
+    rows = {row.hash: row for row in table._default_manager.defer("body").filter(pk__in=set(keys))}
+    new: dict[str, Row] = {}
+    for key, value, text in zip(keys, values, texts, strict=True):
+        if key not in rows and key not in new:
+            new[key] = _row(table, value, text)
+    save_rows(table, new.values())
+    return [rows.get(key) or new[key] for key in keys]
+
+
+def load(table: type[Content], key: str) -> Any:
+    """The value under this hash. Raises the table's DoesNotExist; InputError where it is damaged."""
+    return unpack(table, key, table._default_manager.values_list("body", flat=True).get(pk=key))
+
+
+def unpack(table: type[Content], key: str, body: Any) -> Any:
+    """The value of a row that was read in a query of the caller's. Raises InputError where it is damaged."""
+    try:
+        text = zlib.decompress(bytes(body))
+    except zlib.error as error:
+        raise InputError(f"{table._meta.label} {key} is damaged: {error}.") from error
+    actual = hashlib.sha256(text).hexdigest()
+    if actual != key:
+        raise InputError(f"{table._meta.label} {key} is damaged: its content has the hash {actual}.")
+    return json.loads(text)
+
+
+def _text(table: type[Content], value: Any) -> bytes:
+    # The evidence of a rejection may hold any object.
+    text = json.dumps(value, separators=(",", ":"), default=str).encode()
+    if 0 < table.LARGEST < len(text):
+        raise InputError(f"What was made is too large to keep: {len(text)} bytes, {table.LARGEST} are taken.")
+    return text
+
+
+def _row(table: type[Row], value: Any, text: bytes) -> Row:
+    key, body = hashlib.sha256(text).hexdigest(), zlib.compress(text, LEVEL)
+    return table(hash=key, size=len(text), body=body, **table.derived(value))

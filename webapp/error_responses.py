@@ -1,0 +1,96 @@
+"""HTTP statuses, codes and headers of errors; and refusals that a page's view raises, as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from synthesis.errors import EnvariumError, InfrastructureError
+from webapp.claims import StaleClaim
+from webapp.errors import (
+    Conflict,
+    NotFound,
+    QuotaExceeded,
+    RangeNotSatisfiable,
+    Refusal,
+    TooLarge,
+    UpstreamError,
+)
+
+INVALID = 422
+STATUSES: dict[type[EnvariumError], int] = {
+    NotFound: 404,
+    Conflict: 409,
+    StaleClaim: 409,
+    TooLarge: 413,
+    RangeNotSatisfiable: 416,
+    QuotaExceeded: 429,
+    InfrastructureError: 503,
+}
+"""Every other error is 422: the request cannot be used."""
+UPSTREAM = {
+    "unreachable": (502, "llm_unreachable"),
+    "timeout": (504, "llm_timeout"),
+    "rate_limited": (429, "llm_rate_limited"),
+    "failed": (502, "llm_failed"),
+    "malformed": (502, "llm_malformed"),
+    "too_large": (502, "llm_too_large"),
+    "given_up": (502, "llm_given_up"),
+    "context": (400, "context_length_exceeded"),
+    "refused": (400, "llm_refused"),
+}
+"""What another server's failure is to who asked: 429 and 5xx are worth another try, 400 is not."""
+RETRY_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class HttpTerms:
+    """An error in HTTP's terms. An empty code stands for that of the status."""
+
+    status: int
+    code: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def http_terms(error: EnvariumError) -> HttpTerms:
+    """Status, code and headers of an error."""
+    if isinstance(error, UpstreamError):
+        status, code = UPSTREAM.get(error.reason, UPSTREAM["failed"])
+        return HttpTerms(status, code, _retry_after(error.retry_after))
+    status = status_of(type(error))
+    if isinstance(error, RangeNotSatisfiable):
+        return HttpTerms(status, error.code, {"Content-Range": f"bytes */{error.size}"})
+    if isinstance(error, InfrastructureError):
+        return HttpTerms(status, "", _retry_after(RETRY_SECONDS))
+    return HttpTerms(status, error.code if isinstance(error, Refusal | StaleClaim) else "")
+
+
+def status_of(kind: type[EnvariumError]) -> int:
+    """The status of errors of this class."""
+    return next((status for base, status in STATUSES.items() if issubclass(kind, base)), INVALID)
+
+
+def _retry_after(seconds: float | None) -> dict[str, str]:
+    return {"Retry-After": str(round(seconds))} if seconds else {}
+
+
+class RefusalPages:
+    """Middleware: a refusal that a view raises is a page of its status, and what is not found the site's 404."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Called by Django for what a view raises; the API answers its own errors before."""
+        if not isinstance(error, Refusal):
+            return None
+        if isinstance(error, NotFound):
+            raise Http404(str(error)) from error
+        terms = http_terms(error)
+        kind = "text/plain; charset=utf-8"
+        return HttpResponse(str(error), status=terms.status, headers=terms.headers, content_type=kind)

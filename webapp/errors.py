@@ -1,0 +1,90 @@
+"""Errors of the domain: why a request is not carried out, in terms that know nothing of HTTP.
+
+`webapp.error_responses` alone says which status an error has, for the API and for pages. An InputError that is none of
+these is a request that cannot be used; an InfrastructureError is a fault of this site or of a service it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from synthesis.errors import EnvariumError, InputError, LLMError
+
+
+class Refusal(InputError):
+    """A request that is refused for a reason of its own.
+
+    `code` names the reason for programs ("" stands for that of its kind); `facts` are what a client goes on with.
+    """
+
+    code: str = ""
+    meaning: ClassVar[str] = ""
+    """What the code means, in the reference of the API."""
+
+    def __init__(self, message: str, *, code: str = "", facts: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.code
+        self.facts = facts or {}
+
+
+class NotFound(Refusal):
+    """There is no such object, or it is gone."""
+
+
+class Conflict(Refusal):
+    """The object is not in a state in which that can be done."""
+
+
+class TooLarge(Refusal):
+    """More was sent than is taken."""
+
+
+class Unusable(Refusal):
+    """What was sent was understood, and cannot be used."""
+
+
+class QuotaExceeded(Refusal):
+    """What is allowed is used up."""
+
+
+class RangeNotSatisfiable(Refusal):
+    """The bytes asked for are not in a file of `size` bytes."""
+
+    code = "bad_range"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The file has {size:,} bytes; Range names one part of it, such as bytes=0-1048575.")
+        self.size = size
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """What is wrong with one field. `place` leads to it: where it was (`body`, `query`), then names and positions."""
+
+    place: tuple[str | int, ...]
+    message: str
+    code: str
+
+
+class RefusedFields(Refusal):
+    """Fields of a request that cannot be used, each with its place."""
+
+    def __init__(self, message: str, faults: Sequence[FieldFault], *, code: str = "") -> None:
+        super().__init__(message, code=code)
+        self.faults = tuple(faults)
+
+
+class UpstreamError(EnvariumError):
+    """A server that a request was passed on to gave no usable reply. `reason` is one of LLMError's."""
+
+    def __init__(self, reason: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry_after = retry_after
+
+    @classmethod
+    def of(cls, error: LLMError) -> UpstreamError:
+        """The failure of a request to an LLM."""
+        return cls(error.reason, str(error), retry_after=error.retry_after)

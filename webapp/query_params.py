@@ -1,0 +1,94 @@
+"""Reader of query parameters: bounded texts, choices, numbers, flags and ids out of an address or a form.
+
+What a parameter cannot mean is left out, never an error, and `unreadable` names it for pages that say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from datetime import date
+from typing import TypeVar
+
+from django.http import QueryDict
+
+Default = TypeVar("Default")
+LARGEST_INT = 2**31 - 1
+LARGEST_ID = 2**63 - 1
+MOST_DIGITS = len(str(LARGEST_ID))
+LARGEST_FLOAT = 2.0**53
+
+
+def whole_number(text: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
+    """The number that a text of decimal digits spells; None where it is not one from `low` to `high`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        return None
+    return int(text) if low <= int(text) <= high else None
+
+
+class Params:
+    """The parameters of one request. No text that it gives holds NUL, which PostgreSQL refuses."""
+
+    def __init__(self, query: QueryDict) -> None:
+        self._query = query
+        self.unreadable: list[str] = []
+        """Names of parameters that were given and left out."""
+
+    def text(self, name: str, most: int = 200, *, strip: bool = False) -> str:
+        """The first `most` characters; empty where it is not given."""
+        value = str(self._query.get(name, "")).replace("\x00", "")
+        return (value.strip() if strip else value)[:most]
+
+    def texts(self, name: str, most: int = 200) -> list[str]:
+        """Every value of a parameter that may be given more than once."""
+        return [str(value).replace("\x00", "")[:most] for value in self._query.getlist(name)]
+
+    def choice(self, name: str, allowed: Container[str], default: str = "") -> str:
+        """One of the words that are allowed, else `default`."""
+        value = str(self._query.get(name, ""))
+        return value if value and value in allowed else self._left_out(name, value, default)
+
+    def number(self, name: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
+        """A whole number in decimal digits, from `low` to `high`."""
+        value = str(self._query.get(name, "")).strip()
+        number = whole_number(value, low, high)
+        return number if number is not None else self._left_out(name, value, None)
+
+    def id(self, name: str) -> int | None:
+        """The primary key of a row."""
+        return self.number(name, 1, LARGEST_ID)
+
+    def ids(self, name: str, most: int) -> list[int]:
+        """The primary keys of a comma list, each once."""
+        parts = str(self._query.get(name, "")).split(",")[: 2 * most]
+        keys = [whole_number(part, 1, LARGEST_ID) for part in parts]
+        return list(dict.fromkeys(key for key in keys if key is not None))[:most]
+
+    def decimal(self, name: str) -> float | None:
+        """A number with a point, not beyond 2**53."""
+        value = str(self._query.get(name, "")).strip()
+        try:
+            number = float(value)
+        except ValueError:
+            return self._left_out(name, value, None)
+        return number if abs(number) < LARGEST_FLOAT else self._left_out(name, value, None)
+
+    def day(self, name: str) -> date | None:
+        """A day such as 2026-01-31."""
+        value = str(self._query.get(name, "")).strip()
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            return self._left_out(name, value, None)
+
+    def flag(self, name: str) -> bool:
+        """Whether it is `1` or `true`."""
+        return self._query.get(name) in ("1", "true")
+
+    def told(self, messages: Mapping[str, str]) -> list[str]:
+        """The message of each parameter that was left out, in the order in which they were read."""
+        return [messages[name] for name in self.unreadable if name in messages]
+
+    def _left_out(self, name: str, value: str, default: Default) -> Default:
+        if value:
+            self.unreadable.append(name)
+        return default
