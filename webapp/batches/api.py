@@ -1,4 +1,4 @@
-"""Batches over the API: dry run, create, follow, pause, resume, cancel, retry, clone."""
+"""API of batches: dry run, create, follow, pause, resume, cancel, retry, clone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For commands: a batch worked off here, beside whatever workers there are, and what it came to in numbers."""
+"""Runner of a batch for commands: works it off in this process and gives the result in numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def work_off(batch: Batch, tell: Tell = lambda done, total, note: None) -> Batch
 
 
 def report(batch: Batch) -> dict[str, Any]:
-    """What a batch made, what it left out and why, and what it asked."""
+    """Report of a batch: what it made, what it left out and why, and what it asked."""
     items = Counter(dict(batch.items.values_list("state").annotate(Count("id")).order_by()))
     kept = BatchProduct.objects.filter(item__batch=batch)
     levels = Counter(dict(kept.values_list("item__level").annotate(Count("id")).order_by()))

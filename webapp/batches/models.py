@@ -1,3 +1,5 @@
+"""Rows of batches: items, lanes, stage runs, products, LLM calls."""
+
 from __future__ import annotations
 
 from django.conf import settings as site

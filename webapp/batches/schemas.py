@@ -1,4 +1,4 @@
-"""Batches as the API shows them."""
+"""Schemas of the API of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings of a batch are called on pages, what they mean, and where their values come from."""
+"""Labels, meanings and sources of the settings of a batch on pages."""
 
 from __future__ import annotations
 

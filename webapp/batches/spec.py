@@ -1,4 +1,4 @@
-"""What a person asks a batch for."""
+"""Settings of a batch, as a person chooses them."""
 
 from __future__ import annotations
 

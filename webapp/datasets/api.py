@@ -1,4 +1,4 @@
-"""The API of datasets: `/datasets`."""
+"""API of datasets: `/datasets`."""
 
 from __future__ import annotations
 

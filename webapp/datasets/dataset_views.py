@@ -1,4 +1,4 @@
-"""Datasets: the list, a new one with what it would come to, one of them with its rows, uploaded files."""
+"""Views of datasets: the list, a new one with its preview, one of them with its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API of uploaded files, in OpenAI's shapes: `/files`."""
+"""API of uploaded files, in OpenAI's shapes: `/files`."""
 
 from __future__ import annotations
 

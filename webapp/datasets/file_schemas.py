@@ -1,4 +1,4 @@
-"""Uploaded files as the API shows them, in OpenAI's shapes."""
+"""Schemas of uploaded files, in OpenAI's shapes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def limits() -> UploadLimits:
 
 
 def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "") -> StoredFile:
-    """Check and keep a file. `kind` is found out from its first line where it is not said.
+    """Check and keep a file. `kind` is guessed from its first line where it is not said.
 
     A large one is kept at once and checked by a job. Raises BadFile, with the lines that are at fault.
     """
@@ -76,7 +76,7 @@ def _keep(user: Any, row: StoredFile) -> StoredFile:
 
 
 def check_stored(context: JobContext) -> dict[str, Any]:
-    """The job of a large file: its report, and whether it can be used."""
+    """Check a large stored file, in its job."""
     row = StoredFile.objects.get(pk=context.payload["file"])
     if row.deleted_at is not None:
         return {"deleted": True}
@@ -89,7 +89,7 @@ def check_stored(context: JobContext) -> dict[str, Any]:
 
 
 def close_check(job: int) -> None:
-    """A check that ended without its handler leaves no file that waits for ever."""
+    """Mark the file of a check that ended without its handler as unusable, so that it does not wait for ever."""
     payload = Job.objects.values_list("payload", flat=True).get(pk=job)
     report = {"problems": [{"line": 0, "place": "", "message": "Its check did not end; upload it again."}]}
     StoredFile.objects.filter(pk=payload["file"], state=FileState.UPLOADED).update(state=FileState.ERROR, report=report)

@@ -1,4 +1,4 @@
-"""Uploaded files: the list with the form, one of them with its report, and the dataset that is made of it."""
+"""Views of uploaded files: the list with the form, one of them with its report, a dataset of it."""
 
 from __future__ import annotations
 

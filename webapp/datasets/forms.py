@@ -1,4 +1,4 @@
-"""A new dataset as a person fills it in: which rows, how they are written, how they are split."""
+"""Form of a new dataset: which rows, how they are written, how they are split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SPLIT = ("unit", "test_share", "seed")
 
 
 class SplitForm(forms.Form):
-    """What is held out."""
+    """Fields of a split: what is held out."""
 
     name = forms.CharField(label="Name", max_length=200, required=False, widget=PlainInput)
     test_share = forms.FloatField(
@@ -60,7 +60,7 @@ class SplitForm(forms.Form):
 
 
 class DatasetForm(SplitForm):
-    """`choice` is what a valid form chooses, `seen` its first rows where somebody looked at them already."""
+    """Form of a new dataset; `choice` is what a valid one chooses, `seen` its first rows where they are known."""
 
     token = forms.CharField(max_length=64, widget=forms.HiddenInput, required=False)
     kind = forms.ChoiceField(choices=KINDS)

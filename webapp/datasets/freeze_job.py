@@ -1,4 +1,4 @@
-"""A dataset's job: its rows, gathered a few at a time, frozen and kept in the file store."""
+"""Job that freezes a dataset: its rows are gathered a few at a time and kept in the file store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Lengths:
 
 
 def characters(row: Row) -> int:
-    """What a model reads of a row: of a task what stands before its first turn, of a trajectory all of it."""
+    """Characters that a model reads of a row: of a task all before its first turn, of a trajectory the whole."""
     if isinstance(row, TaskRow):
         tools = sum(len(tool.model_dump_json()) for tool in row.rollout.program.tools)
         return len(row.rollout.instruction) + len(row.rollout.documentation) + tools
@@ -171,5 +171,5 @@ def _result(dataset: Dataset) -> dict[str, Any]:
 
 
 def close_freezing(job_id: int) -> None:
-    """The job ended without its handler: nobody will finish the dataset."""
+    """Mark the dataset of a job that ended without its handler as failed."""
     Dataset.objects.filter(job=job_id, state=DatasetState.FREEZING).update(state=DatasetState.FAILED, error=GONE)

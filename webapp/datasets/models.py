@@ -1,3 +1,5 @@
+"""Rows of datasets and uploaded files."""
+
 from __future__ import annotations
 
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""What a choice would come to before it is frozen: how many rows, which are left out, what the split would hold out."""
+"""Preview of a selection before it is frozen: rows, what is left out and why, the split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Example(Frozen):
 
 
 class Sides(Frozen):
-    """What a split gives of the rows that were looked at. `units` are counted where something is held out."""
+    """Both sides of a split of the rows that were looked at. `units` are counted where something is held out."""
 
     split: Split
     train_rows: int = 0
@@ -70,7 +70,7 @@ class Sides(Frozen):
 
 
 class Look(Frozen):
-    """`found` rows match, `more` there are beyond what is counted; `looked` of them were looked at, `usable` are left.
+    """A preview. `found` rows match, `more` than are counted; `looked` of them were looked at, `usable` are left.
 
     `examples` are usable ones. `problem` says why it cannot be frozen so; `proposals` are splits that can.
     """

@@ -8,12 +8,12 @@ from webapp.datasets.models import Dataset, DatasetState, StoredFile
 
 
 def known() -> QuerySet[Dataset]:
-    """All of them, with what their pages and the API name beside them."""
+    """All datasets with the rows that their pages and the API name beside them."""
     return Dataset.objects.select_related("file", "job", "created_by")
 
 
 def listed(kind: str = "", state: str = "", *, archived: bool = False) -> QuerySet[Dataset]:
-    """Those of a list, without what only their own page shows."""
+    """Datasets of a list, without what only their own page shows."""
     rows = known().filter(archived=archived).defer("selection", "left_out", "tokens")
     if kind:
         rows = rows.filter(kind=kind)

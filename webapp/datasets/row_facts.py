@@ -1,4 +1,4 @@
-"""What a preflight knows of a dataset's rows: environment, setting, agent's turns and length of each."""
+"""Facts about a dataset's rows for the preflight: environment, setting, turns and length of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RowFact:
 
 @dataclass(frozen=True)
 class Facts:
-    """The rows to learn from, in their order."""
+    """Facts about the rows to learn from, in their order."""
 
     rows: tuple[RowFact, ...]
 
@@ -52,7 +52,7 @@ KEPT = 4
 
 
 def facts_of(dataset: Dataset) -> Facts | None:
-    """None where nothing is frozen yet, where it is too large to read now, or where its file cannot be read."""
+    """Facts about a dataset; None where it is not frozen, too large to read now, or cannot be read."""
     size = int((dataset.manifest.get("train") or {}).get("bytes", dataset.bytes))
     if dataset.state != DatasetState.READY or size > MOST_BYTES:
         return None
@@ -60,7 +60,7 @@ def facts_of(dataset: Dataset) -> Facts | None:
 
 
 def facts_of_file(file: StoredFile) -> Facts | None:
-    """An uploaded file that a job names is learnt from as a whole. None as `facts_of`."""
+    """Facts about an uploaded file, which is learnt from as a whole. None as `facts_of`."""
     if file.state != FileState.PROCESSED or file.bytes > MOST_BYTES:
         return None
     return _known(file.sha256, lambda: default_storage.open(file.stored, "rb"))

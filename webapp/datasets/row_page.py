@@ -1,4 +1,4 @@
-"""Rows of a frozen dataset as a person looks at them: fifty a page, found again by where they begin in the file."""
+"""Pages of a frozen dataset's rows, fifty each, found by their place in the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a dataset out of the database, a few at a time, and why others are left out."""
+"""Source of a dataset's rows: read from the database a few at a time, with reasons for those left out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass
 class LeftOut:
-    """Words to number; what is told of by itself has many spellings, so that only the first ones stand alone."""
+    """Rows left out by reason; reasons with many spellings stand alone only the first few times."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -65,7 +65,7 @@ class LeftOut:
 
 
 def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, Place]:
-    """By revision; one query for all. Names are the environment's own, so that they mean the same at another site."""
+    """Places by revision, in one query. Names are the environment's own, so that they mean the same at another site."""
     columns = ("criteria", "judged", "task__environment__category", "scenario__initial_id")
     rows = (
         TaskRevision.objects.filter(pk__in=list(revisions))
@@ -104,7 +104,7 @@ def names_of(initial: str, source: str, key: str, owner: str, environment: str) 
 
 
 def named(text: str) -> str:
-    """As a row may hold it: what is too long or cannot be printed keeps its hash, so that names stay apart."""
+    """A name as a row may hold it: one too long or not printable keeps its hash, so that names stay apart."""
     plain = UNPRINTABLE.sub(" ", text)
     if plain == text and len(text) <= IDENTITY:
         return text
@@ -189,7 +189,7 @@ def sifted(rows: list[Trajectory], choice: Choice, sieve: Sieve) -> Iterator[Row
 
 
 def note_sieve(sieve: Sieve, left_out: LeftOut) -> None:
-    """What the filters left out, and why conversations were not written."""
+    """Count what the filters left out, and why conversations were not written."""
     for count in sieve.tally.counts():
         if count.dropped and count.name in WORDS:
             left_out.note(WORDS[count.name], count.dropped)

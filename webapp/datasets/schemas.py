@@ -1,4 +1,4 @@
-"""Datasets over the API: what is asked for and what is told."""
+"""Schemas of the API of datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks or trajectories a dataset is made of: a filter that rows are found by, and that people can read."""
+"""Selection of tasks or trajectories for a dataset: a filter, its query and its words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_TRAJECTORIES = ("outcome", "low", "high", "reasoning", "mask_history", "least
 
 
 class Choice(Frozen):
-    """What is not named does not narrow. `category` is a label of the tree with all below it.
+    """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
 
     `pass_low` to `pass_high` is the share of solved among the judged attempts that are here at a task's current
     revision, of policies whose name begins with `policy`, where there are at least `attempts` of them. Of tasks,
@@ -86,7 +86,7 @@ class Choice(Frozen):
 
 
 def choice_of(said: dict[str, Any]) -> Choice:
-    """Raises InputError, which names the field."""
+    """A choice out of values by field. Raises InputError, which names the field."""
     try:
         return Choice.model_validate(said)
     except ValidationError as error:
@@ -167,7 +167,7 @@ def _by_attempts(rows: QuerySet[Task], choice: Choice) -> QuerySet[Task]:
 
 
 def words(choice: Choice) -> list[tuple[str, str]]:
-    """The choice as people read it: what, and which. Names are those of now."""
+    """The choice in words: (field, value). Names are those of now."""
     said: list[tuple[str, str]] = [("Rows", choice.kind)]
     if choice.source:
         said.append(("Source", choice.source))

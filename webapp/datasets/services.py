@@ -27,7 +27,7 @@ HOLDERS: dict[str, Holder] = {}
 
 
 def create_dataset(user: Any, choice: Choice, split: Split, name: str = "") -> Dataset:
-    """Write the row and queue the job that freezes it. `user` is None for a command."""
+    """Create a dataset and queue the job that freezes it. `user` is None for a command."""
     named = clean(name).strip()[:200] or title_of(choice)
     return _create(user, Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json")), split)
 
@@ -100,7 +100,7 @@ def archive(user: Any, dataset: Dataset) -> Dataset:
 
 @transaction.atomic
 def restore(user: Any, dataset: Dataset) -> Dataset:
-    """Bring it back into the lists."""
+    """Take a dataset back into the lists."""
     return _set_archived(user, Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk), False)
 
 

@@ -27,7 +27,7 @@ PIECE = 1 << 20
 
 
 class DatasetFile(Frozen):
-    """What a worker is told of a file, to fetch and to check it."""
+    """A file of a dataset, for a worker to fetch and to check."""
 
     path: FileName
     bytes: int
@@ -35,7 +35,7 @@ class DatasetFile(Frozen):
 
 
 def files_of(dataset: Dataset) -> list[DatasetFile]:
-    """Raises Conflict where it is not ready."""
+    """Files of a frozen dataset. Raises Conflict where it is not ready."""
     manifest = manifest_of(dataset)
     with open_file(dataset, "manifest.json") as file:
         written = file.read()
@@ -48,19 +48,19 @@ def files_of(dataset: Dataset) -> list[DatasetFile]:
 
 
 def manifest_of(dataset: Dataset) -> Manifest:
-    """Raises Conflict where it is not ready."""
+    """Manifest of a frozen dataset. Raises Conflict where it is not ready."""
     if dataset.state != DatasetState.READY:
         raise Conflict(f"The dataset {dataset.public_id} is not ready: it is {dataset.get_state_display().lower()}.")
     return Manifest.model_validate(dataset.manifest)
 
 
 def sentence_of(dataset: Dataset) -> str:
-    """What has to stand beside every result on it; empty while it is not ready."""
+    """The sentence that stands beside every result on a dataset; empty while it is not ready."""
     return manifest_of(dataset).sentence if dataset.state == DatasetState.READY and dataset.manifest else ""
 
 
 def stored_name(dataset: Dataset, name: str) -> str:
-    """The name of one of its files in the file store. Raises NotFound; Conflict where it is not ready."""
+    """The name of a dataset's file in the file store. Raises NotFound; Conflict where it is not ready."""
     manifest_of(dataset)
     if name not in NAMES:
         raise NotFound(f"A dataset has no file {name[:80]!r}. It has {', '.join(NAMES)}.")
@@ -68,7 +68,7 @@ def stored_name(dataset: Dataset, name: str) -> str:
 
 
 def open_file(dataset: Dataset, name: str) -> File[bytes]:
-    """One of its files, to be read as a stream. Raises NotFound; Conflict: it is not ready, or gone."""
+    """A dataset's file, opened as a stream. Raises NotFound; Conflict: it is not ready, or gone."""
     try:
         return default_storage.open(stored_name(dataset, name), "rb")
     except (FileNotFoundError, SuspiciousFileOperation) as error:

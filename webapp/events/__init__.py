@@ -1,1 +1,1 @@
-"""Live updates: what changed is told by topic, ids only; who follows asks for the rest."""
+"""Live updates: changes are published by topic, as ids; who follows asks for the rest."""

@@ -1,4 +1,4 @@
-"""One connection a process that LISTENs, and the queues of those who follow."""
+"""Hub of live updates: one LISTEN connection a process, and a queue for each follower."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Rows of published changes."""
+
 from __future__ import annotations
 
 from django.db import models

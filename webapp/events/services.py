@@ -1,4 +1,4 @@
-"""Telling that something changed. Numbers are given in the order of commits, so that nobody who follows skips one."""
+"""Publication of changes. Numbers are given in the order of commits, so that no follower skips one."""
 
 from __future__ import annotations
 

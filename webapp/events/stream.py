@@ -1,4 +1,4 @@
-"""The stream itself: server-sent events, from where a browser left off, until its right or its session ends."""
+"""Stream of server-sent events, from where a browser left off, until its right or its session ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said(event: str, data: str = "", number: int | None = None) -> str:
 
 
 async def stream(person: int, session: str, topics: frozenset[str], after: int | None) -> AsyncIterator[str]:
-    """What was missed, `hello`, then `change` with a topic each.
+    """Server-sent events: what was missed, `hello`, then `change` with a topic each.
 
     `reset` where some were lost, `beat` while nothing happens, `end` when the person may no longer look, `busy` where a
     person has too many streams.

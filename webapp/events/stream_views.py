@@ -1,3 +1,5 @@
+"""View of the event stream."""
+
 from __future__ import annotations
 
 import re

@@ -1,1 +1,1 @@
-"""What every background job shares: the row, its lease, attempts, progress, log and reaper."""
+"""Background jobs: the row, its lease, claims, progress, log and reaper."""

@@ -1,4 +1,4 @@
-"""Background jobs over the API."""
+"""API of background jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running handler holds: its claim with progress and log, its payload, and the reasons to stop."""
+"""Context of a running job's handler: its claim with progress and log, its payload, and the reasons to stop."""
 
 from __future__ import annotations
 

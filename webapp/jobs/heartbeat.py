@@ -1,4 +1,4 @@
-"""The worker's side of `presence`, written by its own event loop: one that hangs or lost the broker falls silent."""
+"""Heartbeat of a Celery worker, written by its own event loop: one that hangs or lost the broker falls silent."""
 
 from __future__ import annotations
 

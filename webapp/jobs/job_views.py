@@ -1,3 +1,5 @@
+"""Views of background jobs."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Celery's entry points for every job: load the row, claim it, delegate, write how it ended."""
+"""Celery entry points of every job: load the row, claim it, delegate, write how it ended."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Rows of background jobs."""
+
 from __future__ import annotations
 
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""Who works: each Celery worker says so every few seconds through a broker key with a time to live.
+"""Presence of Celery workers: each writes a broker key with a time to live every few seconds.
 
 A blocking `inspect` of Celery would tell the same more slowly, and not at all where the broker is slow.
 """

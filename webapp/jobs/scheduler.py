@@ -1,4 +1,4 @@
-"""Celery's clock, which reaps in its own process: a queue full of long jobs must not keep lost ones waiting."""
+"""Scheduler of Celery with a reaper of its own: a full queue must not keep lost jobs waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs as the API shows them."""
+"""Schemas of the API of background jobs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every router of the API shares: rights, problems, paging, entity tags, repeatable POSTs."""
+"""Shared parts of the API: rights, problems, paging, entity tags, repeatable POSTs."""

@@ -1,4 +1,4 @@
-"""A form or list as the call that does the same: shell and Python, with the token left to the environment."""
+"""Example calls of the API for a form or list: shell and Python, with the token left to the environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRESH_KEY = "$(date +%s)-$RANDOM$RANDOM"
 
 @dataclass(frozen=True)
 class Call:
-    """What `parts/copy_as.html` shows."""
+    """An example call, for `parts/copy_as.html`."""
 
     method: str
     url: str
@@ -67,7 +67,7 @@ def curl(method: str, url: str, body: Any, files: dict[str, str]) -> str:
 
 
 def python(method: str, url: str, body: Any, files: dict[str, str]) -> str:
-    """With httpx, which uploads files too."""
+    """A call in Python with httpx, which uploads files too."""
     lines = ["import os", *(["import uuid"] if method == "POST" else []), "", "import httpx", ""]
     lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{TOKEN!r}]}}"}}')
     if method == "POST":

@@ -1,4 +1,4 @@
-"""Who calls: a token in `Authorization: Bearer`, or the session of a signed-in browser. Rights by scope."""
+"""Authentication of the API: a bearer token, or the session of a signed-in browser. Rights by scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored file as a response: whole, or the part that the header `Range` names."""
+"""Response with a stored file: whole, or the part that the header `Range` names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POSTs that may be sent twice: with an `Idempotency-Key` the second gets the first one's answer.
+"""Idempotent POSTs: sent twice with one `Idempotency-Key`, the second gets the first one's answer.
 
 The operation and the stored answer are one transaction under a lock of the key, so that a crash leaves neither.
 An operation behind `idempotent` therefore calls no LLM and no sandbox: it starts a job.
@@ -31,7 +31,7 @@ Run = Callable[..., HttpResponse]
 
 
 def repeatable(run: Run) -> Run:
-    """Around an operation's bound `run`. The access rule is asked first: an answer is not given to whoever lost it."""
+    """Wrap an operation's bound `run`. The access rule is asked first: an answer is not given to whoever lost it."""
     rules = run.__self__.auth_callbacks  # type: ignore[attr-defined]
 
     @wraps(run)
@@ -86,7 +86,7 @@ def _once(request: HttpRequest, user: User, key: str, run: Callable[[], HttpResp
 
 @transaction.atomic
 def once(user: Any, key: str, make: Callable[[], str]) -> tuple[str, bool]:
-    """For a form that may be sent twice: (what `make` gave, whether that was now). The second waits for the first.
+    """Carry a form out once: (what `make` gave, whether that was now). A second sending waits for the first.
 
     `key` stands for the form as it was handed out and all that was filled in.
     """

@@ -1,4 +1,4 @@
-"""A modest brake: so many requests a minute and token, counted in the broker. Without a broker nobody is braked.
+"""Rate limits by token, counted in the broker. Without a broker nobody is limited.
 
 What a training worker says of its work is counted apart from what people ask by the same token, and its requests to
 LLMs apart from both: a job that talks much must not lose its lease for that.

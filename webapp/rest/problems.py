@@ -1,4 +1,4 @@
-"""Every error of the API as RFC 9457 `application/problem+json`, with OpenAI's `error` beside it."""
+"""Problems: every error of the API as RFC 9457 `application/problem+json`, with OpenAI's `error` beside it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def as_json(problem: Problem, path: str) -> str:
 
 
 def field_error(row: dict[str, Any]) -> FieldError:
-    """One of pydantic's errors in the words of who sent the request.
+    """A pydantic error in the words of who sent the request.
 
     Ninja puts the name that an operation has for its body behind `body`: the caller knows no such field.
     """
@@ -153,13 +153,13 @@ def from_validation(error: ValidationError) -> Problem:
 
 
 def no_such(place: str, name: str, pk: int) -> Problem:
-    """For an id in the query or the body that names no object."""
+    """The problem of an id in the query or the body that names no object."""
     error = FieldError(loc=[place, name], message=f"There is no {name} with the id {pk}", code="unknown")
     return Problem(422, f"{place}.{name}: {error.message}.", errors=[error])
 
 
 def from_http(error: HttpError) -> Problem:
-    """Ninja's own refusals; a body it could not read may have been too large, or cut off."""
+    """The problem of Ninja's own refusals; a body it could not read may have been too large, or cut off."""
     if isinstance(error.__cause__, RequestDataTooBig):
         return Problem(413, SAID[413])
     if isinstance(error.__cause__, UnreadablePostError):
@@ -171,7 +171,7 @@ def from_http(error: HttpError) -> Problem:
 
 
 def from_envarium(error: EnvariumError) -> Problem:
-    """An error of the domain, in the terms of HTTP that every boundary gives it."""
+    """The problem of an error of the domain."""
     terms = http_terms(error)
     faults = error.faults if isinstance(error, RefusedFields) else ()
     return Problem(
@@ -202,7 +202,7 @@ def install(api: NinjaAPI) -> None:
 def api_problems(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """The last word on errors below /api/v1/: what Django answered as a page becomes a problem."""
+    """Middleware: what Django answered as a page below /api/v1/ becomes a problem."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         answer = get_response(request)

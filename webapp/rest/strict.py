@@ -1,4 +1,4 @@
-"""What an operation does not know is refused: a misspelled filter or file would do something else than was meant."""
+"""Refusal of unknown parameters: a misspelled filter or file would do something else than was meant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def names_of(operation: Operation, kind: type) -> set[str]:
 
 
 def strict(operation: Operation) -> None:
-    """Let a mounted operation refuse parameters and parts of a form that it does not know, to who may call it."""
+    """Let a mounted operation refuse parameters and form parts that it does not know, for who may call it."""
     run, rules = operation.run, operation.auth_callbacks
     parameters, files, texts = (names_of(operation, kind) for kind in (QueryModel, FileModel, FormModel))
     deep = tables_of(operation)
@@ -67,7 +67,7 @@ def form_problem(request: HttpRequest, files: set[str], texts: set[str]) -> Prob
 
 
 def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
-    """`place` is where a field was: `query`, `form` for a text in a form, `file` for a file."""
+    """The problem of unknown fields. `place` is where they were: `query`, `form` for a text, `file` for a file."""
     unknown = sorted(set(sent) - known)
     if not unknown:
         return repetition(place, sent)
@@ -82,7 +82,7 @@ def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
 
 
 def repetition(place: str, sent: Any) -> Problem | None:
-    """No operation takes a list here: of two values one would be left out."""
+    """The problem of a parameter given twice: no operation takes a list, so one value would be left out."""
     twice = sorted(name for name in sent if len(sent.getlist(name)) > 1)
     if not twice:
         return None

@@ -1,4 +1,4 @@
-"""A filled-in form and a list as the calls that do the same: curl, and Python with the `openai` client."""
+"""Calls of the API for a training form or list: curl, and Python with the `openai` client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDARD = ("model", "training_file", "validation_file", "suffix", "seed", "meth
 
 
 def body_of(asked: NewJob) -> dict[str, Any]:
-    """The request's body, without what is as it would be anyway."""
+    """The body of a request, without fields that have their default."""
     own = {"preset": asked.preset, "changes": asked.changes}
     method = {"type": asked.method, asked.method: {key: value for key, value in own.items() if value}}
     body: dict[str, Any] = {"model": asked.model, "training_file": asked.dataset, "method": method}

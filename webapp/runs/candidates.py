@@ -1,4 +1,4 @@
-"""Candidates for a training job: who could be given one now, as the apps that bring workers tell it.
+"""Candidates for a training job: workers that could be given one now.
 
 An app that brings workers registers a source when it is ready (`AppConfig.ready`); nothing here knows their rows.
 """
@@ -15,7 +15,7 @@ from webapp.runs.spec import AFTER, DEMO_MODEL
 
 @dataclass(frozen=True)
 class Candidate:
-    """A worker that is here, or (without a `worker` id) one that this site starts by itself when a job waits.
+    """A worker that a job could be given to, or (without a `worker` id) one that this site starts when a job waits.
 
     `memory_mib` is that of its largest device (0: none, or not told), `since` when it first came. One `beside` stands
     beside the site; the one that the site would start is not counted while it runs.
@@ -39,12 +39,12 @@ SOURCES: dict[str, Source] = {}
 
 
 def register(name: str, source: Source) -> None:
-    """Ask `source` too from now on. Under a name that is known it takes the place of the one before."""
+    """Add a source of candidates. Under a name that is known it takes the place of the one before."""
     SOURCES[name] = source
 
 
 def candidates() -> list[Candidate]:
-    """All that could take a job now, of every source."""
+    """All candidates of every source."""
     everyone = [candidate for source in SOURCES.values() for candidate in source()]
     running = any(candidate.beside and candidate.worker for candidate in everyone)
     return [candidate for candidate in everyone if candidate.worker or not running]

@@ -1,4 +1,7 @@
-"""Words for the checks that a job records one by one: their keys name a verifier's beginning and a number."""
+"""Names of the checks that a training job records numbers of.
+
+A key holds the beginning of a verifier's hash and a number.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ LABEL = 80
 
 
 def check_names(job: TrainingJob, keys: Iterable[MetricKey]) -> dict[str, str]:
-    """Part of a key (`VERIFIER.NUMBER`) to the check's label, else its task's title, where the task is on this site."""
+    """Labels of checks by part of a key (`VERIFIER.NUMBER`): the check's own, else its task's title."""
     wanted = {key.name.split("/")[1] for key in keys if key.name.startswith("check/") and key.name.count("/") == 2}
     if not wanted:
         return {}

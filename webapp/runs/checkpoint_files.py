@@ -1,4 +1,4 @@
-"""Files of checkpoints: which one a job begins with or goes on from, and what people may download."""
+"""Files of checkpoints: the model a job begins with, the state it resumes from, downloads for people."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _final(job: TrainingJob) -> Checkpoint:
 
 
 def files_of(checkpoint: Checkpoint) -> list[CheckpointFile]:
-    """What people may have of a checkpoint: never what resuming alone needs, where a pickle may hide."""
+    """Files of a checkpoint that people may download: none of resume state, where a pickle may hide."""
     if checkpoint.state != CheckpointState.READY:
         return []
     return [file for file in checkpoint.files.all() if file.is_handed_out]

@@ -1,4 +1,7 @@
-"""Cancel, pause and resume: at once where nobody works on a job, else as a wish that its worker obeys within a step."""
+"""Cancel, pause and resume of training jobs.
+
+At once where no worker holds the job; else a wish that its worker obeys within a step.
+"""
 
 from __future__ import annotations
 

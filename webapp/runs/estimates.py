@@ -1,4 +1,4 @@
-"""How many steps a job has, what it takes of memory and time, and when its turn comes. What cannot be known is None."""
+"""Estimates of a training job: steps, memory, time and place in the queue. None where nothing can be known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([BbMm])(?![A-Za-z0-9])")
 
 
 class Memory(Frozen):
-    """`bytes` are `parameters` x `bytes_a_parameter`; activations and caches come on top."""
+    """Estimated memory: `bytes` are `parameters` x `bytes_a_parameter`; activations and caches come on top."""
 
     bytes: int
     parameters: int
@@ -33,7 +33,7 @@ class Memory(Frozen):
 
 
 class Duration(Frozen):
-    """By what earlier jobs took for a step."""
+    """Estimated time, by what earlier jobs took for a step."""
 
     seconds: float
     seconds_a_step: float
@@ -41,7 +41,7 @@ class Duration(Frozen):
 
 
 class Queue(Frozen):
-    """`ahead` jobs wait before it; `workers` are here, `idle` of them without a job; `able` could take this one."""
+    """Place in the queue behind `ahead` jobs; of `workers`, `idle` have no job and `able` could take this one."""
 
     ahead: int
     running: int
@@ -97,7 +97,7 @@ def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple
 
 
 def spent(job: TrainingJob) -> float | None:
-    """Seconds that workers have spent on it so far: not those in which it was paused or waited. None: not begun."""
+    """Seconds that workers have spent on a job so far, without pauses and waiting. None: not begun."""
     found = [
         ((ended or timezone.now()) - begun).total_seconds()
         for begun, ended in TrainingAttempt.objects.filter(job=job).values_list("started_at", "ended_at")
@@ -113,7 +113,7 @@ def _spent(rows: Sequence[TrainingJob]) -> timedelta:
 
 
 def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
-    """By primary key how long those that run will take for the rest of their steps, at the pace of their last ones.
+    """Seconds that running jobs still take, by primary key, at the pace of their last steps.
 
     Evaluations between steps are no part of it. A job that will not get to its end, since a pause or its end was asked
     for, is left out, and so is one whose steps, total or pace are not known.
@@ -137,7 +137,7 @@ NAMED = 20
 
 
 def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = ()) -> Queue:
-    """What is ahead of a job that is queued now, which workers of the names `able` could take."""
+    """The queue before a job that is queued now, which workers of the names `able` could take."""
     here = {candidate.worker for candidate in candidates if candidate.worker}
     running = TrainingJob.objects.filter(state=TrainingState.RUNNING)
     busy = set(running.values_list("worker", flat=True)) & here

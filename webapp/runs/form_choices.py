@@ -1,4 +1,4 @@
-"""What the form of a new job offers: datasets, models, presets, jobs to come after. Lists are short."""
+"""Choices of the form of a new training job: datasets, models, presets, jobs to come after. Lists are short."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NEWEST = 20
 
 @dataclass(frozen=True)
 class Offer:
-    """`value` goes into the field; `words` say what it is."""
+    """An option of a select field: `value` goes into the field, `words` say what it is."""
 
     value: str
     words: str
 
 
 def sentence_of(dataset: Dataset) -> str:
-    """What stands beside every result on it, in full."""
+    """The sentence that stands beside every result on a dataset, in full."""
     return str(dataset.manifest.get("sentence") or "") or split_of(dataset)
 
 
 def split_of(dataset: Dataset) -> str:
-    """The same from the row's columns alone, for lists that leave manifests out."""
+    """The same sentence from the row's columns alone, for lists that leave manifests out."""
     if dataset.state == DatasetState.FREEZING:
         return "being frozen"
     told = f"{dataset.train_rows:,} {dataset.kind}"
@@ -66,7 +66,7 @@ def evaluations(method: str, chosen: str = "") -> list[Offer]:
 
 
 def models() -> list[Offer]:
-    """Names that are known, and what they are."""
+    """Names of models that are known, with what each is."""
     found = {DEMO_MODEL: "a tiny model, built from the dataset's words on the spot; it knows nothing before SFT"}
     found[AFTER] = "what the job ends with that is chosen under After"
     for candidate in candidates()[:NEWEST]:

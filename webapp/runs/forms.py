@@ -1,4 +1,4 @@
-"""A new training job as a person fills it in: what learns from what, and the preset's values, each to be changed."""
+"""Form of a new training job: dataset, model, preset, and every value of the preset."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _changed(said: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_job(job: TrainingJob) -> dict[str, str]:
-    """What a form shows that begins as this job did."""
+    """Values of a form that begins as this job did."""
     config = setting_fields.config_of(job)
     said = {
         "method": job.method,

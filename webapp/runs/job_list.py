@@ -1,4 +1,4 @@
-"""The list of training jobs: rows with the number that says how they are, without reading curves to their end."""
+"""Rows of the list of training jobs, each with its newest number."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
 
 
 def lines(found: Iterable[TrainingJob]) -> list[Line]:
-    """For the rows of a page: two queries."""
+    """Lines of a page of rows, in two queries."""
     page = list(found)
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
     known: dict[int, dict[str, MetricKey]] = {}

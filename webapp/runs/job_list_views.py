@@ -1,4 +1,4 @@
-"""The list of training jobs."""
+"""Views of the list of training jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `NewJob` looked up: its configuration, datasets, model and user, and all that is wrong with it, by field."""
+"""Resolution of a `NewJob`: its configuration, datasets, model and user, and faults by field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULTS = "defaults"
 
 
 class Remark(Frozen):
-    """Something about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
+    """A fault or warning about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
 
     param: str
     code: str
@@ -46,7 +46,7 @@ class Refused(InputError):
 
 @dataclass
 class Asked:
-    """What was found. A part that could not be found is None, and `problems` says why."""
+    """A resolved job. A part that could not be found is None, and `problems` says why."""
 
     new: NewJob
     preset: str = ""
@@ -72,7 +72,7 @@ class Asked:
 
 
 def look_up(new: NewJob) -> Asked:
-    """Find everything a job names; nothing is written."""
+    """Resolve everything that a new job names; nothing is written."""
     asked = Asked(new)
     asked.dataset, asked.file = _data(asked, "training_file", new.dataset)
     if new.evaluation:
@@ -201,7 +201,7 @@ def preset_for(method: str, base: str) -> str:
 
 
 def load_preset(name: str, method: Literal["supervised", "reinforcement"]) -> presets.Preset:
-    """Raises InputError: no such preset. Envarium's defaults are each marked as ours; without a name it is they."""
+    """A preset by name; without one Envarium's defaults, each marked as ours. Raises InputError: no such preset."""
     if name and name != DEFAULTS:
         return presets.load(name)
     config = Supervised() if method == "supervised" else Reinforcement()
@@ -257,5 +257,5 @@ def _find_user(asked: Asked) -> None:
 
 
 def weight(weights: Mapping[Any, float], name: str) -> float:
-    """What is not named has weight 1, as in `training.config.Mixture`."""
+    """The weight of a part of a mixture; 1 where it is not named, as in `training.config.Mixture`."""
     return weights.get(name, 1.0)

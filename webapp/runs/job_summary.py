@@ -1,4 +1,4 @@
-"""What a job's page says of it: the strip of numbers, held-out success before and now, rows of the numbers' table."""
+"""Summary of a training job for its page: the strip of numbers, held-out success, the table of numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HELD_OUT = "evaluation/success"
 
 @dataclass(frozen=True)
 class Strip:
-    """What stands over the curves. `before` and `now` are success on the held-out split."""
+    """Numbers over the curves. `before` and `now` are success on the held-out split."""
 
     reward: float | None
     loss: float | None
@@ -59,7 +59,7 @@ def strip(job: TrainingJob) -> Strip:
 
 
 def sentence(job: TrainingJob) -> str:
-    """What has to stand beside every result: how many rows the dataset has, and what it was split by."""
+    """The sentence beside every result: rows of the dataset, and what it was split by."""
     if job.dataset.state == DatasetState.FREEZING:
         return "being frozen"
     try:

@@ -1,4 +1,4 @@
-"""A training job's page: what it is, its numbers and curves, events, checkpoints, settings; and what people do with it.
+"""Views of one training job: curves, events, checkpoints, settings; pause, resume and cancel.
 
 The tab, the headings, the parts and the range of steps that are shown all stand in the address.
 """

@@ -1,4 +1,4 @@
-"""Matching of queued jobs and candidates: who could take a job, and why one that is queued waits."""
+"""Matching of queued training jobs and workers: who could take a job, and why one that is queued waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT_ONCE = 500
 
 
 def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
-    """Why nobody who is here can take such a job; None where somebody can."""
+    """The reason why no candidate can take a job; None where one can."""
     if any(one.can_take(model, engine) for one in here):
         return None
     if not here:
@@ -32,12 +32,12 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
 
 
 def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
-    """Names of those who could take such a job."""
+    """Names of the candidates that could take a job."""
     return [one.name for one in here if one.can_take(model, engine)]
 
 
 def refresh() -> int:
-    """Write down why queued jobs wait, where that has changed; returns for how many."""
+    """Write the reason why each queued job waits, where it has changed; returns for how many."""
     rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
     jobs = list(rows.only("pk", "model", "engine", "reason", "attempt", "step")[:AT_ONCE])
     here = candidates() if jobs else []

@@ -1,3 +1,5 @@
+"""Rows of training jobs: attempts, metrics, events, checkpoints, rollouts."""
+
 from __future__ import annotations
 
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""A new training job: the form, what it would take while it is filled in, and its submission."""
+"""Views of a new training job: the form, its preflight while it is filled in, its submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between OpenAI's spelling of training jobs and ours."""
+"""Mapping between OpenAI's shape of training jobs and the rows here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RATE = ("optimiser", "learning_rate")
 
 
 def new_job(body: TrainingJobIn) -> NewJob:
-    """What a client's body asks for. Raises RefusedFields: one value is given in two places."""
+    """The job that a request's body asks for. Raises RefusedFields: one value is given in two places."""
     method = body.method or MethodIn(type="supervised")
     said = method.supervised if method.type == "supervised" else method.reinforcement
     hyper = (said.hyperparameters if said else None) or body.hyperparameters
@@ -82,7 +82,7 @@ def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str)
 
 
 def refused(error: Refused, method: str) -> RefusedFields:
-    """A job that cannot begin, with the field of the client's body that each remark is about."""
+    """A refused job, with the field of the client's body that each remark is about."""
     faults = [FieldFault(("body", *_place(remark, method)), remark.message, remark.code) for remark in error.remarks]
     more = f" {len(faults) - 1} more: see errors." if len(faults) > 1 else ""
     return RefusedFields(f"{faults[0].message}{more}", faults, code=faults[0].code)
@@ -94,7 +94,7 @@ def _place(remark: Remark, method: str) -> tuple[str, ...]:
 
 
 def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(OpenAI's `method`, its old `hyperparameters`)."""
+    """OpenAI's `method` of a job and its old `hyperparameters`."""
     config = read_config(job.config)
     if isinstance(config, Supervised):
         hyper: dict[str, Any] = {"n_epochs": config.epochs, "batch_size": config.batch}
@@ -179,7 +179,7 @@ def event_out(event: TrainingEvent) -> dict[str, Any]:
 
 
 def checkpoint_out(row: Checkpoint, job: TrainingJob, numbers: dict[str, float]) -> dict[str, Any]:
-    """`numbers` are those of its step."""
+    """A checkpoint as OpenAI spells it; `numbers` are those of its step."""
     told = {AT_CHECKPOINT.get(name, name): value for name, value in numbers.items()}
     return {
         "id": row.public_id,

@@ -1,4 +1,4 @@
-"""What would happen if a job were created: what stands in its way, and what it takes as far as that can be known."""
+"""Preflight checks of a new training job: faults and warnings by field, steps, memory, time and queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from webapp.runs.step_count import steps_of
 
 
 class Preflight(Frozen):
-    """Without `problems` the job can be created. What is None cannot be known, and its note says why."""
+    """A preflight. Without `problems` the job can be created; what is None cannot be known, its note says why."""
 
     problems: tuple[Remark, ...]
     warnings: tuple[Remark, ...]
@@ -45,12 +45,12 @@ class Preflight(Frozen):
 
 
 def preflight(new: NewJob, user: Any = None) -> Preflight:
-    """Look at a job before it is created; nothing is written. `user` is who asks."""
+    """Preflight of a job before it is created; nothing is written. `user` is who asks."""
     return looked_at(look_up(new))
 
 
 def looked_at(asked: Asked) -> Preflight:
-    """The preflight of a job that was looked up; adds what it finds to `asked`."""
+    """Preflight of a resolved job; adds what it finds to `asked`."""
     facts = facts_of(asked.dataset) if asked.dataset else facts_of_file(asked.file) if asked.file else None
     _look_at_preset(asked)
     _look_at_data(asked)
@@ -101,7 +101,7 @@ def _sentence(dataset: Dataset | None, file: StoredFile | None) -> str:
 
 
 def sentence_of(dataset: Dataset) -> str:
-    """What has to stand beside every result on a dataset: rows, the unit they are split by, units on both sides."""
+    """The sentence beside every result on a dataset: rows, the unit they are split by, units on both sides."""
     return manifest_of(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
 
 

@@ -47,24 +47,24 @@ def jobs(
 
 
 def job_of(public_id: str) -> TrainingJob:
-    """One job with what it names. Raises TrainingJob.DoesNotExist."""
+    """One job with the rows that it names. Raises TrainingJob.DoesNotExist."""
     rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by", "user_endpoint")
     return rows.get(public_id=public_id)
 
 
 def events_of(job: TrainingJob, level: str = "") -> QuerySet[TrainingEvent]:
-    """What a person reads, newest first."""
+    """Events of a job, newest first."""
     rows = TrainingEvent.objects.filter(job=job)
     return (rows.filter(level=level) if level else rows).order_by("-pk")
 
 
 def checkpoints_of(job: TrainingJob) -> QuerySet[Checkpoint]:
-    """Checkpoints that count: not what a resumed job superseded. The last step first."""
+    """Checkpoints of a job without those that a resumed one superseded, the last step first."""
     return Checkpoint.objects.filter(job=job, superseded=False).order_by("-step", "-pk")
 
 
 def attempts_of(job: TrainingJob) -> QuerySet[TrainingAttempt]:
-    """Each claim of the job, the last first, with what its process printed last."""
+    """Attempts of a job, the last first, with the end of their output."""
     return TrainingAttempt.objects.filter(job=job).order_by("-number")
 
 
@@ -86,7 +86,7 @@ def rollout_steps(job: TrainingJob) -> QuerySet[RolloutFile]:
 def rollouts_of(
     job: TrainingJob, step: int, order: RolloutOrder = "-advantage", after: int = 0, limit: int = 50
 ) -> tuple[list[RunRollout], bool]:
-    """(rows of a step, whether there are more) from behind the rollout with the id `after`.
+    """Rollouts of a step from behind the one with the id `after`, and whether there are more.
 
     By advantage those without one stand last. Raises RunRollout.DoesNotExist: `after` is none of this step.
     """
@@ -116,7 +116,7 @@ def jobs_on(dataset: str) -> QuerySet[TrainingJob]:
 
 
 def open_job_on(dataset: Dataset) -> str:
-    """Why a dataset cannot be archived yet: an open job uses it. Nothing where none does."""
+    """The reason why a dataset cannot be archived: an open job uses it. Empty where none does."""
     job = jobs_on(dataset.public_id).filter(state__in=OPEN_STATES).order_by("pk").first()
     if job is None:
         return ""

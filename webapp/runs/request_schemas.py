@@ -1,4 +1,4 @@
-"""What the API of training jobs is sent, in OpenAI's shapes."""
+"""Request bodies and queries of the API of training jobs, in OpenAI's shapes."""
 
 from __future__ import annotations
 

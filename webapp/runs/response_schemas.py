@@ -1,4 +1,4 @@
-"""What the API of training jobs answers, in OpenAI's shapes; what is Envarium's own stands in `envarium`."""
+"""Responses of the API of training jobs, in OpenAI's shapes; Envarium's own fields stand in `envarium`."""
 
 from __future__ import annotations
 

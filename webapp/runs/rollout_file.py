@@ -1,4 +1,4 @@
-"""A step's rollouts as they are stored: one line read out of a compressed file that nobody trusts."""
+"""Reader of a step's stored rollouts: single lines out of a compressed file that is not trusted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Line(Frozen):
 
 
 def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Line]]:
-    """(index, line) of these places, in the file's order.
+    """Lines at these places with their index, in the file's order.
 
     Raises InputError (the file is gone, or has no such line) and FormatError (a line cannot be read).
     """

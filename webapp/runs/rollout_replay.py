@@ -1,4 +1,4 @@
-"""A rollout of a training step, executed again here: what a worker says is believed where this gives the same."""
+"""Replay of a rollout: a worker's report is believed where executing it here gives the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAME_REWARD = 1e-9
 
 @dataclass(frozen=True)
 class Executed:
-    """What executing an attempt's calls again gave. `attempt` holds what happened here, in place of what was told.
+    """Result of executing an attempt's calls again; `attempt` holds what happened here.
 
     `start` is the state that the episode begins in. `mismatch` says in words where the worker told something else,
     empty where nothing differs; `differing` are the steps whose results do, of those that could be `compared`.
@@ -73,7 +73,7 @@ def open_rollout(rollout: RunRollout, user: Any, sandbox: Sandbox | None = None)
 
 
 def revision_of(rollout: RunRollout) -> TaskRevision:
-    """Raises InputError: the task is not on this site."""
+    """The task's revision on this site. Raises InputError: it is not here."""
     if rollout.revision is None:
         raise InputError(
             "This attempt was at a task that is not on this site: it came with an uploaded file, or was deleted "
@@ -207,7 +207,7 @@ def _same(told: CallResult | None, here: CallResult | None) -> bool:
 
 
 def provenance_of(rollout: RunRollout, told: rollout_file.Line) -> dict[str, Any]:
-    """Where the trajectory is from and what training made of it, for people and for training data."""
+    """Provenance of the trajectory and what training made of it, for people and for training data."""
     file, attempt = rollout.file, told.attempt
     return {
         "training_job": file.job.public_id,

@@ -1,4 +1,4 @@
-"""How a training job begins."""
+"""Creation of training jobs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _frozen(param: str, ident: str, user: Any) -> Dataset:
 
 
 def state_to_begin(job: TrainingJob) -> TrainingState:
-    """Queued, unless data have to be frozen or an earlier job to succeed before."""
+    """The first state of a job: queued, unless data have to be frozen or an earlier job to succeed before."""
     rows = [row for row in (job.dataset, job.evaluation) if row is not None]
     ready = all(row.state == DatasetState.READY for row in rows)
     done = job.after is None or job.after.state == TrainingState.SUCCEEDED
@@ -85,5 +85,5 @@ def state_to_begin(job: TrainingJob) -> TrainingState:
 
 
 def dry_run(new: NewJob, user: Any) -> Preflight:
-    """What `create_job` would find; nothing is written."""
+    """Preflight of a new job; nothing is written."""
     return looked_at(look_up(new))

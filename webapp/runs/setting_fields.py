@@ -1,4 +1,4 @@
-"""The settings of a training job as fields that a person can change: words, kind, range, and their text. No rows."""
+"""Settings of a training job as form fields: label, kind, range and text. No rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def settings_of(method: str) -> tuple[Setting, ...]:
 
 
 def grouped(method: str) -> list[tuple[str, list[Setting]]]:
-    """The same under headings."""
+    """The fields under their headings."""
     left = list(settings_of(method))
     found = []
     for title, starts in GROUPS[method]:
@@ -122,7 +122,7 @@ _SETTINGS = {"supervised": tuple(_walk(Supervised)), "reinforcement": tuple(_wal
 
 
 def spelled(kind: Kind, value: Any) -> str:
-    """A value as it stands in its field; `read` reads it again."""
+    """The text of a value in its field; `read` reads it again."""
     if kind == "switch":
         return "on" if value else "off"
     if kind == "number":
@@ -189,7 +189,7 @@ def _number(text: str) -> float:
 
 
 def texts_of(config: Config) -> dict[str, str]:
-    """What stands in the form's fields for this configuration. Variants that it does not use show their defaults."""
+    """Texts of the form's fields for a configuration. Variants that it does not use show their defaults."""
     dumped = config.model_dump(mode="json")
     found = {}
     for one in settings_of(config.type):
@@ -218,7 +218,7 @@ def _held(one: Setting, dumped: Mapping[str, Any]) -> Any:
 
 
 def nested(values: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """A configuration's JSON out of values by field name; of variants those of the chosen kind."""
+    """Configuration as JSON out of values by field name; of variants those of the chosen kind."""
     found: dict[str, Any] = {"type": method}
     for one in settings_of(method):
         *above, last = one.path.split(".")
@@ -242,7 +242,7 @@ def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
+    """Changes that make `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
     found: dict[str, Any] = {}
     for key, value in after.items():
         was = before.get(key)
@@ -261,7 +261,7 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
 
 
 def told(value: Any) -> str:
-    """A value in a list of differences."""
+    """The text of a value in a list of differences."""
     if value is None:
         return "none"
     if isinstance(value, bool):

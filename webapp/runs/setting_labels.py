@@ -1,4 +1,4 @@
-"""What settings of a training job are called on pages, and under which headings they stand."""
+"""Labels and headings of the settings of a training job on pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person or client asks for when a training job begins."""
+"""Request for a new training job, free of HTTP and forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many steps a job has."""
+"""Number of steps of a training job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_COUNTED = 2_000_000
 
 
 def steps_of(config: Supervised | Reinforcement | None, facts: Facts | None) -> tuple[int | None, str]:
-    """(steps, how this is known or why not)."""
+    """Steps of a job, and how their number is known or why not."""
     if config is None:
         return None, "the configuration does not fit"
     if isinstance(config, Reinforcement):

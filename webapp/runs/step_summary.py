@@ -1,4 +1,4 @@
-"""What the page of one training step shows: its numbers, its groups of attempts by task, the filters of its list."""
+"""Summary of one training step: its numbers, its groups of attempts by task, the filter of its list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = ("environment", "outcome", "masked", "row")
 
 @dataclass(frozen=True)
 class Filter:
-    """`masked`: yes or no; `row` is a task's row of the dataset; `quarantined` are those that came out otherwise."""
+    """Filter of a step's attempts. `masked`: yes or no; `row` is a task's row; `quarantined` are those found otherwise."""
 
     environment: str = ""
     outcome: str = ""
@@ -69,7 +69,7 @@ def filter_of(query: QueryDict) -> Filter:
 
 
 def file_of(job: TrainingJob, step: int) -> RolloutFile | None:
-    """The step's rollouts; of two attempts that tried it, the later one's."""
+    """The step's rollout file; of two attempts that tried the step, the later one's."""
     return rollout_steps(job).filter(step=step).order_by("-attempt").first()
 
 
@@ -95,7 +95,7 @@ def environments(file: RolloutFile) -> list[str]:
 
 
 def groups(file: RolloutFile, chosen: Filter) -> tuple[list[GroupRow], bool]:
-    """(groups by task, those whose rewards differ most first; whether there are more)."""
+    """Groups by task, those whose rewards differ most first, and whether there are more."""
     rows = listed(file, chosen).select_related(None).order_by()
     spread = Coalesce(F("high") - F("low"), -1.0, output_field=FloatField())
     found = (
@@ -125,6 +125,6 @@ def _group(one: Any, tasks: dict[int, Task]) -> GroupRow:
 
 
 def numbers(job: TrainingJob, step: int) -> list[tuple[str, float, str]]:
-    """(label, number, unit) of the whole step."""
+    """Numbers of the whole step as (label, number, unit)."""
     found = metrics_at(job, [step], list(NAMES)).get(step, {})
     return [(NAMES[name].label, found[name], NAMES[name].unit) for name in NAMES if name in found]

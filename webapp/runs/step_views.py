@@ -1,4 +1,4 @@
-"""One step of a training job: its attempts by advantage, and from an attempt to its replay."""
+"""Views of one training step: its attempts by advantage, and the way from an attempt to its replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Topics of training jobs and workers, told at most twice a second each by a process."""
+"""Topics of training jobs and workers, published at most twice a second each.
+
+Of several changes within that time the last one is always told.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +16,5 @@ def tell(*topics: str) -> None:
 
 
 def tell_job(pk: int, *, listed: bool = False) -> None:
-    """Tell who follows a job; `listed`: something that lists of jobs show has changed too."""
+    """Publish a change of a job; `listed`: something that lists of jobs show has changed too."""
     tell(f"training:{pk}", *(["training-jobs"] if listed else []))

@@ -1,4 +1,4 @@
-"""How attempts end: an exit status of the trainer, or a worker that was lost, becomes the job's next state.
+"""State transitions of training jobs when an attempt ends or its worker is lost.
 
 Every function is called within the transaction that locks the job's row.
 """
@@ -33,7 +33,7 @@ _PARAM = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*): ")
 
 @dataclass(frozen=True)
 class Ending:
-    """What a worker says of an attempt's end. `exit` is a name of `training.job.Exit`, or `crashed`."""
+    """End of an attempt as its worker reports it. `exit` is a name of `training.job.Exit`, or `crashed`."""
 
     exit: str
     message: str = ""
@@ -43,7 +43,7 @@ class Ending:
 
 
 def say(job: TrainingJob, level: str, message: str, kind: str = "message", **data: Any) -> None:
-    """An event of this site's own in the job's log."""
+    """Write an event of this site's own into the job's log."""
     TrainingEvent.objects.create(
         job=job,
         attempt=job.attempt,
@@ -57,7 +57,7 @@ def say(job: TrainingJob, level: str, message: str, kind: str = "message", **dat
 
 
 def settle(job: TrainingJob, attempt: TrainingAttempt, ending: Ending) -> None:
-    """Close the attempt, and the job as its exit and what a person wished say."""
+    """Close an attempt, and move the job on by the exit and what a person wished."""
     message = clean(ending.message)[:MESSAGE_CHARS]
     state = {"done": AttemptEnd.DONE, "stopped": AttemptEnd.STOPPED, "out_of_time": AttemptEnd.STOPPED}
     _close(attempt, state.get(ending.exit, AttemptEnd.FAILED), ending.exit, message, ending.log)
@@ -90,7 +90,7 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: Ending) -> None:
 
 
 def lose(job: TrainingJob, attempt: TrainingAttempt | None, why: str, *, counted: bool = True) -> None:
-    """The worker is gone: the attempt is lost, and the job is queued again, `TRIES` times at most."""
+    """Close the attempt of a lost worker, and queue the job again, `TRIES` times at most."""
     if attempt is not None:
         _close(attempt, AttemptEnd.LOST, "", why, "")
     if job.wish == "cancel":
@@ -109,7 +109,7 @@ def lose(job: TrainingJob, attempt: TrainingAttempt | None, why: str, *, counted
 
 
 def fail(job: TrainingJob, code: str, message: str, param: str = "") -> None:
-    """Fail a job in words, with the field that they begin with, if they do."""
+    """Fail a job with a message, and the field that the message begins with, if it does."""
     found = _PARAM.match(message)
     job.error_code, job.error = code, message
     job.error_param = (param or (found[1] if found else ""))[:200]
@@ -124,14 +124,14 @@ def pause(job: TrainingJob, reason: str) -> None:
 
 
 def queue(job: TrainingJob) -> None:
-    """Wait for a worker (again)."""
+    """Let a job wait for a worker (again)."""
     job.state, job.reason = TrainingState.QUEUED, ""
     job.woken_at = None
     _let_go(job)
 
 
 def save(job: TrainingJob) -> None:
-    """Write what changed here; columns that others count up stay as they are."""
+    """Write the columns that transitions change; what others count up stays as it is."""
     job.save(
         update_fields=[
             "state", "wish", "reason", "attempt", "lost", "worker", "worker_name", "lease_until", "woken_at",

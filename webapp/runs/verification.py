@@ -1,4 +1,4 @@
-"""A sample of what workers report is executed again; what comes out otherwise is quarantined and told on the job."""
+"""Verification of a sample of rollouts by executing them again; what differs is quarantined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY = timedelta(minutes=2)
 
 @dataclass
 class Found:
-    """What a look at some files gave. `unclear` could not be executed again; why the first could not."""
+    """Result of verifying some files. `unclear` could not be executed again; why the first could not."""
 
     files: int = 0
     executed: int = 0
@@ -41,7 +41,7 @@ class Found:
 
 
 def verify_sample(job: TrainingJob, *, ended: bool = False) -> Job | None:
-    """Have the rollouts that arrived looked at; None where there is nothing to do yet.
+    """Start the verification of rollouts that arrived; None where there is nothing to do yet.
 
     Called for every file that arrives, and once more when the attempt has ended: a background job looks at all files
     that wait, and another begins some minutes after it at the soonest.
@@ -60,12 +60,12 @@ def verify_sample(job: TrainingJob, *, ended: bool = False) -> Job | None:
 
 
 def waiting(job: int) -> Any:
-    """Files of a training job that nobody has looked at, and that are still here."""
+    """Rollout files of a training job that were not verified, and are still here."""
     return RolloutFile.objects.filter(job=job, verified=None).exclude(stored="")
 
 
 def verify(sandbox: Sandbox, job: int, progress: Callable[[int, int, str], None]) -> dict[str, Any]:
-    """Look at each waiting file's sample. What was looked at before a crash is not looked at again."""
+    """Verify each waiting file's sample. What was verified before a crash is not verified again."""
     found = Found()
     files = list(waiting(job).select_related("job").order_by("step")[:FILES_A_JOB])
     for number, file in enumerate(files, 1):
@@ -107,7 +107,7 @@ def _look(sandbox: Sandbox, file: RolloutFile, found: Found) -> None:
 
 
 def sampled(file: RolloutFile) -> list[RunRollout]:
-    """The same few of a file each time, which no worker can foretell. Attempts that were lost claim nothing."""
+    """The sample of a file, the same each time, which no worker can foretell. Lost attempts claim nothing."""
     rows = RunRollout.objects.filter(file=file, revision__isnull=False).exclude(
         outcome__in=("infra_error", "cancelled")
     )

@@ -1,4 +1,4 @@
-"""Waking the workers of this installation's own queue."""
+"""Wake-ups of the workers of this installation's own queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers say and ask: `/training/...`, scope `worker`."""
+"""API of training workers: `/training/...`, scope `worker`."""
 
 from __future__ import annotations
 

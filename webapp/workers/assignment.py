@@ -1,4 +1,4 @@
-"""What a worker is told of a job: configuration, and which files it fetches with their sizes and hashes."""
+"""Assignment of a claimed job: its configuration, and the files to fetch with their sizes and hashes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Assignment(Frozen):
 
 
 def assignment(job: TrainingJob, base_url: str) -> Assignment:
-    """What the holder of a claimed job is told; `base_url` is the API's. Raises InputError: something is gone."""
+    """The assignment of a claimed job; `base_url` is the API's. Raises InputError: something is gone."""
     at = f"{base_url}/training/jobs/{job.public_id}/attempts/{job.attempt}"
     resumed = last_checkpoint(job)
     user = None

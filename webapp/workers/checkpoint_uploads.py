@@ -1,4 +1,4 @@
-"""Checkpoints as workers send them: announced with sizes and hashes, sent in pieces, taken once all hashes are right.
+"""Uploads of checkpoints: announced with sizes and hashes, sent in pieces, taken once all hashes are right.
 
 Pieces are gathered in `incoming/` of this machine's own disk; a whole file goes into the file store. No transaction is
 open while bytes are written or read.
@@ -68,7 +68,7 @@ class _Gathered(File):
 def begin_checkpoint(
     public_id: str, number: int, step: int, final: bool, files: Sequence[Announced], user: Any = None
 ) -> Checkpoint:
-    """The checkpoint to send files to; announced again, the one that is there, with what was received of it.
+    """Announce a checkpoint; announced again, it is the one that is there, with what was received of it.
 
     Raises as `claims.held`; Unusable: a file is not taken; Conflict: the step's checkpoint is another one.
     """
@@ -169,13 +169,13 @@ def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkp
 
 
 def drop(checkpoint: Checkpoint) -> None:
-    """Take away a checkpoint that was never whole, and its files after the commit."""
+    """Remove a checkpoint that was never whole, and its files after the commit."""
     remove_files(checkpoint)
     checkpoint.delete()
 
 
 def remove_files(checkpoint: Checkpoint) -> None:
-    """The files of a checkpoint go after the commit; which they were stays in the rows."""
+    """Remove the files of a checkpoint after the commit; their names and hashes stay in the rows."""
     for file in checkpoint.files.all():
         place, stored = _place(file), file.stored
         transaction.on_commit(lambda place=place: place.unlink(missing_ok=True))  # type: ignore[misc]
@@ -191,7 +191,7 @@ def incoming() -> Path:
 
 
 def disk_error(error: OSError) -> InfrastructureError:
-    """What a disk of this machine that cannot be written says to a worker, which tries again."""
+    """The error of a disk that cannot be written, after which a worker tries again."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return InfrastructureError("The disk of the web app is full." if full else f"Cannot be written: {error.strerror}.")
 

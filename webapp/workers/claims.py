@@ -1,4 +1,7 @@
-"""Workers and the jobs that they hold. A claim issues the next attempt number; a write under another one is refused."""
+"""Claims of training jobs by workers, with leases and heartbeats.
+
+A claim issues the next attempt number; a write under another one is refused.
+"""
 
 from __future__ import annotations
 

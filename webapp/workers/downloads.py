@@ -1,4 +1,4 @@
-"""Files for the worker that holds a job: its dataset, the model it begins with, the checkpoint it goes on from."""
+"""Downloads of the worker that holds a job: its dataset, its first model, the checkpoint it resumes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainers record becomes rows: numbers, events, how far a job is. Known records are ignored, gaps refused."""
+"""Ingest of trainers' records: metrics, events and progress. Known records are ignored, gaps refused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def take_records(public_id: str, number: int, records: Sequence[Record], user: A
 
 
 def supersede(job: TrainingJob, number: int, step: int) -> None:
-    """What attempts before `number` recorded behind `step` counts no more; it is kept. Call with the job locked."""
+    """Mark what attempts before `number` recorded behind `step` as superseded. Call with the job locked."""
     points = MetricPoint.objects.filter(key__job=job, attempt__lt=number, step__gt=step, superseded=False)
     lost = _tokens(points)
     if points.update(superseded=True):
@@ -225,7 +225,7 @@ def _correct_keys(job: TrainingJob, step: int) -> None:
 
 
 def trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
-    """Tokens of steps, out of their pace and time: (step, key, value)."""
+    """Number of trained tokens, out of pace and time of steps: (step, key, value)."""
     steps: dict[int, dict[str, float]] = defaultdict(dict)
     for step, key, value in values:
         if value is not None and key in ("tokens_per_s", "rollout_s", "step_s"):

@@ -1,4 +1,4 @@
-"""The clock's part in training: leases that are over are reaped, what is no longer kept is removed."""
+"""Periodic jobs of training: leases that are over are reaped, what is no longer kept is removed."""
 
 from __future__ import annotations
 

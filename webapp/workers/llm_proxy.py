@@ -1,4 +1,4 @@
-"""The model that plays the user, for workers: OpenAI's chat API in front of the job's endpoint, counted and capped.
+"""Proxy of the LLM that plays the user: OpenAI's chat API in front of the job's endpoint, counted and capped.
 
 One event loop a process holds the connections, so that an endpoint's own limit holds for all requests together. It
 tries nothing again: who asks does, and is told when that helps.
@@ -96,7 +96,7 @@ def spelled(reply: Reply, model: str) -> dict[str, Any]:
 
 
 class Loop:
-    """An event loop in a thread of its own, begun with the first request, and a connection an endpoint."""
+    """An event loop in a thread of its own, begun with the first request, with a connection an endpoint."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

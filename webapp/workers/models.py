@@ -1,3 +1,5 @@
+"""Rows of training workers."""
+
 from __future__ import annotations
 
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""Who workers are: a row for each place that one works at, taken over when it begins again; old rows are tidied."""
+"""Registration of workers: a row for each place that one works at, taken over when it begins again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Introduction:
 
 
 def register(said: Introduction, user: Any) -> Worker:
-    """The row of a worker that begins: its own of before, else one of its name and host that has fallen silent."""
+    """Register a worker: its own row of before, else a silent one of its name and host, else a new one."""
     now = timezone.now()
     same = Worker.objects.filter(name=said.name, host=said.host, created_by=user)
     own = same.filter(public_id=said.was).first() if said.was else None
@@ -55,7 +55,7 @@ def register(said: Introduction, user: Any) -> Worker:
 
 
 def alive() -> timedelta:
-    """A worker that was silent for longer is not counted on."""
+    """How long a worker may be silent before it is not counted on."""
     return timedelta(seconds=2 * settings.TRAINING_LEASE_SECONDS)
 
 
@@ -65,7 +65,7 @@ def live_workers() -> QuerySet[Worker]:
 
 
 def live_candidates() -> list[Candidate]:
-    """Those workers as candidates for a job (`webapp.runs.candidates`)."""
+    """Live workers as candidates for a job (`webapp.runs.candidates`)."""
     columns = ("public_id", "name", "engines", "model_names", "devices", "beside", "created_at")
     return [_candidate(row) for row in live_workers().only(*columns).order_by("name", "pk")]
 
@@ -98,7 +98,7 @@ def here() -> QuerySet[Worker]:
 
 
 def gone() -> QuerySet[Worker]:
-    """All others."""
+    """All workers that `here` leaves out."""
     since = timezone.now() - FORGOTTEN
     return Worker.objects.filter(Q(stopped_at__isnull=False) | Q(seen_at__lt=since) | _replaced())
 
@@ -112,7 +112,7 @@ def _replaced() -> Q:
 
 
 def forget() -> int:
-    """Let go of workers that were not heard of for a day and never had a job; returns how many."""
+    """Delete workers that were not heard of for a day and never had a job; returns how many."""
     old = Worker.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN)
     idle = old.filter(~Exists(TrainingAttempt.objects.filter(worker=OuterRef("public_id"))))
     return Worker.objects.filter(pk__in=list(idle.values_list("pk", flat=True)[:AT_ONCE])).delete()[0]

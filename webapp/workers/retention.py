@@ -1,5 +1,4 @@
-"""What is let go of: checkpoints beyond those that a job keeps, attempts whose time is over, uploads nobody ended,
-workers that are gone and did nothing."""
+"""Retention: removal of old checkpoints and rollouts, unfinished uploads and workers that are gone."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ ABANDONED = timedelta(days=1)
 
 
 def prune() -> int:
-    """Let go of what is over; returns how many checkpoints, files of attempts and workers went."""
+    """Remove what is kept no longer; returns how many checkpoints, files of attempts and workers went."""
     return registration.forget() + _old_checkpoints() + _abandoned() + _old_rollouts() + _torn()
 
 

@@ -1,4 +1,4 @@
-"""A step's attempts as workers send them: bounded, every line checked, a row for each before any is shown."""
+"""Uploads of a step's rollouts: bounded, every line checked, a row for each before any is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the workers' API. What a worker sends is bounded here."""
+"""Schemas of the workers' API. What a worker sends is bounded here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers as pages show them: who is here, what each does, what its devices say; and those that are gone."""
+"""Rows of workers for pages: their state, their job and their devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Line:
-    """`state` is working, idle, lost or gone."""
+    """A worker in a list. `state` is working, idle, lost or gone."""
 
     worker: Worker
     state: str
@@ -42,7 +42,7 @@ def here() -> list[Line]:
 
 
 def lines(rows: list[Worker]) -> list[Line]:
-    """With the job that each holds: one query more."""
+    """Lines of workers with the job that each holds: one query more."""
     running = TrainingJob.objects.filter(worker__in=[row.public_id for row in rows], state=TrainingState.RUNNING)
     columns = ("public_id", "name", "method", "step", "total_steps", "wish", "worker", "attempt")
     jobs = {job.worker: job for job in running.only(*columns)}
@@ -61,7 +61,7 @@ def _line(row: Worker, job: TrainingJob | None) -> Line:
 
 
 def meters_of(row: Worker) -> list[Meter]:
-    """Each device with what is used of it. What a worker says is hostile: what is no number is not shown."""
+    """Memory of each device. What a worker says is hostile: what is no number is not shown."""
     said = row.usage.get("gpus") if isinstance(row.usage, dict) else None
     used = [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
     devices = [one for one in row.devices if isinstance(one, dict)] if isinstance(row.devices, list) else []

@@ -1,4 +1,4 @@
-"""Who carries training jobs out."""
+"""Views of the training workers."""
 
 from __future__ import annotations
 

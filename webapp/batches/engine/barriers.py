@@ -1,4 +1,4 @@
-"""Where items of a level wait for each other: near-duplicates are found among all of a batch's themes."""
+"""Barriers: stages where items wait for each other, such as near-duplicates among all of a batch's themes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls as rows: begun, answered, failed. Many in one transaction, a few statements for all of them together.
+"""Rows of LLM calls: begun, answered, failed. A few statements for many of them in one transaction.
 
 Rows are always locked in the order of their keys, so that two lanes never wait for each other.
 """

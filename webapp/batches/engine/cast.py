@@ -1,4 +1,4 @@
-"""Who plays which role in a batch: endpoints opened, the scripted provider, prices."""
+"""Cast of a batch: the model of each role, with its endpoint and prices, or the scripted provider."""
 
 from __future__ import annotations
 

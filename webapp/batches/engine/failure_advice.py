@@ -1,4 +1,4 @@
-"""What a person can do about an item that failed; said at the end of its message."""
+"""Advice on failed items, at the end of their message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failures of one kind share: their message without what differs from item to item."""
+"""Signature of a failure: its message without what differs from item to item."""
 
 from __future__ import annotations
 

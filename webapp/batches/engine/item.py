@@ -1,4 +1,4 @@
-"""One item on its way: its stages one after the other, each stored before the next begins."""
+"""Run of one item through its stages, each stored before the next begins."""
 
 from __future__ import annotations
 

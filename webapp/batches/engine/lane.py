@@ -1,4 +1,4 @@
-"""A lane: one job's event loop over a batch's items, many at a time, until there are none or it has to stand still."""
+"""Lane: one job's event loop over a batch's items, many at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs of a batch: as many as it wants, each a lane; none where nothing is to be done."""
+"""Background jobs of a batch, one for each lane that it wants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Near-duplicates that a batch leaves out, told to the taxonomy: themes of a task set are folded there too."""
+"""Near-duplicates that a batch leaves out, folded in the taxonomy too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an item became, through the services that imports use. Everything is written the same when it is written twice.
+"""Saving of an item's product, through the services that imports use. Saving it twice changes nothing.
 
 The sandbox is done before any transaction; the item itself is ended afterwards, so that a crash in between only makes
 the next try find its rows unchanged.

@@ -1,4 +1,4 @@
-"""What an item was made with: batch, theme, prompts by hash, models by role, calls, cost, seeds."""
+"""Provenance of a product: batch, theme, prompts by hash, models by role, calls, cost, seeds."""
 
 from __future__ import annotations
 

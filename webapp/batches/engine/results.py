@@ -1,4 +1,4 @@
-"""Stages that end and items that are kept: written for many items of a lane in one transaction."""
+"""Results of stages, written for many items of a lane in one transaction."""
 
 from __future__ import annotations
 

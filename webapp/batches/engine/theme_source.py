@@ -1,4 +1,4 @@
-"""Themes and environments that a batch begins with, and what it tells the taxonomy of those that it found."""
+"""Source of a batch's themes and environments in the taxonomy."""
 
 from __future__ import annotations
 

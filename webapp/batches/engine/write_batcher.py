@@ -1,4 +1,4 @@
-"""What many tasks of one event loop ask of the database, carried out many at a time by one thread."""
+"""Batcher of database writes: what many tasks of one event loop ask for, in transactions of one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch is to grow, as people choose it: bundled themes, kept themes and environments by filter, a task set."""
+"""Choice of what a batch grows: bundled themes, kept themes and environments by filter, a task set."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def add_tasks(chosen: Chosen, entries: list[Entry], source: str, most: int | Non
 
 
 def of_batch(batch: Batch) -> Chosen:
-    """What another batch began with."""
+    """The items that another batch began with."""
     rows = batch.items.filter(level="theme").order_by("position", "id")
     chosen = Chosen()
     chosen.add(f"items of batch {batch.pk}", map(ItemSpec.model_validate, rows.values_list("spec", flat=True)))
@@ -150,7 +150,7 @@ def of_batch(batch: Batch) -> Chosen:
 
 
 def unwritten(specs: Iterable[ItemSpec], settings: BatchSettings) -> int:
-    """How many of these the scripted provider has nothing written for, where it plays a role."""
+    """How many of these items the scripted provider has nothing written for, where it plays a role."""
     if all(settings.models.get(role, SCRIPTED) != SCRIPTED for role in ROLES):
         return 0
     known = {one.key for one in bundled_themes()}

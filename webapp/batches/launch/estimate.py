@@ -1,4 +1,4 @@
-"""What a batch would take, before it is started: calls, tokens, cost, time, and one item's first prompt.
+"""Estimate of a batch before it starts: calls, tokens, cost, time, and one item's first prompt.
 
 An upper estimate: as if every item were kept. What earlier calls of a stage used is taken from their rows
 (`history.py`); where there are none yet, from `assumed`, which is ours.

@@ -1,4 +1,4 @@
-"""A new batch as a person fills it in: what to grow, how much of it, who plays which role, thresholds, how it runs."""
+"""Form of a new batch: what to grow, how much of it, who plays which role, thresholds, how it runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TypedRow:
 
 
 class SettingsForm(forms.Form):
-    """All but what to grow. Bounds are those of `BatchSettings`: it is asked, and its answers come back by field."""
+    """Form of all settings but what to grow. Bounds are those of `BatchSettings`, whose answers come back by field."""
 
     name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
@@ -145,7 +145,7 @@ class SettingsForm(forms.Form):
 
 
 class LaunchForm(SettingsForm):
-    """With what to grow. Ways to choose it add up."""
+    """Form of a new batch: the settings and what to grow. Ways to choose it add up."""
 
     bundled = forms.MultipleChoiceField(label="What to grow", required=False)
     use_themes = forms.BooleanField(label="Grow kept themes that fit", required=False)

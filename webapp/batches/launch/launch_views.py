@@ -1,4 +1,4 @@
-"""Batches before they run: the list, a new one, a clone with changes, the dry run, what annotators may launch."""
+"""Views before a batch runs: the list, a new one, a clone with changes, the dry run, annotators' limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a task set on its way into a batch: read within bounds, and kept while its form comes back to a person.
+"""Uploaded file of a task set: read within bounds, and kept while its form comes back to a person.
 
 A browser never sends a chosen file twice by itself; what is kept here is named in the form by a signed text that only
 the same person can use, for a day.
@@ -36,7 +36,7 @@ class TaskFile:
 
 
 def taken(file: UploadedFile) -> TaskFile:
-    """An uploaded file. Raises InputError where it is empty or too large."""
+    """The text of an uploaded file. Raises InputError where it is empty or too large."""
     name = str(file.name or "tasks").replace("\\", "/").rsplit("/", 1)[-1][:200]
     if not file.size:
         raise InputError(f"{name}: the file is empty.")
@@ -46,7 +46,7 @@ def taken(file: UploadedFile) -> TaskFile:
 
 
 def entries_of(file: TaskFile) -> list[Entry]:
-    """Raises InputError with what to do."""
+    """The entries of a task set. Raises InputError with what to do."""
     text = decode(file.content, file.name, MOST_BYTES)
     if "\x00" in text:
         raise UnreadableFile(f"{file.name}: not a text file (it holds NUL characters).")

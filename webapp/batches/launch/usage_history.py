@@ -1,4 +1,4 @@
-"""What calls of the past used, for the dry run: by role, stage and model."""
+"""Usage of past calls by role, stage and model, for estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with a batch from its page: start, pause, resume, cancel, try again, keep a near-duplicate."""
+"""Actions on a batch from its page: start, pause, resume, cancel, try again, keep a near-duplicate."""
 
 from __future__ import annotations
 

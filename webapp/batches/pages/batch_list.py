@@ -1,4 +1,4 @@
-"""The list of batches: rows with how far each is, without counting what is large to its end."""
+"""Rows of the list of batches, with how far each is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEWEST = 6
 
 @dataclass(frozen=True)
 class Far:
-    """Items that were kept, of those that there are; `more` than are counted."""
+    """Progress of a batch: items kept, of those that there are; `more` than are counted."""
 
     kept: int = 0
     total: int = 0
@@ -27,7 +27,7 @@ class Far:
 
 
 def how_far(batches: Iterable[Batch]) -> dict[int, Far]:
-    """By batch, for the rows of a page: two queries."""
+    """Progress by batch, for the rows of a page: two queries."""
     pks = [one.pk for one in batches]
     if not pks:
         return {}

@@ -1,4 +1,4 @@
-"""A batch as it runs, one of its items, one of its calls. The live parts are fragments of these pages."""
+"""Views of a batch, one of its items, one of its calls. The live parts are fragments of these pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of a batch, an item and a call say in words and links."""
+"""Descriptions of a batch, an item and a call in words and links."""
 
 from __future__ import annotations
 
@@ -179,14 +179,14 @@ def call_choices(batch: int) -> dict[str, list[Any]]:
 
 
 def runs_of(item: BatchItem, pipeline: Pipeline) -> list[StageRun]:
-    """In the order of the pipeline."""
+    """Stage runs of an item, in the order of the pipeline."""
     order = [stage.name for stage in pipeline.stages]
     rows = item.runs.select_related("output").defer("calls", "output__body")
     return sorted(rows, key=lambda run: (order.index(run.stage) if run.stage in order else len(order), run.pk))
 
 
 def run_content(run: StageRun, start: int = 0) -> dict[str, Any]:
-    """What a stage gave, its calls from the one at `start` on."""
+    """Output of a stage, and its calls from the one at `start` on."""
     try:
         output = queries.body(run.output_id)
     except InputError as error:
@@ -245,7 +245,7 @@ class Text:
 
 
 def shown_text(value: Any) -> Text:
-    """Indented where it is JSON of a size that can be read."""
+    """A text as it is shown, indented where it is JSON of a size that can be read."""
     found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if found[:1] in "{[" and 1 < len(found) <= JSON_UP_TO:
         try:
@@ -318,7 +318,7 @@ def tries_of(call: LLMCall) -> list[LLMCall]:
 
 
 def ended_badly(call: LLMCall) -> StageRun | None:
-    """The stage of the call's item that came to nothing with this reply, where one did."""
+    """The stage run that failed with this reply, if one did."""
     if call.item_id is None:
         return None
     runs = StageRun.objects.filter(item_id=call.item_id, call_key=call.key).exclude(state=StageState.KEPT)

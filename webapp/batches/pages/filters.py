@@ -1,4 +1,4 @@
-"""Lists of a batch's items and calls, as the batch's page filters them."""
+"""Filters of the lists of a batch's items and calls."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def call_filter(query: QueryDict) -> CallFilter:
 
 
 def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
-    """With what they became, without specs and provenance."""
+    """Items of a batch that a filter leaves, with their products, without specs and provenance."""
     rows = _where(BatchItem.objects.filter(batch_id=batch), chosen, "state", "level", "signature", "parent")
     rows = rows.select_related("product").defer("spec", "product__provenance")
     if chosen.stage and chosen.ended:
@@ -99,7 +99,7 @@ def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
 
 
 def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
-    """Those that this batch was the first to make."""
+    """Calls that this batch was the first to make, by a filter."""
     return _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
 
 
@@ -110,7 +110,7 @@ def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
 
 
 def product_of(item: BatchItem) -> BatchProduct | None:
-    """Of an item that `items` gave."""
+    """The product of an item that `items` gave."""
     found: Any = getattr(item, "product", None)
     return found
 
@@ -129,7 +129,7 @@ WITH RECURSIVE known(role, stage) AS (
 
 
 def places(batch: int) -> list[tuple[str, str]]:
-    """Roles and what they were asked for in a batch: a hop through the index from one pair to the next."""
+    """Roles and stages of a batch's calls: a hop through the index from one pair to the next."""
     with connection.cursor() as cursor:
         cursor.execute(PLACES, {"batch": batch})
         return [(role, stage) for role, stage in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""What the page of a batch shows while it runs: the funnel, where items stand, how fast, how long still.
+"""Progress of a batch for its page: the funnel, items by stage, pace, time left.
 
 All of it is read out of roll-ups and indexes, so that a batch of any size can be asked every second.
 """
@@ -133,7 +133,7 @@ def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline)
 
 
 def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
-    """Pieces beside each other; one that is there is never too thin to be seen."""
+    """Pieces of a bar beside each other; one that is there is never too thin to be seen."""
     found: list[Bar] = []
     at = 0.0
     for name, count in parts.items():
@@ -214,7 +214,7 @@ def levels(counts: Mapping[str, dict[str, int]]) -> list[LevelLine]:
 
 @dataclass(frozen=True)
 class Pace:
-    """Each None where too little has happened to say it."""
+    """Pace of a batch; each value is None where too little has happened to say it."""
 
     calls_a_minute: float | None = None
     items_an_hour: float | None = None
@@ -331,6 +331,6 @@ def groups(batch: int) -> list[Group]:
 
 
 def lanes(batch: Batch) -> list[dict[str, Any]]:
-    """The jobs that work on it, or did last."""
+    """The lanes that work on a batch, or did last."""
     rows = batch.lanes.order_by("-id").values("job_id", "job__state", "job__worker", "job__heartbeat_at")
     return [dict(row) for row in rows[: max(1, int(batch.settings.get("lanes", 1)))]]

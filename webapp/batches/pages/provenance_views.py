@@ -1,4 +1,4 @@
-"""How a thing was made: a part that the pages of environments, scenarios, tasks and trajectories ask for."""
+"""View of how an environment, scenario, task or trajectory was made: a part of its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stage gave, in blocks that a person can read: the program as code, a plan as tables, verdicts in words.
+"""Output of a stage in readable blocks: a program as code, a plan as tables, verdicts in words.
 
 What a draft holds tells how it is shown, not the stage's name: a stage that is added later is shown as well.
 """
@@ -31,7 +31,7 @@ class Block:
 
 
 def blocks(output: Any) -> list[Block]:
-    """How this output is shown, best first."""
+    """The blocks that show an output, best first."""
     if not isinstance(output, dict):
         return generic({"evidence": output}) if output not in (None, [], "") else []
     for key, show in SHAPES:

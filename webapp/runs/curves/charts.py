@@ -1,4 +1,4 @@
-"""Which curves a job has, under which headings, and their points as the page's script draws them."""
+"""Charts of a training job: groups, the keys of each chart, and points for the page's script."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Choice:
-    """What of the curves a page shows; all of it stands in its address."""
+    """The choice of groups, measure, parts and range of steps that an address names."""
 
     groups: tuple[str, ...]
     measure: str = "reward"
@@ -154,7 +154,7 @@ _CLAIMED = {key for group in _RULES for chart in group.charts for key in chart.k
 
 
 def choice_of(query: QueryDict) -> Choice:
-    """Reads an address; what does not fit counts for nothing."""
+    """The choice that a query string names; what does not fit is left out."""
     params = Params(query)
     asked = [name for name in params.texts("show") if name in GROUPS]
     named = {prefix: tuple(params.texts(prefix, 300)[:MOST_PARTS]) for prefix in PREFIXES}
@@ -168,7 +168,7 @@ def choice_of(query: QueryDict) -> Choice:
 
 
 def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple[str, float | None]]:
-    """(part, its last number), the worst first: those that a person looks for."""
+    """Parts below a prefix with their last number, the worst first: those that a person looks for."""
     begin, end = f"{prefix}/", f"/{measure}"
     found = [
         (key.name[len(begin) : -len(end)], key.last_value)
@@ -179,7 +179,7 @@ def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple
 
 
 def measure_of(prefix: str, choice: Choice) -> str:
-    """Of a check there is one number alone: how many attempts passed it."""
+    """The measure to draw: of a check there is one alone, how many attempts passed it."""
     return "success" if prefix == "check" else choice.measure
 
 
@@ -249,13 +249,13 @@ def _others(known: set[str]) -> list[str]:
 
 
 def shape_of(groups: Iterable[Group]) -> str:
-    """Another one as soon as there is another chart or line: what a page draws is then not all that there is."""
+    """A hash of the charts and their lines: it differs as soon as a page has to be drawn anew."""
     told = [[chart.name, *chart.keys] for group in groups for chart in group.charts]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def drawing(job: TrainingJob, charts: Sequence[Chart], choice: Choice) -> dict[str, Any]:
-    """What the script draws: marks; of every line steps, means, and least and greatest where steps share a point."""
+    """Data of the page's script: marks; of every line steps, means, and extremes where steps share a point."""
     names = [key for chart in charts for key in chart.keys]
     found = _all_series(job, names, choice)
     return {

@@ -1,4 +1,4 @@
-"""What happened along a job's steps that a curve is marked with: horizon changes, checkpoints, new attempts."""
+"""Marks on a training job's curves: changes of horizon, checkpoints, new attempts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDER BY step LIMIT %s
 
 @dataclass(frozen=True)
 class Mark:
-    """`short` stands at the line, `words` in tables. `kind` is horizon, checkpoint or attempt."""
+    """A mark at a step. `short` stands at the line, `words` in tables; `kind` is horizon, checkpoint or attempt."""
 
     step: int
     kind: str
@@ -36,7 +36,7 @@ class Mark:
 
 
 def marks_of(job: TrainingJob) -> list[Mark]:
-    """In the order of steps."""
+    """Marks of a job in the order of steps."""
     found = [*_horizons(job), *_checkpoints(job), *_attempts(job)]
     return sorted(found, key=lambda mark: (mark.step, mark.kind))
 

@@ -1,4 +1,4 @@
-"""The numbers of a training job: buckets made by the database, each with its least, greatest, mean and last value."""
+"""Series of a training job's metrics, bucketed by the database with minimum, maximum, mean and last value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORDER BY key_id, 2
 
 
 class Bucket(Frozen):
-    """Numbers of the steps `first` to `last_step`: `points` of them, of which `gaps` were no numbers.
+    """Metric values of the steps `first` to `last_step`: `points` of them, of which `gaps` were no numbers.
 
     Without any number `min`, `max`, `mean` and `last` are None.
     """
@@ -45,7 +45,7 @@ class Bucket(Frozen):
 
 
 class Series(Frozen):
-    """`width` steps stand in a bucket; with 1 every step is its own."""
+    """Buckets of one key, `width` steps each; with 1 every step is its own."""
 
     name: str
     width: int

@@ -1,4 +1,4 @@
-"""The API of the demo, and of what training needs on this machine."""
+"""API of the training demo and of the installation of what training needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train the demo: SFT on what teachers did, most of them careless, then RL after it.
+"""Training demo: SFT on what teachers did, most of them careless, then RL after it.
 
 The model copies the habit of acting without looking, and RL is to undo it. Doing it again makes new jobs alone.
 """

@@ -1,4 +1,4 @@
-"""What the demo learns from, as rows like any others: environments, tasks, what teachers did, and two datasets.
+"""Rows of the training demo: environments, tasks, teachers' trajectories, and two datasets.
 
 Everything goes through the importers', the rollouts' and the datasets' own services; what is here already stays.
 """

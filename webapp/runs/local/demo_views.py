@@ -1,4 +1,4 @@
-"""Train the demo, and install what training needs."""
+"""Views of the training demo and of the installation of what training needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training needs beyond the site itself: whether it is here, and the job that installs it while the site runs."""
+"""Installation of what training needs: whether it is there, and the job that installs it while the site runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SENTENCES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class State:
-    """How far this installation is with training. `job` is the newest that installed, or tried to."""
+    """State of the installation. `job` is the newest that installed, or tried to."""
 
     kind: Kind
     sentence: str
@@ -63,13 +63,13 @@ class State:
 
 
 def requirements(extra: str = EXTRA) -> list[Requirement]:
-    """What pyproject.toml names for training, or another extra."""
+    """Requirements of an extra of pyproject.toml."""
     about = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
     return [Requirement(text) for text in about["project"]["optional-dependencies"][extra]]
 
 
 def missing() -> list[str]:
-    """The requirements that are not installed whole, or in another version."""
+    """Requirements that are not installed whole, or in another version."""
     return [str(wanted) for wanted in requirements() if not _is_met(wanted)]
 
 
@@ -87,7 +87,7 @@ def importable() -> bool:
 
 
 def state() -> State:
-    """For pages: what is here, or what is being done about it."""
+    """The state of the installation, for pages and the API."""
     size = SIZES[has_nvidia()]
     if settings.TRAINING and importable():
         return State("ready", SENTENCES["ready"], size)
@@ -154,7 +154,7 @@ def install(context: JobContext) -> dict[str, Any]:
 
 
 def constraints() -> str:
-    """What the site runs on stays as it is. What training alone uses, and tools that install, may change."""
+    """Constraints that keep the versions the site runs on; what training alone uses, and installers, may change."""
     installed = dict(_installed())
     return "".join(f"{name}=={installed[name]}\n" for name in sorted(_site()) if name in installed)
 
@@ -198,7 +198,7 @@ def _installed() -> list[tuple[str, str]]:
 
 
 def drop_halves() -> int:
-    """Forget packages that an installation which was ended left half done: pip would take them for whole."""
+    """Remove packages that an interrupted installation left half done: pip would take them for whole."""
     found = 0
     for one in list(distributions(path=_places())):
         folder = getattr(one, "_path", None)

@@ -168,7 +168,7 @@ NETWORK = (
 
 
 def words(lines: Sequence[str], status: int) -> str:
-    """Why pip ended with this status, out of its last lines, and what to do."""
+    """The failure of pip in words, out of its status and last lines, and what to do."""
     text = "\n".join(lines)
     last = next((line.strip() for line in reversed(lines) if "ERROR" in line or "error:" in line.lower()), "")
     said = f" pip said: {last[:300]}" if last else ""

@@ -1,4 +1,4 @@
-"""The training worker that stands beside the web app: its account and token, and its process."""
+"""Training worker beside the web app: its account, its token and its process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def token_file() -> Path:
 
 @transaction.atomic
 def ensure_token() -> bool:
-    """See to it that the worker's account has a token, in a file that this account alone reads. True where it is new.
+    """Keep a token of the worker's account in a file that this account alone reads. True where it is new.
 
     An account that an administrator has shut stays shut.
     """
@@ -108,14 +108,14 @@ def is_wanted() -> bool:
 
 
 def command() -> list[str]:
-    """The worker takes jobs until none is left. Its token is in a file: arguments are read by every account."""
+    """The command line of the worker. Its token is in a file: arguments are read by every account."""
     home = Path(settings.ENVARIUM_HOME) / "worker"
     found = [sys.executable, "-m", MODULE, "--url", settings.SITE_URL, "--token-file", str(token_file())]
     return [*found, "--home", str(home), "--name", NAME, "--beside", "--until-idle"]
 
 
 def environment() -> dict[str, str]:
-    """This process's, less what a worker has no business with."""
+    """The environment of the worker: this process's, less what a worker has no business with."""
     private = ("DATABASE_URL", "BROKER_URL", "OPENAI_API_KEY", "ENVARIUM_EVENTS_DATABASE_URL")
     return {name: value for name, value in os.environ.items() if name not in private and "SECRET" not in name}
 

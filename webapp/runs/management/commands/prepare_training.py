@@ -1,4 +1,4 @@
-"""What training needs of an installation at its start: the token of the worker beside it, and its packages."""
+"""Command at the start of an installation: the token of the worker beside it, and its packages."""
 
 from __future__ import annotations
 
