@@ -9,6 +9,8 @@ from django.conf import settings
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+# `migrate` checks the installation before any worker starts. A check loads every page and route, which none serves.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
 QUEUES = ("llm", "sandbox", "gpu")
 REQUIRED_QUEUES = ("llm", "sandbox")
@@ -35,11 +37,12 @@ app.autodiscover_tasks(
 )
 
 
-def add_heartbeat() -> None:
-    """Give every worker the step that tells the health page of it."""
-    from webapp.jobs.heartbeat import Heartbeat  # after the app, whose settings it reads
+def extend_workers() -> None:
+    """Give every worker the step that tells the health page of it, and its children what they share."""
+    from webapp.jobs import pool as _signals  # noqa: F401 - both after the app, whose settings they read
+    from webapp.jobs.heartbeat import Heartbeat
 
     app.steps["consumer"].add(Heartbeat)
 
 
-add_heartbeat()
+extend_workers()

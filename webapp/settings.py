@@ -210,6 +210,9 @@ CELERY = {
     "task_acks_late": True,
     "task_reject_on_worker_lost": True,
     "worker_prefetch_multiplier": 1,
+    # A job's process ends with it, and with it what it loaded, opened and grew to: the next job finds none of that.
+    "worker_max_tasks_per_child": 1,
+    "worker_proc_alive_timeout": 30,  # a busy machine may take long to start a process, and killing it does not help
     "task_soft_time_limit": 3600,
     "task_time_limit": 3660,
     "task_default_queue": "llm",

@@ -52,13 +52,16 @@ class Pool:
         self.generation = 0
         self.closed = False
 
-    def acquire(self) -> Child:
-        """A locked-in child nobody used before. Raises SandboxUnavailable or InfrastructureError."""
+    def acquire(self, *, ahead: bool = True) -> Child:
+        """A locked-in child nobody used before; `ahead`: others are forked for who comes next.
+
+        Raises SandboxUnavailable or InfrastructureError.
+        """
         problem: Exception | None = None
         for _ in range(_ATTEMPTS):
             with self.lock:
                 try:
-                    child = self._next()
+                    child = self._next(ahead)
                 except SandboxUnavailable:
                     raise
                 except InfrastructureError as error:
@@ -75,13 +78,13 @@ class Pool:
                 problem = error
         raise InfrastructureError(f"The sandbox could not provide a process: {problem}")
 
-    def _next(self) -> Child:
+    def _next(self, ahead: bool) -> Child:
         zygote = self._running()
         if not self.spare:
             self.spare.append(zygote.request())
         child = self.spare.popleft()
         zygote.settle(child)
-        while len(self.spare) < self.size:
+        while ahead and len(self.spare) < self.size:
             self.spare.append(zygote.request())
         return child
 
@@ -139,7 +142,7 @@ class Pool:
 
     def report(self) -> SandboxReport:
         """What protects the host now, tried from inside one child. Raises SandboxUnavailable."""
-        child = self.acquire()
+        child = self.acquire(ahead=False)  # nobody comes next: most who only look never run a program
         try:
             wire.send(child.sock, b'{"op":"probe","id":0}')
             reply = frames.parse(wire.receive(child.sock, 1 << 20), 0, 100)

@@ -1,4 +1,4 @@
-"""Installing what training needs: a real pip on wheels made here, its lines as progress, its failures in words."""
+"""Installing what training needs: a real pip on wheels made here, its last line shown, its failures in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import cancel, claim
 from webapp.runs.local import installation
-from webapp.runs.local.pip import InstallError, Progress, run_pip, words
+from webapp.runs.local.pip import LINE_CHARS, InstallError, run_pip, words
 from webapp.stack import install as setup
 
 SLOW = """
@@ -42,21 +42,30 @@ def offline(shelf: Path, *wanted: str) -> list[str]:
     return ["--isolated", "--no-index", "--find-links", str(shelf), *wanted]
 
 
-def quiet(done: Progress, line: str) -> None:
+def quiet(line: str) -> None:
     return None
 
 
-def test_packages_go_in_with_progress_that_ends_at_all_of_them(python: str, shelf: Path) -> None:
+def test_packages_go_in_and_the_last_line_is_told_meanwhile(python: str, shelf: Path) -> None:
     write_wheel(shelf, "heavy", needs=("light-one", "light-two"))
     write_wheel(shelf, "light-one")
     write_wheel(shelf, "light-two")
     told: list[str] = []
-    done = run_pip(offline(shelf, "heavy"), lambda progress, line: told.append(progress.sentence), python)
+    last = run_pip(offline(shelf, "heavy"), told.append, python)
     assert {"heavy", "light-one", "light-two"} <= set(installed(python))
-    assert done.collected == set(done.installing) == {"heavy", "light-one", "light-two"}
-    assert len(done.fetched) == 3
-    assert any(text.startswith("Fetching") for text in told)
-    assert any("of 3" in text for text in told)
+    assert last == told[-1] == "Successfully installed heavy-1.0 light-one-1.0 light-two-1.0"
+    assert any(text.startswith("Processing") for text in told)
+
+
+def test_a_line_is_bounded_and_what_it_hides_is_visible(shelf: Path) -> None:
+    """Whatever stands in for pip here: a build may print anything."""
+    fake = shelf / "python"
+    fake.write_text("#!/bin/sh\nprintf 'Building \\033[31m\\000red\\n'\nprintf '%0999d\\n' 7\nsleep 1\n")
+    fake.chmod(0o700)
+    told: list[str] = []
+    assert len(run_pip([], told.append, str(fake))) == LINE_CHARS
+    assert told[0] == r"Building \x1b[31m\x00red"
+    assert told.count(told[-1]) > 1, "while pip is silent its last line is told again"
 
 
 def test_a_constraint_keeps_what_is_here_and_says_so(python: str, shelf: Path) -> None:
@@ -77,7 +86,7 @@ def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(python: str, 
     folder.mkdir()
     (folder / "setup.py").write_text(SLOW)
 
-    def stop(done: Progress, line: str) -> None:
+    def stop(line: str) -> None:
         if _building(str(folder)):
             raise Cancelled("enough")
 
@@ -115,21 +124,6 @@ def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: 
 def test_a_failure_of_a_real_pip_names_what_is_missing(python: str, shelf: Path) -> None:
     with pytest.raises(InstallError, match=r"not to be had for this Python.*nowhere-to-be-found"):
         run_pip(offline(shelf, "nowhere-to-be-found"), quiet, python)
-
-
-def test_lines_of_downloads_become_files_and_bytes() -> None:
-    done = Progress()
-    for line in (
-        "Collecting torch==2.13.0\n",
-        "  Downloading torch-2.13.0-cp312.whl.metadata (29 kB)\n",
-        "Downloading torch-2.13.0-cp312.whl (178.2 MB)\n",
-        "Progress 104857600 of 186856243\n",
-    ):
-        done.read(line)
-    assert done.collected == {"torch"}
-    assert len(done.fetched) == 1
-    assert done.bytes == pytest.approx(178.2e6)
-    assert done.sentence == "Fetching torch, 100 of 178 MiB (1 files, 170 MiB so far)"
 
 
 def test_the_pin_of_torch_is_one_that_training_takes() -> None:

@@ -23,13 +23,15 @@ from synthesis.errors import InputError
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import create
-from webapp.runs.local.pip import MIB, InstallError, Progress, is_whole, normal, run_pip
+from webapp.runs.local.pip import MIB, InstallError, is_whole, normal, run_pip
 from webapp.runs.wakeups import wake_workers
 from webapp.stack.install import TORCH, has_nvidia, torch_options
 
 KIND = "install_training"
 EXTRA = "train"
 LOCK = 6172006
+STEPS = 2
+"""Torch, and what stands on it."""
 NEEDED_MIB = {False: 2_500, True: 14_000}
 """Free disk, without an NVIDIA GPU and with one: packed and unpacked lie side by side for a while."""
 SIZES = {
@@ -140,17 +142,15 @@ def install(context: JobContext) -> dict[str, Any]:
         kept.flush()
         options = ["--constraint", kept.name]
         context.log(f"Installing {TORCH}; {SIZES[has_nvidia()]}.")
-        done: list[Progress] = []
         if not all(_is_met(one) for one in wanted if normal(one.name) == "torch"):
-            done.append(_step(context, [*options, *torch_options(settings.TORCH_INDEX), TORCH], "torch"))
-        done.append(_step(context, [*options, *(str(one) for one in wanted)], "what stands on it"))
+            _step(context, 0, [*options, *torch_options(settings.TORCH_INDEX), TORCH])
+        _step(context, 1, [*options, *(str(one) for one in wanted)])
     left = missing()
     if left:
         raise InstallError(f"pip ended well, but these are not here: {', '.join(left)}. Install again.")
     _prove(context)
     wake_workers()
-    size = sum(one.bytes for one in done) / MIB
-    return {"installed": len({name for name, _ in _installed()} - before), "mib": round(size)}
+    return {"installed": len({name for name, _ in _installed()} - before)}
 
 
 def constraints() -> str:
@@ -181,14 +181,9 @@ def _applies(need: Requirement, extras: Iterable[str]) -> bool:
     return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
 
 
-def _step(context: JobContext, arguments: list[str], what: str) -> Progress:
-    def seen(done: Progress, line: str) -> None:
-        context.progress(len(done.fetched) + done.installed, 2 * max(len(done.collected), 1), done.sentence)
-        if line.startswith(("Installing", "Successfully", "ERROR", "WARNING")):
-            context.log(line.strip()[:2_000])
-
-    context.progress(0, 1, f"Looking for {what}")
-    return run_pip(arguments, seen)
+def _step(context: JobContext, step: int, arguments: list[str]) -> None:
+    """One run of pip, with its last line as the job's note."""
+    context.log(run_pip(arguments, lambda line: context.progress(step, STEPS, line)))
 
 
 def _installed() -> list[tuple[str, str]]:
@@ -225,7 +220,7 @@ def _require_room() -> None:
 
 def _prove(context: JobContext) -> None:
     """Import it once, in a process of its own: what cannot be imported here is said now, not by the first job."""
-    context.progress(1, 1, "Trying it out")
+    context.progress(STEPS, STEPS, "Trying it out")
     environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
     code = "import torch, trl, transformers, peft, accelerate, datasets"
     done = subprocess.run(

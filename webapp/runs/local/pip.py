@@ -1,4 +1,4 @@
-"""pip as a child process: its lines read as progress, ended when asked, its failures in words."""
+"""pip as a child process: its last line shown, ended when asked, its failures in words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-
-from packaging.version import InvalidVersion, Version
 
 from synthesis.errors import EnvariumError
 from webapp.stack.process import signal_group
@@ -22,67 +19,11 @@ MIB = 1024 * 1024
 LINES = 60
 """So many of pip's last lines are looked at for why it failed."""
 LOOK_SECONDS = 0.5
-RAW_SINCE = Version("24.1")
-"""The first pip that tells the bytes of a download on lines of their own."""
-_UNITS = {"bytes": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3}
-_COLLECTING = re.compile(r"Collecting ([A-Za-z0-9][\w.-]*)")
-_DOWNLOADING = re.compile(r"(?:Downloading|Using cached) (\S+) \(([\d.]+) (bytes|kB|MB|GB)\)")
-_PROCESSING = re.compile(r"Processing (\S+\.whl)")
-_INSTALLING = re.compile(r"Installing collected packages: (.+)")
-_BYTES = re.compile(r"Progress (\d+) of (\d+)")
+LINE_CHARS = 200
 
 
 class InstallError(EnvariumError):
     """Packages could not be installed: why, and what to do."""
-
-
-@dataclass
-class Progress:
-    """What pip's lines told so far. Names are as pip writes them; `installing` is there once all are fetched."""
-
-    collected: set[str] = field(default_factory=set)
-    fetched: list[str] = field(default_factory=list)
-    installing: tuple[str, ...] = ()
-    bytes: float = 0
-    begun: float = 0
-    """Bytes of the file that is on its way."""
-    of: float = 0
-
-    def read(self, line: str) -> None:
-        """Take a line of pip's in."""
-        if found := _COLLECTING.match(line.strip()):
-            self.collected.add(normal(found[1]))
-        elif found := _BYTES.match(line.strip()):
-            self.begun, self.of = float(found[1]), float(found[2])
-        elif found := _DOWNLOADING.match(line.strip()):
-            self._fetch(found[1], float(found[2]) * _UNITS[found[3]])
-        elif found := _PROCESSING.match(line.strip()):
-            self._fetch(found[1], 0)
-            self.collected.add(normal(self.fetched[-1].partition("-")[0]))
-        elif found := _INSTALLING.match(line.strip()):
-            self.installing = tuple(normal(name) for name in found[1].split(", "))
-            self.begun = self.of = 0
-
-    def _fetch(self, file: str, size: float) -> None:
-        if not file.endswith(".metadata"):
-            self.fetched.append(file.rpartition("/")[2])
-            self.bytes += size
-            self.begun = self.of = 0
-
-    @property
-    def installed(self) -> int:
-        """How many of those that are being installed are whole."""
-        return sum(is_whole(name) for name in self.installing)
-
-    @property
-    def sentence(self) -> str:
-        """For the person who waits."""
-        if self.installing:
-            return f"Installing package {min(self.installed + 1, len(self.installing))} of {len(self.installing)}"
-        file = self.fetched[-1].partition("-")[0] if self.fetched else ""
-        share = f", {self.begun / MIB:.0f} of {self.of / MIB:.0f} MiB" if self.of > 10 * MIB else ""
-        told = f"Fetching {file}{share}" if file else "Looking for packages"
-        return f"{told} ({len(self.fetched)} files, {self.bytes / MIB:.0f} MiB so far)" if self.fetched else told
 
 
 def normal(name: str) -> str:
@@ -97,13 +38,13 @@ def is_whole(name: str) -> bool:
         return False
 
 
-def run_pip(arguments: Sequence[str], seen: Callable[[Progress, str], None], python: str = sys.executable) -> Progress:
-    """Run `pip install` with these arguments. `seen` is called with every line and while pip is silent ("").
+def run_pip(arguments: Sequence[str], seen: Callable[[str], None], python: str = sys.executable) -> str:
+    """Run `pip install` with these arguments and return the last line it wrote.
 
-    What `seen` raises ends pip and passes through. Raises InstallError: pip failed.
+    `seen` is called with the line that is the last one so far, again and again while pip is silent. What it raises ends
+    pip and passes through. Raises InstallError: pip failed.
     """
-    bar = "raw" if _tells_bytes(python) else "off"
-    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", bar]
+    options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     process = subprocess.Popen(
         [python, "-m", "pip", "install", *options, *arguments],
         stdin=subprocess.DEVNULL,
@@ -113,20 +54,23 @@ def run_pip(arguments: Sequence[str], seen: Callable[[Progress, str], None], pyt
         errors="replace",
         start_new_session=True,
     )
-    kept: list[str] = []
-    done = Progress()
+    kept: deque[str] = deque(maxlen=LINES)
     try:
         for line in _lines(process):
-            if line:
-                done.read(line)
-                kept = [*kept[1 - LINES :], line.rstrip()] if not _BYTES.match(line) else kept
-            seen(done, line)
+            if text := readable(line.strip())[:LINE_CHARS]:
+                kept.append(text)
+            seen(kept[-1] if kept else "")
         if process.wait() != 0:
             raise InstallError(words(kept, process.returncode))
     finally:
         signal_group(process.pid, signal.SIGKILL)
         process.wait()
-    return done
+    return kept[-1] if kept else ""
+
+
+def readable(line: str) -> str:
+    """A build may print anything: what is no character to read stands there by its number."""
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -148,16 +92,6 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
         if line is None:
             return
         yield line
-
-
-@cache
-def _tells_bytes(python: str) -> bool:
-    asked = [python, "-c", "import pip; print(pip.__version__)"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    try:
-        return Version(told) >= RAW_SINCE
-    except InvalidVersion:
-        return False
 
 
 NETWORK = (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthesis import llm
 from synthesis.contracts import Reference
 from synthesis.errors import InputError
-from synthesis.llm.client import Connection
 from synthesis.rollout import (
     ChatPolicy,
     NoisyReferencePolicy,
@@ -29,6 +28,9 @@ from webapp.scenarios.references import as_reference, reference_of
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.spec import Spec
 from webapp.trajectories.services import setting_of
+
+if TYPE_CHECKING:
+    from synthesis.llm.client import Connection
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
 from django.db import Error, connection
 
 from synthesis.contracts import State, TrajectoryStep
 from synthesis.errors import InfrastructureError
-from synthesis.llm.client import Connection, connect
 from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
 from webapp.claims import StaleClaim
@@ -27,6 +26,9 @@ from webapp.trajectories.models import AttemptState, Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
 from webapp.trajectories.rollouts.plans import Prepared, plans, prepare
 from webapp.trajectories.rollouts.queries import summary_of
+
+if TYPE_CHECKING:
+    from synthesis.llm.client import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +107,11 @@ async def _run(run: Run, prepared: Prepared, ordinals: list[int]) -> None:
 
 
 async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connection | None:
-    return await stack.enter_async_context(connect(endpoint)) if endpoint is not None else None
+    if endpoint is None:
+        return None
+    from synthesis.llm.client import connect  # a second to import, which no page should wait for
+
+    return await stack.enter_async_context(connect(endpoint))
 
 
 async def _attempts(run: Run, planned: Any) -> None:
