@@ -115,7 +115,7 @@ def test_a_side_that_would_be_empty_is_said_with_ways_out(client: Client) -> Non
     page = client.get(NEW)
     assert "With this split there is" in text(page)
     assert "Ready to freeze" not in text(page)
-    ways = re.findall(r'<li> <a href="([^"]+)">([^<]+)</a>', markup(page))
+    ways = re.findall(r'<li><a href="([^"]+)">([^<]+)</a>', markup(page))
     assert [words.partition(",")[0] for _, words in ways] == ["Split by task", "Hold nothing out"]
     for address, _ in ways:
         assert not client.get(unescape(address)).context["found"].problem

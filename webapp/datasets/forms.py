@@ -45,13 +45,13 @@ class SplitForm(forms.Form):
     """Fields of a split: what is held out."""
 
     name = forms.CharField(label="Name", max_length=200, required=False, widget=PlainInput)
+    unit = forms.ChoiceField(label="Split by", choices=[(one, one) for one in UNITS])
     test_share = forms.FloatField(
         label="Share held out",
         help_text="0 holds nothing out. Otherwise every row has to name the unit.",
         min_value=0,
         max_value=0.99,
     )
-    unit = forms.ChoiceField(label="Split by", choices=[(one, one) for one in UNITS])
     seed = forms.IntegerField(label="Seed", min_value=0, max_value=2**31 - 1)
 
     def split(self) -> Split:
