@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
+from weakref import WeakSet
 
 from django.db import Error, connection, transaction
 
@@ -14,6 +15,13 @@ from webapp.events.services import publish
 logger = logging.getLogger(__name__)
 
 KEPT = 1_000
+_THROTTLES: WeakSet[Throttle] = WeakSet()
+
+
+def flush() -> None:
+    """Publish what waits in any throttle of this process, which is about to end."""
+    for throttle in list(_THROTTLES):
+        throttle.close()
 
 
 class Throttle:
@@ -26,6 +34,7 @@ class Throttle:
         self._waiting: set[str] = set()
         self._published = -seconds
         self._timer: threading.Timer | None = None
+        _THROTTLES.add(self)
 
     def tell(self, *topics: str) -> None:
         """Publish after the commit of this thread's transaction."""

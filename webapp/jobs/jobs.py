@@ -16,6 +16,7 @@ from django.db import Error, connection
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from webapp.claims import StaleClaim
+from webapp.events import throttle
 from webapp.jobs import presence, services
 from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
@@ -50,6 +51,7 @@ def run(job_id: int) -> None:
     finally:
         stop.set()
         heart.join(timeout=5)
+        throttle.flush()  # this process ends with its job
 
 
 def perform(job: Job) -> None:

@@ -25,7 +25,7 @@ FIELDS = ("environment", "outcome", "masked", "row")
 
 @dataclass(frozen=True)
 class Filter:
-    """Filter of a step's attempts. `masked`: yes or no; `row` is a task's row; `quarantined` are those found otherwise."""
+    """Filter of a step's attempts. `masked`: yes or no; `row` is a task's row; `quarantined`: those found otherwise."""
 
     environment: str = ""
     outcome: str = ""
