@@ -53,15 +53,14 @@ class TokenForm(forms.Form):
         label="What uses it",
         widget=PlainInput(attrs=UNREMEMBERED | {"data-key": "a", "data-does": "New token"}),
     )
-    scopes = forms.MultipleChoiceField(
-        widget=forms.CheckboxSelectMultiple, template_name="accounts/tokens/scopes_field.html"
-    )
+    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple)
     days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, initial=DAYS, label="Days until it expires")
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["scopes"].choices = [(name, SCOPE_WORDS[name]) for name in scopes_of(user)]  # type: ignore[attr-defined]
         self.fields["scopes"].initial = ["read"]
+        self.fields["scopes"].template_name = "accounts/tokens/scopes_field.html"  # type: ignore[attr-defined]
 
     def values(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in ("name", "scopes", "days")}

@@ -39,7 +39,7 @@ logout = access("public")(LogoutView.as_view())
 @access("read")
 @sensitive_post_parameters()
 def profile(request: HttpRequest) -> HttpResponse:
-    form = PasswordForm(request.user, request.POST or None)  # type: ignore[arg-type]
+    form = PasswordForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             audit(request.user, "password.change", request.user)  # type: ignore[arg-type]

@@ -58,7 +58,8 @@ class EndpointForm(forms.Form):
         super().__init__(*args, **kwargs)
         if row is not None:
             names = ("name", "base_url", "max_concurrency", "timeout_s", "structured")
-            self.initial |= {name: getattr(row, name) for name in names} | {"models": "\n".join(row.model_names)}
+            known = {name: getattr(row, name) for name in names}
+            self.initial = {**self.initial, **known, "models": "\n".join(row.model_names)}
             self._tell(row)
 
     def _tell(self, row: Endpoint) -> None:
