@@ -83,10 +83,13 @@ def _known(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
 def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[str]]:
     """Of each row that is learnt from, what users, the agent and tools say in it, or the instruction of a task. Nothing
     where facts are None."""
-    if dataset is None and file is None:
-        return
     try:
-        stored = default_storage.open(file.stored, "rb") if file is not None else open_file(dataset, "train.jsonl")
+        if dataset is not None:
+            stored = open_file(dataset, "train.jsonl")
+        elif file is not None:
+            stored = default_storage.open(file.stored, "rb")
+        else:
+            return
         with stored as opened:
             for line in _lines(opened):
                 row = json.loads(line)
