@@ -15,7 +15,7 @@ from synthesis.scenarios.states import initial_state
 from synthesis.skeleton.code import write_code
 from synthesis.skeleton.plan import plan
 from synthesis.skeleton.repair import assemble
-from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
+from synthesis.stages import ItemPart, ItemSpec, Kit, Level, Pipeline, Stage, StageSettings
 from synthesis.tasks.audit_repair import audit
 from synthesis.tasks.checklist import write_checklist
 from synthesis.tasks.checks import write_checks
@@ -98,16 +98,16 @@ async def sift(kit: Kit, spec: ItemSpec, audited: AuditedTask, attempt: Attempt)
     return await filter_attempt(kit, audited.task, attempt)
 
 
-def parts(level: Level, settings: StageSettings) -> list[Part]:
+def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
     """What is made below an item that was kept: initial states, tasks in them, trajectories in both settings."""
     if level == "theme":
-        return [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(settings.scenarios)]
+        return [ItemPart("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(settings.scenarios)]
     if level == "scenario":
-        return [Part("task", f"task-{one}", ItemSpec(ordinal=one)) for one in range(settings.tasks)]
+        return [ItemPart("task", f"task-{one}", ItemSpec(ordinal=one)) for one in range(settings.tasks)]
     if level == "task":
         talks = (False, True) if settings.conversational else (False,)
         return [
-            Part("trajectory", f"{'talk' if talk else 'work'}-{one}", ItemSpec(ordinal=one, conversational=talk))
+            ItemPart("trajectory", f"{'talk' if talk else 'work'}-{one}", ItemSpec(ordinal=one, conversational=talk))
             for talk in talks
             for one in range(settings.teacher_runs)
         ]

@@ -206,7 +206,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Part:
+class ItemPart:
     """An item below another: its level, its name in the path (`scenario-0`) and its spec."""
 
     level: Level
@@ -219,7 +219,7 @@ class Pipeline:
     """The stages in order, and what is made of an item that passed all of its level."""
 
     stages: tuple[Stage, ...]
-    parts: Callable[[Level, StageSettings], list[Part]]
+    parts: Callable[[Level, StageSettings], list[ItemPart]]
 
     @property
     def first(self) -> dict[str, str]:

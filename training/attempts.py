@@ -11,7 +11,7 @@ from typing import Any
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
 from synthesis.llm import Endpoint
-from synthesis.rollout import Plan, Setting, SimulatedUser, User, run_attempts
+from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
 from synthesis.runtime import Sandbox
 from training.config import Attempts, Decoding
 from training.dataset import TaskRow
@@ -144,9 +144,9 @@ async def _run(
     ]
 
 
-def _setting(limits: Attempts, row: TaskRow, turns: int) -> Setting:
+def _setting(limits: Attempts, row: TaskRow, turns: int) -> AttemptSetting:
     conversational = row.setting == "conversation"
-    return Setting(
+    return AttemptSetting(
         conversational=conversational, max_turns=turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
     )
 

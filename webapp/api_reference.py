@@ -33,7 +33,7 @@ PAGE = re.compile("PageOf_(.+)_")
 
 
 @dataclass(frozen=True)
-class Row:
+class PropertyRow:
     """A parameter or a property. `type` is a list of (text, schema it links to)."""
 
     name: str
@@ -51,7 +51,7 @@ class Entry:
     scope: str
     summary: str
     text: str
-    parameters: list[Row]
+    parameters: list[PropertyRow]
     body: list[tuple[str, str]]
     answers: list[tuple[str, list[tuple[str, str]]]]
     curl: str
@@ -60,7 +60,7 @@ class Entry:
 @dataclass
 class Reference:
     groups: dict[str, list[Entry]] = field(default_factory=dict)
-    schemas: list[tuple[str, str, list[Row]]] = field(default_factory=list)
+    schemas: list[tuple[str, str, list[PropertyRow]]] = field(default_factory=list)
 
 
 def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
@@ -88,13 +88,13 @@ def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
     return [(spelled.get(schema.get("format", ""), str(schema.get("type", "any JSON"))), "")]
 
 
-def row(name: str, schema: dict[str, Any], required: bool, place: str = "") -> Row:
+def row(name: str, schema: dict[str, Any], required: bool, place: str = "") -> PropertyRow:
     known = {bound: schema[bound] for bound in BOUNDS if bound in schema and schema[bound] < UNBOUNDED}
     said = [f"{BOUNDS[bound]} {value}" for bound, value in known.items()]
     if schema.get("default") not in (None, ""):
         said.append(f"default {schema['default']}")
     note = ". ".join(part for part in (schema.get("description", "").rstrip("."), ", ".join(said)) if part)
-    return Row(name, type_of(schema), required, note, place)
+    return PropertyRow(name, type_of(schema), required, note, place)
 
 
 def content_type(content: dict[str, Any]) -> list[tuple[str, str]]:

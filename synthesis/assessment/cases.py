@@ -26,7 +26,7 @@ ENDED = "ended"
 
 
 @dataclass(frozen=True)
-class Setting:
+class CallSetting:
     """Where a call is made: the encoded state before it, and what randomness and clock start from."""
 
     state: State
@@ -54,7 +54,7 @@ class Rerun(Frozen):
     differs: tuple[str, ...] = ()
 
 
-def execute(sandbox: Sandbox, program: Program, setting: Setting, tool: str, arguments: dict[str, Any]) -> Outcome:
+def execute(sandbox: Sandbox, program: Program, setting: CallSetting, tool: str, arguments: dict[str, Any]) -> Outcome:
     """Make one call on a state.
 
     A process that is lost twice is what the program does; once may be ours. Raises ProgramError or StateError where
@@ -76,7 +76,7 @@ def execute(sandbox: Sandbox, program: Program, setting: Setting, tool: str, arg
 def rerun(sandbox: Sandbox, program: Program, case: ToolCase) -> Rerun:
     """Make a case's call again on its state and compare. Raises SandboxUnavailable and EpisodeLost (`closed`)."""
     try:
-        setting = Setting(case.state, case.seed, case.now)
+        setting = CallSetting(case.state, case.seed, case.now)
         now = execute(sandbox, program, setting, case.tool, case.arguments)
     except (ProgramError, StateError):
         return Rerun(same=False, differs=("construction",))
@@ -97,7 +97,7 @@ def size_of(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
-def _execute(sandbox: Sandbox, program: Program, setting: Setting, tool: str, arguments: dict[str, Any]) -> Outcome:
+def _execute(sandbox: Sandbox, program: Program, setting: CallSetting, tool: str, arguments: dict[str, Any]) -> Outcome:
     with sandbox.reset(program, setting.state, seed=setting.seed, now=setting.now) as episode:
         result = episode.call(tool, arguments)
         try:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from synthesis.assessment import call_plan, sequential_test
 from synthesis.assessment.briefing import Desk, desk_of
 from synthesis.assessment.call_plan import Aim
-from synthesis.assessment.cases import Outcome, Setting, execute, size_of, turned_down
+from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of, turned_down
 from synthesis.assessment.initial_states import starting_states
 from synthesis.assessment.prompt_values import cut, shown
 from synthesis.contracts import DEFAULT_NOW, State
@@ -71,7 +71,7 @@ async def assess(kit: Kit, assembled: Assembled) -> AssessmentDraft:
         kit.check_stop()
         place = number % len(worlds)
         moment = datetime.fromisoformat(DEFAULT_NOW) + number * STEP
-        setting = Setting(worlds[place], seed + number, moment.isoformat())
+        setting = CallSetting(worlds[place], seed + number, moment.isoformat())
         case, after = await _round(kit, desk, number, aim, setting)
         cases.append(case)
         worlds[place] = setting.state if after is None else after
@@ -136,7 +136,7 @@ def rate_of(tool: str, cases: Sequence[ToolCase]) -> ToolRate:
     )
 
 
-async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: Setting) -> tuple[ToolCase, State | None]:
+async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: CallSetting) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
     said = await kit.ask("tester", "test_call", _test_words(desk, aim, setting), CallSaid, check_call_said, number)
     try:
@@ -181,7 +181,7 @@ def _without_state(done: Outcome) -> str:
     return done.error or "The state after the call is too large to go on from."
 
 
-def _test_words(desk: Desk, aim: Aim, setting: Setting) -> str:
+def _test_words(desk: Desk, aim: Aim, setting: CallSetting) -> str:
     return prompt("assessment", "test_call").render(
         about=desk.about,
         tools=desk.tools,

@@ -12,7 +12,7 @@ from synthesis.rollout.attempt_pool import run_attempts
 from synthesis.rollout.chat import ChatPolicy
 from synthesis.rollout.noisy_reference import NoisyReferencePolicy
 from synthesis.rollout.observation import observation
-from synthesis.rollout.plan import Plan, RolloutTask, Setting, documentation
+from synthesis.rollout.plan import AttemptSetting, Plan, RolloutTask, documentation
 from synthesis.rollout.policy import Conversation, Policy, PolicyError
 from synthesis.rollout.random_calls import RandomPolicy
 from synthesis.rollout.reference import ReferencePolicy
@@ -20,6 +20,7 @@ from synthesis.rollout.user import STOP, SimulatedUser, User, UserTurn
 
 __all__ = [
     "STOP",
+    "AttemptSetting",
     "ChatPolicy",
     "Conversation",
     "NoisyReferencePolicy",
@@ -31,7 +32,6 @@ __all__ = [
     "RandomPolicy",
     "ReferencePolicy",
     "RolloutTask",
-    "Setting",
     "SimulatedUser",
     "User",
     "UserTurn",

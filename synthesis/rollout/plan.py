@@ -43,7 +43,7 @@ class RolloutTask(Frozen):
     now: str = DEFAULT_NOW
 
 
-class Setting(Frozen):
+class AttemptSetting(Frozen):
     """How a task is attempted. `max_turns` None means 30, or 40 in a conversation."""
 
     conversational: bool = False
@@ -71,7 +71,7 @@ class Plan:
 
     task: RolloutTask
     policy: Policy
-    setting: Setting = field(default_factory=Setting)
+    setting: AttemptSetting = field(default_factory=AttemptSetting)
     user: User | None = None
     ordinal: int = 0
 

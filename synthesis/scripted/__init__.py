@@ -5,9 +5,9 @@ programs in `programs/` that see only what a prompt shows. Faults are planted in
 so that a run shows what the pipeline catches.
 """
 
-from synthesis.scripted.detection import Ending, Traces, caught, seen
+from synthesis.scripted.detection import ItemEnding, Traces, caught, seen
 from synthesis.scripted.library import themes
 from synthesis.scripted.planted import Planted, planted
 from synthesis.scripted.provider import ScriptedModel
 
-__all__ = ["Ending", "Planted", "ScriptedModel", "Traces", "caught", "planted", "seen", "themes"]
+__all__ = ["ItemEnding", "Planted", "ScriptedModel", "Traces", "caught", "planted", "seen", "themes"]

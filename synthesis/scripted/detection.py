@@ -9,7 +9,7 @@ from synthesis.contracts import Frozen
 from synthesis.scripted.planted import Planted
 
 
-class Ending(Frozen):
+class ItemEnding(Frozen):
     """Where an item stands: its last stage, whether that kept, rejected or failed it, and the reason as a slug."""
 
     stage: str
@@ -24,7 +24,7 @@ class Traces(Protocol):
         """How many replies were asked for at this place."""
         ...
 
-    def ending(self, item: str) -> Ending | None:
+    def ending(self, item: str) -> ItemEnding | None:
         """How an item ended; None where it was never begun."""
         ...
 

@@ -7,10 +7,10 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import EpisodeLost, InfrastructureError
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import (
+    AttemptSetting,
     ChatPolicy,
     Plan,
     RolloutTask,
-    Setting,
     SimulatedUser,
     documentation,
     run_attempts,
@@ -49,7 +49,7 @@ async def teach(
     user = None
     if conversational:
         user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)
-    plan = Plan(given, teacher, Setting(conversational=conversational), user, ordinal)
+    plan = Plan(given, teacher, AttemptSetting(conversational=conversational), user, ordinal)
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()

@@ -32,7 +32,7 @@ RECORDING_CHARS = 60_000
 REASON_CHARS = 2_000
 
 
-class Run(Frozen):
+class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
     `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use."""
 
@@ -58,7 +58,7 @@ class Filter:
     """`why` says why a run is left out, or nothing. `name` is the reason that batches count by."""
 
     name: str
-    why: Callable[[Run], str]
+    why: Callable[[AttemptFacts], str]
 
 
 @dataclass
@@ -113,13 +113,13 @@ def last_filters(chosen: Sifting) -> tuple[Filter, ...]:
     return (unsolved, Filter("action_range", lambda run: _outside(run, chosen.action_range)))
 
 
-def dropped_by(run: Run, filters: Iterable[Filter]) -> tuple[str, str] | None:
+def dropped_by(run: AttemptFacts, filters: Iterable[Filter]) -> tuple[str, str] | None:
     """(name, reason) of the first filter that leaves the run out."""
     return next(((one.name, why) for one in filters if (why := one.why(run))), None)
 
 
-def run_of(attempt: Attempt) -> Run:
-    return Run(
+def run_of(attempt: Attempt) -> AttemptFacts:
+    return AttemptFacts(
         outcome=attempt.outcome,
         user_error=attempt.user_error,
         unusable=attempt.ending == "unusable",
@@ -148,23 +148,23 @@ def blamed_on_user(attempt: Attempt, note: str) -> Attempt:
     return attempt.model_copy(update=changes)
 
 
-def _require(run: Run, filters: Iterable[Filter]) -> None:
+def _require(run: AttemptFacts, filters: Iterable[Filter]) -> None:
     found = dropped_by(run, filters)
     if found is not None:
         name, why = found
         raise Rejected(name, why, evidence=run.model_dump(mode="json"))
 
 
-def _unfinished(run: Run) -> str:
+def _unfinished(run: AttemptFacts) -> str:
     lost = run.outcome in UNFINISHED and not run.user_error
     return f"The attempt was not finished ({run.outcome or 'nothing judged it'})." if lost else ""
 
 
-def _user(run: Run) -> str:
+def _user(run: AttemptFacts) -> str:
     return "The simulated user failed." if run.user_error else ""
 
 
-def _malformed(run: Run) -> str:
+def _malformed(run: AttemptFacts) -> str:
     wrong = Counter(kind for kind in run.refused if kind in NO_CALL)
     if wrong:
         listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(wrong.items()))
@@ -174,13 +174,13 @@ def _malformed(run: Run) -> str:
     return ""
 
 
-def _unsolved(run: Run, least: float) -> str:
+def _unsolved(run: AttemptFacts, least: float) -> str:
     if run.reward is not None and run.reward >= least - 1e-9:
         return ""
     return f"It earned {'nothing that was judged' if run.reward is None else f'{run.reward:g}'}; kept from {least:g}."
 
 
-def _outside(run: Run, allowed: ActionRange) -> str:
+def _outside(run: AttemptFacts, allowed: ActionRange) -> str:
     low, high = allowed if isinstance(allowed, tuple) else RELEASED[run.conversational]
     return "" if low <= run.actions <= high else f"{run.actions} actions; kept from {low} to {high}."
 

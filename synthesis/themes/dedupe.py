@@ -35,7 +35,7 @@ class Member(Frozen):
     similarity: float
 
 
-class Group(Frozen):
+class FoldedGroup(Frozen):
     """A kept text with those that are folded into it; most of them have none."""
 
     kept: int
@@ -50,7 +50,7 @@ class Count(Frozen):
     folded: int
 
 
-def group(texts: Sequence[str], threshold: float, vectorise: Vectoriser = local) -> list[Group]:
+def group(texts: Sequence[str], threshold: float, vectorise: Vectoriser = local) -> list[FoldedGroup]:
     """Groups in the order of their kept texts; of similar ones the earlier is kept. Blocks.
 
     Raises InputError (threshold, too many texts) and what the vectoriser raises.
@@ -75,7 +75,7 @@ def similar(
     return _pairs(vectorise(texts), tell)
 
 
-def grouped(count: int, pairs: Iterable[Pair], threshold: float, apart: Collection[int] = ()) -> list[Group]:
+def grouped(count: int, pairs: Iterable[Pair], threshold: float, apart: Collection[int] = ()) -> list[FoldedGroup]:
     """Groups of `count` texts. Those in `apart` are folded into nothing, but others may be folded into them."""
     near: dict[int, list[tuple[float, int]]] = {}
     for early, late, similarity in pairs:
@@ -89,7 +89,7 @@ def grouped(count: int, pairs: Iterable[Pair], threshold: float, apart: Collecti
             continue
         far, leader = min(leaders)
         kept[leader].append(Member(index=index, similarity=min(1.0, round(-far, 6))))
-    return [Group(kept=index, members=tuple(members)) for index, members in kept.items()]
+    return [FoldedGroup(kept=index, members=tuple(members)) for index, members in kept.items()]
 
 
 def counts(

@@ -53,7 +53,7 @@ class Subject(Frozen):
 
 
 @dataclass(frozen=True)
-class Run:
+class ExecutedSequence:
     """An executed call sequence. `lost` says why there is no end state."""
 
     state: State | None
@@ -67,10 +67,10 @@ class Run:
 class Runs:
     """The reference's runs: twice the same, at another moment, with another seed."""
 
-    first: Run
-    second: Run
-    clock: Run
-    seed: Run
+    first: ExecutedSequence
+    second: ExecutedSequence
+    clock: ExecutedSequence
+    seed: ExecutedSequence
 
 
 def audit_task(
@@ -102,7 +102,9 @@ def audit_task(
     return _judge(sandbox, subject, start.state, own, tried, runs, len(every))
 
 
-def run_calls(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None) -> Run:
+def run_calls(
+    sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
+) -> ExecutedSequence:
     """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
 
     With `start` the end state shares with it what did not change.
@@ -121,11 +123,11 @@ def run_calls(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]
     except EpisodeLost as error:
         if error.reason in {"died", "protocol", "closed"}:
             raise
-        return Run(None, lost=str(error))
+        return ExecutedSequence(None, lost=str(error))
     digest = state_hash(state)
     if start is not None:
         state = apply_patch(start, make_patch(start, state))
-    return Run(state, digest, tuple(changing), tuple(refused))
+    return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
 
 
 def run_mutants(
@@ -133,13 +135,13 @@ def run_mutants(
     subject: Subject,
     start: State,
     tried: Sequence[Mutant],
-    first: Run,
+    first: ExecutedSequence,
     at_once: int,
     check_stop: Callable[[], None],
-) -> list[Run]:
+) -> list[ExecutedSequence]:
     """The end of each mutant. An altered answer leaves the calls alone: its end state is the reference's."""
 
-    def run(one: Mutant) -> Run:
+    def run(one: Mutant) -> ExecutedSequence:
         check_stop()
         if one.kind == "answer_altered":
             return first
@@ -180,7 +182,7 @@ def _judge(
     start: State,
     own: Runs,
     tried: Sequence[Mutant],
-    runs: Sequence[Run],
+    runs: Sequence[ExecutedSequence],
     wanted: int,
 ) -> TaskAudit:
     """Evaluate the checks on every end state, and say what they show."""
@@ -223,7 +225,7 @@ def _judge(
 
 
 def _table(
-    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[Run, str]]
+    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[ExecutedSequence, str]]
 ) -> list[list[Verdict] | None]:
     """The verdicts at the start and at each end, None where the episode was lost; equal ends are judged once."""
     places: dict[tuple[str, str], int] = {}
@@ -252,7 +254,9 @@ def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark],
     return Probe(reward=reward, passed=passed, note=note)
 
 
-def _own_probe(subject: Subject, marks: Sequence[Mark], run: Run, verdicts: Sequence[Verdict] | None) -> Probe:
+def _own_probe(
+    subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, verdicts: Sequence[Verdict] | None
+) -> Probe:
     if verdicts is None or subject.reference is None:
         return Probe(reward=None, note=run.lost)
     return _probe(subject, verdicts, marks, _refusals(subject.reference, run))
@@ -262,8 +266,8 @@ def _mutant_probe(
     subject: Subject,
     marks: Sequence[Mark],
     mutant: Mutant,
-    run: Run,
-    first: Run,
+    run: ExecutedSequence,
+    first: ExecutedSequence,
     solved: Sequence[Verdict],
     verdicts: Sequence[Verdict] | None,
 ) -> MutantProbe:
@@ -277,7 +281,7 @@ def _mutant_probe(
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 
 
-def _refusals(reference: Reference, run: Run) -> str:
+def _refusals(reference: Reference, run: ExecutedSequence) -> str:
     names = [f"{index + 1} {reference.calls[index].tool}" for index in run.refused[:5]]
     return f"calls that did not succeed: {', '.join(names)}" if names else ""
 

@@ -11,7 +11,7 @@ from synthesis.contracts import State
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
-from synthesis.verifiers.audit import AT_ONCE, Run, Subject, run_calls, run_mutants, spread
+from synthesis.verifiers.audit import AT_ONCE, ExecutedSequence, Subject, run_calls, run_mutants, spread
 from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, TaskAudit, full, state_of, untried
 from synthesis.verifiers.faults import mutant_faults
 from synthesis.verifiers.mutants import Mutant, mutants
@@ -90,7 +90,7 @@ async def _stoppable(asked: Coroutine[Any, Any, TaskAudit], check_stop: Callable
     return task.result()
 
 
-def _case(subject: RubricSubject, start: State | None, run: Run | None, answer: str) -> RubricCase:
+def _case(subject: RubricSubject, start: State | None, run: ExecutedSequence | None, answer: str) -> RubricCase:
     changes = make_patch(start, run.state) if run is not None and run.state is not None else []
     return RubricCase(instruction=subject.instruction, criteria=subject.criteria, answer=answer, changes=changes)
 
@@ -124,10 +124,10 @@ async def _judge(
     subject: RubricSubject,
     judge: Judge,
     start: State,
-    first: Run,
-    second: Run,
+    first: ExecutedSequence,
+    second: ExecutedSequence,
     tried: Sequence[Mutant],
-    runs: Sequence[Run],
+    runs: Sequence[ExecutedSequence],
     wanted: int,
 ) -> TaskAudit:
     assert subject.reference is not None
@@ -167,7 +167,9 @@ async def _judge(
     )
 
 
-def _mutant(mutant: Mutant, run: Run, first: Run, probe: Probe, reference: Probe) -> MutantProbe:
+def _mutant(
+    mutant: Mutant, run: ExecutedSequence, first: ExecutedSequence, probe: Probe, reference: Probe
+) -> MutantProbe:
     if run.state is None:
         return MutantProbe(mutant=mutant, probe=Probe(reward=None, note=run.lost))
     noticed = tuple(

@@ -270,3 +270,15 @@ def test_room_imports_without_django(room: str) -> None:
     """What the import graph promises, checked by importing: Django never comes along."""
     code = f"import sys, synthesis.{room}; sys.exit(any(m.split('.')[0] in ('django', 'webapp') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_classes_say_what_they_are() -> None:
+    """Names that could be anything stood for up to six things at once."""
+    vague = {"Setting", "Group", "Run", "Ending", "Refused", "Kind", "Line", "Row", "Part", "Choice", "Answer", "State"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in sources("webapp", "synthesis", "training")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name in vague and "starter" not in path.parts
+    ]
+    assert not wrong

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from synthesis.assessment.call_plan import spread
-from synthesis.assessment.cases import Setting, execute
+from synthesis.assessment.cases import CallSetting, execute
 from synthesis.assessment.dual_agent import summary
 from synthesis.assessment.environments import view_of
 from synthesis.contracts import DEFAULT_NOW
@@ -74,7 +74,7 @@ def test_its_calls_do_here_what_they_did_there(
     program = view_of(record).program
     same = 0
     for one in assessed:
-        setting = Setting(encode_state(one["state_before_call"]), 0, DEFAULT_NOW)
+        setting = CallSetting(encode_state(one["state_before_call"]), 0, DEFAULT_NOW)
         done = execute(sandbox, program, setting, one["tool"], one["parameters"])
         assert done.after is not None
         same += decode_state(done.after) == one["state_after_call"]

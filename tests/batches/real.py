@@ -24,7 +24,7 @@ from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.jobs.registry import KINDS, Kind
+from webapp.jobs.registry import KINDS, JobKind
 
 APART = "__"
 SHORT = StageSettings(
@@ -94,7 +94,7 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
     """Jobs of batches run the real pipeline with this model, in this process."""
     sandbox = Sandbox(limits=limits or Limits(memory_mib=128, call_seconds=2.0))
     before = KINDS["run_batch"]
-    KINDS["run_batch"] = Kind("run_batch", "llm", lambda context: run_lane(sandbox, context, PIPELINE), close_lane)
+    KINDS["run_batch"] = JobKind("run_batch", "llm", lambda context: run_lane(sandbox, context, PIPELINE), close_lane)
     try:
         with mock.patch("webapp.batches.engine.cast.ScriptedModel", return_value=model):
             yield model

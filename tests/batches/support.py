@@ -15,14 +15,14 @@ from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, BatchSettings
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.jobs import run
-from webapp.jobs.registry import KINDS, Kind
+from webapp.jobs.registry import KINDS, JobKind
 
 SMALL = StageSettings(scenarios=1, tasks=1, teacher_runs=1)
 
 
 def use_table() -> None:
     """Jobs of batches run the short pipeline from now on, in this process."""
-    KINDS["run_batch"] = Kind(
+    KINDS["run_batch"] = JobKind(
         "run_batch",
         "llm",
         lambda context: run_lane(default_sandbox(), context, TABLE),

@@ -15,7 +15,7 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
 from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state
-from synthesis.stages import ItemSpec, Kit, Level, Part, Pipeline, Stage, StageSettings
+from synthesis.stages import ItemPart, ItemSpec, Kit, Level, Pipeline, Stage, StageSettings
 from synthesis.verifiers.audit_report import AuditedTask, untried
 from tests.fixtures.llm import DROP, Request, Scripted, html, say
 from tests.rollout.support import CHECKS, SOURCE, program
@@ -138,13 +138,13 @@ async def sift(kit: Kit, spec: ItemSpec, attempt: Attempt) -> Attempt:
     return attempt
 
 
-def parts(level: Level, settings: StageSettings) -> list[Part]:
+def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
     below: dict[str, Level] = {"theme": "scenario", "scenario": "task", "task": "trajectory"}
     counts = {"theme": settings.scenarios, "scenario": settings.tasks, "task": settings.teacher_runs}
     if level not in below:
         return []
     name = {"scenario": "scenario", "task": "task", "trajectory": "work"}[below[level]]
-    return [Part(below[level], f"{name}-{one}", ItemSpec(ordinal=one)) for one in range(counts[level])]
+    return [ItemPart(below[level], f"{name}-{one}", ItemSpec(ordinal=one)) for one in range(counts[level])]
 
 
 TABLE = Pipeline(

@@ -101,17 +101,17 @@ def pipeline(items: int) -> Any:
     from dataclasses import replace
 
     from synthesis.drafts import Assembled, ScenarioDraft
-    from synthesis.stages import ItemSpec, Kit, Part, Stage
+    from synthesis.stages import ItemPart, ItemSpec, Kit, Stage
     from tests.batches.table import TABLE, ask
 
     async def state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
         words = [await ask(kit, "author", "initial_state", sample) for sample in range(ROW)]
         return ScenarioDraft(name=words[-1][:100], state={"n": spec.ordinal})
 
-    def parts(level: str, settings: object) -> list[Part]:
+    def parts(level: str, settings: object) -> list[ItemPart]:
         if level != "theme":
             return []
-        return [Part("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(items - 1)]
+        return [ItemPart("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(items - 1)]
 
     scenario = Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state)
     return replace(TABLE, stages=(*TABLE.of("theme"), scenario), parts=parts)
@@ -162,14 +162,14 @@ def measure(url: str, process: psutil.Process, items: int, at_once: int, latency
     from webapp.batches.engine.lane import run_lane
     from webapp.batches.models import LLMCall
     from webapp.batches.services import create_batch, of_theme
-    from webapp.jobs.registry import KINDS, Kind
+    from webapp.jobs.registry import KINDS, JobKind
 
     endpoint_at(url, max_concurrency=at_once)
     settings = support.settings_at(url, at_once=256)
 
     def batch(name: str, count: int) -> Any:
         short = pipeline(count)
-        KINDS["run_batch"] = Kind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, short))
+        KINDS["run_batch"] = JobKind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, short))
         return create_batch(None, name, [of_theme(table.theme(name))], settings, short)
 
     support.work_off(batch("warm", at_once))

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from tests.datasets.dataset_support import add_task, attempts, make_environment, make_tasks
-from webapp.datasets.selection import Choice, choice_of, tasks_of, title_of, trajectories_of, words
+from webapp.datasets.selection import DatasetSelection, choice_of, tasks_of, title_of, trajectories_of, words
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task
 from webapp.taxonomy.services import place
@@ -128,7 +128,7 @@ def test_what_does_not_fit_together_is_refused_by_name(said: dict[str, object], 
 
 
 def test_a_choice_never_changes() -> None:
-    choice = Choice()
+    choice = DatasetSelection()
     with pytest.raises(ValidationError):
         choice.source = "x"  # type: ignore[misc]
 
@@ -143,5 +143,5 @@ def test_people_read_a_choice_in_words() -> None:
     assert said["A row is"] == "one turn, the turns before it masked"
     assert said["Actions"] == "3 to 9"
     assert dict(words(choice_of({"category": 10**9})))["Category"] == f"label {10**9}, which is gone"
-    assert title_of(Choice()) == "Tasks: all"
+    assert title_of(DatasetSelection()) == "Tasks: all"
     assert title_of(choice_of({"source": "starter", "audit": "green"})) == "Tasks: source starter, audit green"

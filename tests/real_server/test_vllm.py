@@ -21,7 +21,7 @@ from synthesis.llm.cost import Meter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import MemoryStore
 from synthesis.llm.structured import response_format
-from synthesis.rollout import Setting
+from synthesis.rollout import AttemptSetting
 from synthesis.runtime import Sandbox
 from tests.llm_layer.support import stage_call
 from tests.real_server.conftest import KEY, WINDOW, Server
@@ -179,10 +179,14 @@ def test_many_at_once_keep_to_the_gate_and_all_come_back(server: Server) -> None
 def test_an_attempt_and_a_conversation_come_to_an_end_that_is_the_agents(server: Server, sandbox: Sandbox) -> None:
     parameters = {"max_tokens": 32}
     alone = chat_attempts(
-        sandbox, server.url, api_key=KEY, parameters=parameters, setting=Setting(max_turns=3), count=2
+        sandbox, server.url, api_key=KEY, parameters=parameters, setting=AttemptSetting(max_turns=3), count=2
     )
     talk = chat_attempts(
-        sandbox, server.url, api_key=KEY, parameters=parameters, setting=Setting(max_turns=3, conversational=True)
+        sandbox,
+        server.url,
+        api_key=KEY,
+        parameters=parameters,
+        setting=AttemptSetting(max_turns=3, conversational=True),
     )
     for attempt in alone:
         assert attempt.outcome in ("failed", "agent_error", "truncated")

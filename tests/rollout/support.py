@@ -9,7 +9,16 @@ from typing import Any
 from synthesis.contracts import Attempt, Program, Reference, ReferenceCall, Tool
 from synthesis.llm import Endpoint
 from synthesis.llm.client import OpenAIChat, connect
-from synthesis.rollout import ChatPolicy, Plan, Policy, RolloutTask, Setting, SimulatedUser, documentation, run_attempts
+from synthesis.rollout import (
+    AttemptSetting,
+    ChatPolicy,
+    Plan,
+    Policy,
+    RolloutTask,
+    SimulatedUser,
+    documentation,
+    run_attempts,
+)
 from synthesis.runtime import Sandbox, outline, working_schema
 from tests.fixtures.llm import Request
 
@@ -93,7 +102,7 @@ def gather(sandbox: Sandbox, plans: Iterable[Plan], **options: Any) -> list[Atte
 
 
 def attempt_with(sandbox: Sandbox, policy: Policy, **setting: Any) -> Attempt:
-    (made,) = gather(sandbox, [Plan(task(), policy, Setting(**setting))])
+    (made,) = gather(sandbox, [Plan(task(), policy, AttemptSetting(**setting))])
     return made
 
 
@@ -107,7 +116,7 @@ def chat_attempts(
     url: str,
     *,
     count: int = 1,
-    setting: Setting | None = None,
+    setting: AttemptSetting | None = None,
     make_task: Callable[[], RolloutTask] = task,
     user: str = "optimised",
     at_once: int = 8,
@@ -115,7 +124,7 @@ def chat_attempts(
     **changes: Any,
 ) -> list[Attempt]:
     """Attempts by a scripted model. In a conversation the user is the model `user` of the same server."""
-    used = setting or Setting()
+    used = setting or AttemptSetting()
 
     async def run() -> list[Attempt]:
         async with connect(endpoint(url, **changes)) as connection:
@@ -129,7 +138,7 @@ def chat_attempts(
     return asyncio.run(run())
 
 
-def _user(model: OpenAIChat, kind: Any, setting: Setting) -> SimulatedUser | None:
+def _user(model: OpenAIChat, kind: Any, setting: AttemptSetting) -> SimulatedUser | None:
     return SimulatedUser(model, INSTRUCTION, kind) if setting.conversational else None
 
 

@@ -7,13 +7,13 @@ import pytest
 from synthesis.contracts import Message
 from synthesis.errors import InputError
 from synthesis.prompts import prompt
-from synthesis.rollout import STOP, Plan, ReferencePolicy, Setting
+from synthesis.rollout import STOP, AttemptSetting, Plan, ReferencePolicy
 from synthesis.rollout.user import split_stop, unusable
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import Request, Script, Scripted, call, calls, llm_server, refuse, say
 from tests.rollout.support import DOCUMENTATION, INSTRUCTION, REFERENCE, chat_attempts, of_model, task, texts
 
-TALK = Setting(conversational=True)
+TALK = AttemptSetting(conversational=True)
 OPENS = say("Hi, I would like a box opened.")
 
 
@@ -97,7 +97,7 @@ def test_only_a_line_of_its_own_is_a_stop(text: str, said: str, stopped: bool) -
 def test_at_the_turn_limit_of_a_conversation_the_state_is_judged(sandbox: Sandbox) -> None:
     agent = [call("open_box", box_id="B-1"), say("Anything else?")]
     with llm_server(both(agent, [OPENS, say("Hm, let me think.")])) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(conversational=True, max_turns=5))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(conversational=True, max_turns=5))
     assert (made.ending, made.outcome) == ("turn_limit", "solved")
     assert max(step.turn for step in made.steps) == 5
 

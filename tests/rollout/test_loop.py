@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthesis.contracts import Message, Turn
-from synthesis.rollout import Conversation, PolicyError, ReferencePolicy, Setting
+from synthesis.rollout import AttemptSetting, Conversation, PolicyError, ReferencePolicy
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import call, calls, llm_server, message, say
 from tests.rollout.support import (
@@ -154,20 +154,20 @@ def test_a_usable_turn_between_unusable_ones_starts_the_count_again(sandbox: San
 
 def test_at_the_turn_limit_the_state_is_still_judged(sandbox: Sandbox) -> None:
     with llm_server([call("find_box", owner="Ada")]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(max_turns=4))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(max_turns=4))
     assert (made.outcome, made.ending) == ("truncated", "turn_limit")
     assert made.reward is not None
     assert made.reward.reward == 0.0
     assert len(server.requests) == 4
     with llm_server([call("open_box", box_id="B-1")]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(max_turns=2))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(max_turns=2))
     assert (made.outcome, made.ending) == ("solved", "turn_limit")
 
 
 def test_the_limits_are_the_papers_unless_set_otherwise() -> None:
-    assert Setting().turn_limit == 30
-    assert Setting(conversational=True).turn_limit == 40
-    assert Setting(max_turns=7).turn_limit == 7
+    assert AttemptSetting().turn_limit == 30
+    assert AttemptSetting(conversational=True).turn_limit == 40
+    assert AttemptSetting(max_turns=7).turn_limit == 7
 
 
 def test_a_conversation_too_long_for_the_model_is_truncated_and_judged(sandbox: Sandbox) -> None:
@@ -185,21 +185,21 @@ def test_a_conversation_too_long_for_the_model_is_truncated_and_judged(sandbox: 
 def test_more_calls_than_a_turn_may_hold_are_not_carried_out_and_say_so(sandbox: Sandbox) -> None:
     many = calls(*[("open_box", {"box_id": "B-1"})] * 5)
     with llm_server([many, say("Open.")]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(max_calls_a_turn=2))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(max_calls_a_turn=2))
     observed = [step.observation for step in made.steps if step.kind == "call"]
     assert [text.startswith("Error: not carried out") for text in observed] == [False, False, True, True, True]
 
 
 def test_a_long_observation_is_cut_for_the_agent_and_says_so(sandbox: Sandbox) -> None:
     with llm_server([call("print_all", times=1000), say("Printed.")]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(observation_chars=300))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(observation_chars=300))
     assert "cut: 5000 characters" in texts(server.requests[1])[-1]
     assert len(made.steps[1].observation) < 400
 
 
 def test_an_attempt_that_holds_too_much_is_stopped_and_judged(sandbox: Sandbox) -> None:
     with llm_server([call("print_all", times=60_000)]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(kept_bytes=600_000))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(kept_bytes=600_000))
     assert (made.outcome, made.ending) == ("truncated", "too_long")
     assert len(server.requests) == 3
     assert len(str(made.steps[1].result)) < 100_000, "a huge result is kept cut"

@@ -9,13 +9,13 @@ import pytest
 
 from synthesis.contracts import Message, Reference, Tool, Turn
 from synthesis.rollout import (
+    AttemptSetting,
     Conversation,
     NoisyReferencePolicy,
     Plan,
     RandomPolicy,
     ReferencePolicy,
     RolloutTask,
-    Setting,
     documentation,
 )
 from synthesis.runtime import Sandbox, encode_state, validate_arguments
@@ -144,6 +144,6 @@ def test_a_random_call_fits_its_schema(schema: dict[str, Any]) -> None:
 
 def test_one_policy_serves_many_attempts_at_once(sandbox: Sandbox) -> None:
     shared = ReferencePolicy(REFERENCE)
-    made = gather(sandbox, [Plan(task(), shared, Setting(), ordinal=n) for n in range(6)], at_once=6)
+    made = gather(sandbox, [Plan(task(), shared, AttemptSetting(), ordinal=n) for n in range(6)], at_once=6)
     assert [one.outcome for one in made] == ["solved"] * 6
     assert sorted(one.ordinal for one in made) == list(range(6))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from synthesis.contracts import Attempt, Limits, Message, State, ToolCall, TrajectoryStep, Turn
-from synthesis.rollout import Conversation, Plan, ReferencePolicy, Setting, run_attempts
+from synthesis.rollout import AttemptSetting, Conversation, Plan, ReferencePolicy, run_attempts
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, call, html, llm_server, message, refuse, say
 from tests.rollout.support import REFERENCE, chat_attempts, gather, task
@@ -129,7 +129,7 @@ def test_a_child_killed_in_mid_episode_is_an_infrastructure_error(sandbox: Sandb
                 killed.append(link.child.pid)
 
     victim = Plan(task(key="victim"), Calls("burn", 0.05))
-    waiting = [Plan(task(key="waits"), Calls("burn", 1.0), Setting(max_turns=2), ordinal=n) for n in range(4)]
+    waiting = [Plan(task(key="waits"), Calls("burn", 1.0), AttemptSetting(max_turns=2), ordinal=n) for n in range(4)]
     made = gather(sandbox, [victim, *waiting], on_step=stepped)
     assert killed
     lost = next(one for one in made if one.key == "victim")
@@ -181,7 +181,7 @@ def test_one_attempts_lost_llm_leaves_its_neighbours_alone(sandbox: Sandbox) -> 
 
 def test_an_attempt_past_its_deadline_is_no_failure_of_the_agent(sandbox: Sandbox) -> None:
     with llm_server([message("late", seconds=20)]) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(deadline_s=0.3))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(deadline_s=0.3))
     assert (made.outcome, made.reward) == ("infra_error", None)
     assert "0.3 seconds" in made.note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthesis.contracts import Message, PromptStyle, ToolCall
-from synthesis.rollout import Setting
+from synthesis.rollout import AttemptSetting
 from synthesis.rollout.calls import read_calls
 from synthesis.rollout.styles import read_message, said
 from synthesis.runtime import Sandbox
@@ -28,7 +28,7 @@ def test_react_from_the_first_word_to_the_reward(sandbox: Sandbox) -> None:
         say("Thought: that was all.\nAnswer: Box B-1 is open."),
     ]
     with llm_server(script) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(prompt_style="react"))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(prompt_style="react"))
     assert (made.outcome, made.answer, made.prompt_style) == ("solved", "Box B-1 is open.", "react")
     assert [step.content for step in made.steps if step.kind == "call"] == ["who is it?", "B-1."]
     first, last = server.requests[0], server.requests[-1]
@@ -47,7 +47,7 @@ def test_calls_as_text_from_the_first_word_to_the_reward(sandbox: Sandbox) -> No
         say("Box B-1 is open."),
     ]
     with llm_server(script) as server:
-        (made,) = chat_attempts(sandbox, server.url, setting=Setting(prompt_style="call"))
+        (made,) = chat_attempts(sandbox, server.url, setting=AttemptSetting(prompt_style="call"))
     assert (made.outcome, made.answer) == ("solved", "Box B-1 is open.")
     assert [step.tool for step in made.steps if step.kind == "call"] == ["find_box", "open_box"]
     assert made.steps[1].content == "I look for it."

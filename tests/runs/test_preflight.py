@@ -22,7 +22,7 @@ from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
 from webapp.public_ids import new_id
-from webapp.runs.job_lookup import Refused
+from webapp.runs.job_lookup import RefusedJob
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.preflight import Preflight, preflight
 from webapp.runs.services import create_job
@@ -91,7 +91,7 @@ def test_each_fault_is_named_with_its_field(more: dict[str, Any], field: str, co
 
 
 def test_a_fault_stops_the_job_and_says_all_of_them() -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RefusedJob) as refusal:
         create_job(asks("ds-none", model="gpt-none"), pages_seed.person("researcher"))
     assert {one.param for one in refusal.value.remarks} == {"training_file", "model"}
     assert not TrainingJob.objects.exists()

@@ -16,7 +16,7 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.store import MemoryStore
 from synthesis.pipeline import PIPELINE
 from synthesis.runtime import Sandbox
-from synthesis.scripted import Ending, ScriptedModel, themes
+from synthesis.scripted import ItemEnding, ScriptedModel, themes
 from synthesis.stages import ItemSpec, Kit, Level, StageSettings
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
@@ -39,14 +39,14 @@ class Walk:
     """Implements `synthesis.scripted.Traces`."""
 
     store: Places = field(default_factory=Places)
-    ends: dict[str, Ending] = field(default_factory=dict)
+    ends: dict[str, ItemEnding] = field(default_factory=dict)
     drafts: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def calls(self, role: str, stage: str, item: str, sample: int) -> int:
         site = Site(role=role, stage=stage, item=item, theme=item.partition("/")[0], sample=sample)
         return self.store.places[site]
 
-    def ending(self, item: str) -> Ending | None:
+    def ending(self, item: str) -> ItemEnding | None:
         return self.ends.get(item)
 
     def output(self, item: str, stage: str) -> Mapping[str, Any] | None:
@@ -91,12 +91,12 @@ async def _item(walked: Walk, kit: Kit, level: Level, spec: ItemSpec, above: dic
         try:
             made = await stage.run(kit, spec, *[drafts[taken] for taken in stage.takes])
         except Rejected as error:
-            walked.ends[kit.path] = Ending(stage=name, state="rejected", reason=error.reason)
+            walked.ends[kit.path] = ItemEnding(stage=name, state="rejected", reason=error.reason)
             return
         except LLMError as error:
-            walked.ends[kit.path] = Ending(stage=name, state="failed", reason=error.reason)
+            walked.ends[kit.path] = ItemEnding(stage=name, state="failed", reason=error.reason)
             return
         drafts[name] = walked.drafts[kit.path, name] = made
-    walked.ends[kit.path] = Ending(stage=name, state="kept")
+    walked.ends[kit.path] = ItemEnding(stage=name, state="kept")
     parts = PIPELINE.parts(level, kit.settings)
     await asyncio.gather(*(_item(walked, kit.at(part.name), BELOW[level], part.spec, drafts) for part in parts))

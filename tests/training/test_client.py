@@ -11,7 +11,7 @@ import pytest
 
 from synthesis.errors import InfrastructureError, InputError
 from training.worker import client as patient
-from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
+from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
 
 TOKEN = "envr_abc_secret"
 
@@ -73,15 +73,15 @@ def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("answer", "kind"),
     [
         (problem(409, "stale_attempt"), StaleAttempt),
-        (problem(409, "gap", next_seq=7), Refused),
+        (problem(409, "gap", next_seq=7), ServerRefusal),
         (problem(401, "invalid_token"), Unauthorised),
         (problem(403, "forbidden"), Unauthorised),
-        (problem(422, "invalid"), Refused),
-        (httpx.Response(301, headers={"Location": "https://site.test/"}), Refused),
-        (httpx.Response(413, text="<html>"), Refused),
+        (problem(422, "invalid"), ServerRefusal),
+        (httpx.Response(301, headers={"Location": "https://site.test/"}), ServerRefusal),
+        (httpx.Response(413, text="<html>"), ServerRefusal),
     ],
 )
-def test_what_the_server_refuses_is_not_tried_again(answer: httpx.Response, kind: type[Refused]) -> None:
+def test_what_the_server_refuses_is_not_tried_again(answer: httpx.Response, kind: type[ServerRefusal]) -> None:
     far = Far(answer)
     with pytest.raises(kind) as caught:
         client(far).call("POST", attempt_path("ftjob-1", 2, "records"), {})
@@ -104,7 +104,7 @@ def test_patience_ends_when_the_worker_does() -> None:
 
 def test_endless_replies_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patient, "REPLY_BYTES", 1_000)
-    with pytest.raises(Refused, match="more than 1000 bytes"):
+    with pytest.raises(ServerRefusal, match="more than 1000 bytes"):
         client(Far(httpx.Response(200, text="x" * 1_001))).call("POST", "workers", {})
 
 
@@ -136,7 +136,7 @@ def test_damaged_and_overlong_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="another hash"):
         client(far).fetch("/x", tmp_path / "a", len(CONTENT), DIGEST)
     assert len(far.asked) == patient.DAMAGED
-    with pytest.raises(Refused, match="more than its"):
+    with pytest.raises(ServerRefusal, match="more than its"):
         client(Far(httpx.Response(200, content=CONTENT * 2))).fetch("/x", tmp_path / "b", len(CONTENT), DIGEST)
     assert not (tmp_path / "a").exists()
     assert not (tmp_path / "b").exists()

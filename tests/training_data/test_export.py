@@ -19,7 +19,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from synthesis.contracts import Attempt, PromptStyle, State
-from synthesis.rollout import ChatPolicy, Plan, Setting, run_attempts
+from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, run_attempts
 from synthesis.runtime import default_sandbox
 from tests.fixtures import replay_seed
 from tests.fixtures.api import Program, problem, program
@@ -58,7 +58,7 @@ def solving() -> Scripted:
 def attempted(task: Task, model: Scripted, style: PromptStyle) -> tuple[Attempt, State]:
     """What a model really did, and the state it began in."""
     assert task.current is not None
-    plan = Plan(task_of(task.current), ChatPolicy(model), Setting(prompt_style=style))
+    plan = Plan(task_of(task.current), ChatPolicy(model), AttemptSetting(prompt_style=style))
     begun: list[State] = []
 
     async def on_start(_plan: Plan, state: State) -> None:

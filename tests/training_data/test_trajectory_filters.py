@@ -12,7 +12,7 @@ from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
 from synthesis.stages import StageSettings
 from synthesis.tasks.trajectory_filters import (
-    Run,
+    AttemptFacts,
     Sifting,
     Tally,
     dropped_by,
@@ -171,7 +171,7 @@ def test_text_in_a_recording_cannot_close_its_fence(sandbox: Sandbox) -> None:
     ],
 )
 def test_the_range_of_actions_holds_at_both_ends(allowed: Any, actions: int, conversational: bool, kept: bool) -> None:
-    run = Run(outcome="solved", reward=1, actions=actions, conversational=conversational)
+    run = AttemptFacts(outcome="solved", reward=1, actions=actions, conversational=conversational)
     found = dropped_by(run, last_filters(Sifting(action_range=allowed)))
     assert (found is None) is kept
     assert found is None or found[0] == "action_range"
@@ -200,10 +200,10 @@ def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     filters = (*first_filters(), *last_filters(Sifting()))
     tally = Tally(tuple(one.name for one in filters))
     runs = [
-        Run(outcome="infra_error"),
-        Run(outcome="solved", reward=1, silent=1),
-        Run(outcome="failed", reward=0.5),
-        Run(outcome="solved", reward=1),
+        AttemptFacts(outcome="infra_error"),
+        AttemptFacts(outcome="solved", reward=1, silent=1),
+        AttemptFacts(outcome="failed", reward=0.5),
+        AttemptFacts(outcome="solved", reward=1),
     ]
     kept = [run for run in runs if all(tally.note(one.name, one.why(run)) for one in filters)]
     assert kept == runs[3:]

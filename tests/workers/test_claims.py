@@ -21,7 +21,7 @@ from webapp.runs.models import (
     TrainingJob,
     TrainingState,
 )
-from webapp.runs.transitions import Ending
+from webapp.runs.transitions import AttemptEnding
 from webapp.workers import checkpoint_uploads, claims, registration
 from webapp.workers.errors import NoFinalModel, UnknownWorker
 from webapp.workers.models import Worker
@@ -36,7 +36,7 @@ def over(job: TrainingJob) -> None:
 
 
 def end(job: TrainingJob, exit: str, message: str = "", **more: Any) -> TrainingJob:
-    claims.end(job.public_id, job.attempt, Ending(exit, message, **more))
+    claims.end(job.public_id, job.attempt, AttemptEnding(exit, message, **more))
     job.refresh_from_db()
     return job
 
@@ -138,7 +138,7 @@ def test_a_heartbeat_renews_the_lease_and_brings_the_wish() -> None:
     assert worker.usage == {"memory_mib": 5, "gpus": [], "step": 3}
     assert claims.heartbeat(worker, {}, told.job, told.attempt + 1).stale
     assert claims.heartbeat(a_worker("other"), {}, told.job, told.attempt).stale
-    assert claims.heartbeat(worker, {}) == claims.Answer()
+    assert claims.heartbeat(worker, {}) == claims.HeartbeatAnswer()
 
 
 def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
@@ -156,7 +156,7 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     files = support.checkpoint_files(5)
     zombie: list[Any] = [
         lambda: take(job, support.course(5, 6), number=1),
-        lambda: claims.end(job.public_id, 1, Ending("memory", "Out of memory.")),
+        lambda: claims.end(job.public_id, 1, AttemptEnding("memory", "Out of memory.")),
         lambda: checkpoint_uploads.begin_checkpoint(job.public_id, 1, 5, False, support.announced(files)),
     ]
     for act in zombie:

@@ -63,7 +63,7 @@ def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     assert retention.prune() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
     assert not default_storage.exists(stored)
     assert (RolloutFile.objects.get().stored, RunRollout.objects.count()) == ("", 1)
-    claims.end(job.public_id, 1, transitions.Ending("done"))
+    claims.end(job.public_id, 1, transitions.AttemptEnding("done"))
     TrainingJob.objects.update(finished_at=long_ago)
     assert retention.prune() == 2
     assert not Checkpoint.objects.filter(pk=half.pk).exists()

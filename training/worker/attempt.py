@@ -21,7 +21,7 @@ from training.job import MODEL, RECORD, RESULT, Exit
 from training.worker import child, machine
 from training.worker.assignment import ASSIGNMENT, LOCK, Assignment, write_whole
 from training.worker.attempt_folder import lay_out
-from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path, disk_of
+from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path, disk_of
 from training.worker.uploads import Sender, send_checkpoint, send_files, send_records
 
 LOOK_S = 0.2
@@ -223,7 +223,7 @@ def _tell(
     given_up = _sender(place, control).given_up if control is not None else None
     try:
         place.client.call("POST", attempt_path(told.job, told.attempt, "end"), body, given_up=given_up)
-    except Refused as error:
+    except ServerRefusal as error:
         if isinstance(error, StaleAttempt | Unauthorised):
             raise
         # The job is queued again when its lease is over; this worker has said all that it can.

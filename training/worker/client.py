@@ -30,7 +30,7 @@ DAMAGED = 3
 """So often is a file fetched whose hash is wrong."""
 
 
-class Refused(InfrastructureError):
+class ServerRefusal(InfrastructureError):
     """The server understood and said no. `data` is its reply."""
 
     def __init__(self, status: int, code: str, message: str, data: Mapping[str, Any]) -> None:
@@ -38,11 +38,11 @@ class Refused(InfrastructureError):
         self.status, self.code, self.data = status, code, data
 
 
-class StaleAttempt(Refused):
+class StaleAttempt(ServerRefusal):
     """The job went on without this worker: what it still has of the attempt counts for nothing."""
 
 
-class Unauthorised(Refused):
+class Unauthorised(ServerRefusal):
     """The token is unknown, was revoked, or has not the scope `worker`."""
 
 
@@ -153,7 +153,7 @@ class Client:
                 for chunk in reply.iter_bytes(CHUNK_BYTES):
                     have += len(chunk)
                     if have > size:
-                        raise Refused(0, "too_large", f"{part.stem}: has more than its {size} bytes", {})
+                        raise ServerRefusal(0, "too_large", f"{part.stem}: has more than its {size} bytes", {})
                     file.write(chunk)
                     if given_up():
                         raise GivenUp(f"download of {part.stem}: told to end")
@@ -183,7 +183,7 @@ class Client:
                 return once()
             except (httpx.HTTPError, ValueError) as error:
                 reason, asked = f"{type(error).__name__}: {error}", 0.0
-            except Refused as error:
+            except ServerRefusal as error:
                 if error.status not in AGAIN:
                     raise
                 reason, asked = f"status {error.status}: {error}", _retry_after(error)
@@ -228,7 +228,7 @@ def _bounded(reply: httpx.Response) -> bytes:
     for chunk in reply.iter_bytes(CHUNK_BYTES):
         text += chunk
         if len(text) > REPLY_BYTES:
-            raise Refused(0, "too_large", f"the server's reply has more than {REPLY_BYTES} bytes", {})
+            raise ServerRefusal(0, "too_large", f"the server's reply has more than {REPLY_BYTES} bytes", {})
     return bytes(text)
 
 
@@ -245,7 +245,7 @@ def _raise(reply: httpx.Response, text: bytes) -> None:
         data = {**data, "retry_after": asked}
     if 300 <= reply.status_code < 400:
         message = f"the server answers with a redirect to {reply.headers.get('Location', '?')[:200]}; name that address"
-    kind = Refused
+    kind = ServerRefusal
     if code == "stale_attempt":
         kind = StaleAttempt
     elif reply.status_code in (401, 403):
@@ -253,7 +253,7 @@ def _raise(reply: httpx.Response, text: bytes) -> None:
     raise kind(reply.status_code, code, message, data)
 
 
-def _retry_after(error: Refused) -> float:
+def _retry_after(error: ServerRefusal) -> float:
     try:
         return min(max(float(error.data.get("retry_after", 0)), 0.0), 600.0)
     except (TypeError, ValueError):

@@ -28,7 +28,7 @@ from training.worker.assignment import Assignment, Told, keep_id, read_assignmen
 from training.worker.attempt import Control, Place, carry_out, finish
 from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
-from training.worker.client import Client, GivenUp, Refused, StaleAttempt, Unauthorised, attempt_path
+from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
 
 CLAIM_WAIT_S = 5.0
 """A claim waits so long at the server; a worker that is to end waits for its answer, lest a job be lost with it."""
@@ -187,7 +187,7 @@ def _claims(worker: Worker) -> None:
             )
         except Unauthorised:
             raise
-        except Refused as error:
+        except ServerRefusal as error:
             if error.status != 404:
                 raise
             _register(worker)
@@ -238,7 +238,7 @@ def _beats(worker: Worker) -> None:
         body: dict[str, Any] = {"usage": machine.usage(control.pid if control else None)}
         if control is not None:
             body |= {"job": control.told.job, "attempt": control.told.attempt, "step": control.step()}
-        with contextlib.suppress(GivenUp, Refused):
+        with contextlib.suppress(GivenUp, ServerRefusal):
             reply = worker.place.client.call("POST", f"workers/{worker.id}/heartbeat", body, tries=1) or {}
             if control is not None:
                 control.wish = str(reply.get("wish", ""))[:20] or control.wish

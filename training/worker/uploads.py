@@ -20,7 +20,7 @@ from synthesis.errors import InfrastructureError
 from training.job import RECORD
 from training.metrics import Artefact, Position, Record, read
 from training.worker.assignment import FILES_SENT, RECORDS_SENT, Assignment, keep_position, read_position
-from training.worker.client import Client, Refused, StaleAttempt, Unauthorised, attempt_path, hash_of
+from training.worker.client import Client, ServerRefusal, StaleAttempt, Unauthorised, attempt_path, hash_of
 
 BATCH, BATCH_BYTES = 500, 1024 * 1024
 PIECE_BYTES = 8 * 1024 * 1024
@@ -66,7 +66,7 @@ def send_records(sender: Sender, over: Callable[[], bool]) -> None:
             _, after = read(sender.folder / RECORD, position, len(lines))
         try:
             told = sender.call("POST", "records", {"records": lines})
-        except Refused as error:
+        except ServerRefusal as error:
             if error.code != "gap":
                 raise
             # The server has less than was thought: what it knows already it passes over.
@@ -125,7 +125,7 @@ def _send(sender: Sender, artefact: Artefact) -> None:
         sender.say(f"{artefact.path} is gone, so it is not sent")
     except (StaleAttempt, Unauthorised):
         raise
-    except Refused as error:
+    except ServerRefusal as error:
         sender.say(f"{artefact.path} was refused: {error}")
 
 
@@ -165,7 +165,7 @@ def send_checkpoint(sender: Sender, step: int, folder: Path, *, names: Sequence[
             break
         except (StaleAttempt, Unauthorised):
             raise
-        except Refused as error:
+        except ServerRefusal as error:
             # A piece that was taken though its reply was lost, or a file that has to be sent again.
             if not left or error.status not in (409, 422):
                 raise

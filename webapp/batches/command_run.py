@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Count, F, Sum
 
-from synthesis.scripted.detection import Ending, caught, seen
+from synthesis.scripted.detection import ItemEnding, caught, seen
 from synthesis.scripted.planted import planted
 from webapp.batches.models import (
     Batch,
@@ -107,10 +107,10 @@ class BatchTraces:
             used.update(keys)
         return rows.filter(key__in=used).count()
 
-    def ending(self, item: str) -> Ending | None:
+    def ending(self, item: str) -> ItemEnding | None:
         """How an item ended; None where it was never begun."""
         row = self.batch.items.filter(path=item).first()
-        return None if row is None else Ending(stage=row.stage, state=row.state, reason=row.reason)
+        return None if row is None else ItemEnding(stage=row.stage, state=row.state, reason=row.reason)
 
     def output(self, item: str, stage: str) -> Mapping[str, Any] | None:
         """What a stage gave for an item."""

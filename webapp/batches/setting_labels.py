@@ -39,7 +39,7 @@ SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingLabel:
     """`mark` says whose value the default is: `published` (EnvScaler's) or `ours`."""
 
     name: str
@@ -53,41 +53,41 @@ class Setting:
 
 
 COUNTS = (
-    Setting("scenarios", "Scenarios", "initial states an environment"),
-    Setting("tasks", "Tasks", "in each scenario"),
-    Setting("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none"),
-    Setting("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
-    Setting("conversational", "Conversations too", "teachers also talk with a simulated user"),
+    SettingLabel("scenarios", "Scenarios", "initial states an environment"),
+    SettingLabel("tasks", "Tasks", "in each scenario"),
+    SettingLabel("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none"),
+    SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
+    SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user"),
 )
 FINDING = (
-    Setting("stateful_only", "Stateful only", "tasks of a file that need no state are left out", "published"),
-    Setting("least_usefulness", "Usefulness", "of a theme found in a task: from this mark on, of 10", "published"),
-    Setting(
+    SettingLabel("stateful_only", "Stateful only", "tasks of a file that need no state are left out", "published"),
+    SettingLabel("least_usefulness", "Usefulness", "of a theme found in a task: from this mark on, of 10", "published"),
+    SettingLabel(
         "least_modelability",
         "Modelability",
         "how well a program can stand for it: from this mark on, of 10",
         "published",
     ),
-    Setting("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
+    SettingLabel("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
 )
 BUILDING = (
-    Setting("least_tools", "Least tools"),
-    Setting("most_tools", "Most tools"),
-    Setting("repairs", "Repair rounds", "after the static check; the released code discards", "ours"),
-    Setting("state_bytes", "Bytes of a state", "at most, as JSON"),
+    SettingLabel("least_tools", "Least tools"),
+    SettingLabel("most_tools", "Most tools"),
+    SettingLabel("repairs", "Repair rounds", "after the static check; the released code discards", "ours"),
+    SettingLabel("state_bytes", "Bytes of a state", "at most, as JSON"),
 )
 ASSESSING = (
-    Setting("assessment_calls", "Assessment calls", "of one environment, at most; the paper's N", "published"),
-    Setting("assessment_threshold", "Least score", "(pass + warning) / calls", "published"),
-    Setting("sequential", "Stop early", "as soon as the decision is certain", "ours"),
-    Setting("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
-    Setting("test_states", "States to start from", "of an assessment", "ours"),
-    Setting("reassess", "Assess again", "also environments that have passed", "ours"),
+    SettingLabel("assessment_calls", "Assessment calls", "of one environment, at most; the paper's N", "published"),
+    SettingLabel("assessment_threshold", "Least score", "(pass + warning) / calls", "published"),
+    SettingLabel("sequential", "Stop early", "as soon as the decision is certain", "ours"),
+    SettingLabel("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
+    SettingLabel("test_states", "States to start from", "of an assessment", "ours"),
+    SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )
 SCORING = (
-    Setting("rule", "Score", "of our own tasks"),
-    Setting("least_reward", "Least reward", "of a trajectory that is kept"),
-    Setting("action_range", "Actions", "of a trajectory that is kept"),
+    SettingLabel("rule", "Score", "of our own tasks"),
+    SettingLabel("least_reward", "Least reward", "of a trajectory that is kept"),
+    SettingLabel("action_range", "Actions", "of a trajectory that is kept"),
 )
 GROUPS = (
     ("Themes", FINDING),

@@ -21,7 +21,7 @@ from webapp.datasets.forms import DatasetForm, address_of, environments_for, for
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, Look, look
 from webapp.datasets.schemas import DatasetQuery
-from webapp.datasets.selection import Choice, words
+from webapp.datasets.selection import DatasetSelection, words
 from webapp.datasets.storage import open_file, sentence_of
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -135,7 +135,9 @@ def _shown(row: Dataset) -> dict[str, Any]:
         "dataset": row,
         "method": "reinforcement" if row.kind == "tasks" else "supervised",
         "sentence": sentence_of(row),
-        "words": words(Choice.model_validate(row.selection)) if row.source == "selection" and row.selection else [],
+        "words": words(DatasetSelection.model_validate(row.selection))
+        if row.source == "selection" and row.selection
+        else [],
         "meaning": MEANINGS.get(row.split.get("unit", "environment"), ""),
         "twins": list(queries.twins_of(row).only("public_id", "name")[:5]),
         "freezing": row.state == DatasetState.FREEZING,

@@ -14,7 +14,7 @@ from django.http import QueryDict
 from synthesis.errors import InputError
 from training.dataset import Split
 from webapp.datasets.preview import UNITS, Sight, good_split, sight_of
-from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, Choice, choice_of
+from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, DatasetSelection, choice_of
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms import Options, PlainInput, offer, options
@@ -101,7 +101,7 @@ class DatasetForm(SplitForm):
             offer(self, "setting", ATTEMPTED_AS)
         field: Any = self.fields["environments"]
         field.choices = [(pk, pk) for pk in self.picked]
-        self.choice = Choice()
+        self.choice = DatasetSelection()
         self.seen: Sight | None = None
 
     @property

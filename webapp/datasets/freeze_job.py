@@ -15,7 +15,7 @@ from training.dataset import Manifest, Row, Split, TaskRow, freeze, parse_line
 from training.dataset.files import LINE_BYTES
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_source import LeftOut, rows_of
-from webapp.datasets.selection import Choice, tasks_of, trajectories_of
+from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.datasets.storage import FOLDER, drop_folder, keep_folder
 from webapp.events.services import publish
 from webapp.jobs.context import JobContext
@@ -124,7 +124,7 @@ def _write(
 def _rows(dataset: Dataset, left_out: LeftOut, context: JobContext) -> Iterator[Row]:
     if dataset.file is not None:
         return file_rows(dataset.file, lambda done, total: context.progress(done, total, "Reading lines"))
-    choice = Choice.model_validate(dataset.selection)
+    choice = DatasetSelection.model_validate(dataset.selection)
     found = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
     total = found.count()
     told = f"Reading {choice.kind}"

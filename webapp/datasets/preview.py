@@ -15,7 +15,7 @@ from training.dataset import LEVELS, Names, Origin, Split, SplitUnit, names_of_u
 from webapp.datasets.freeze_job import file_rows
 from webapp.datasets.models import StoredFile
 from webapp.datasets.row_source import LeftOut, first_tasks, note_sieve, sifted
-from webapp.datasets.selection import Choice, tasks_of, trajectories_of
+from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.scenarios.models import Task
 from webapp.trajectories.export.filters import Sieve
 from webapp.trajectories.export.record_source import COLUMNS
@@ -102,12 +102,12 @@ class Sight:
     looked: int = 0
 
 
-def sight_of(choice: Choice) -> Sight:
+def sight_of(choice: DatasetSelection) -> Sight:
     """Look at the first rows of a choice, in a number of queries that does not depend on how many there are."""
     return _tasks(choice) if choice.kind == "tasks" else _trajectories(choice)
 
 
-def look(choice: Choice, split: Split, seen: Sight | None = None) -> Look:
+def look(choice: DatasetSelection, split: Split, seen: Sight | None = None) -> Look:
     """What a choice and a split come to; `seen` is what `sight_of` gave of the same choice, where that is known."""
     rows: QuerySet = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
     found = rows.order_by()[: COUNTED + 1].count()
@@ -170,7 +170,7 @@ def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[Names]:
     return Counter(names[:length] for names in rows)
 
 
-def _tasks(choice: Choice) -> Sight:
+def _tasks(choice: DatasetSelection) -> Sight:
     seen = Sight()
     for pk, obstacle, names in first_tasks(tasks_of(choice), TASKS):
         seen.looked += 1
@@ -183,7 +183,7 @@ def _tasks(choice: Choice) -> Sight:
     return seen
 
 
-def _trajectories(choice: Choice) -> Sight:
+def _trajectories(choice: DatasetSelection) -> Sight:
     seen, sieve = Sight(), Sieve(choice.sifting)
     rows = _sample(choice)
     tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
@@ -197,7 +197,7 @@ def _trajectories(choice: Choice) -> Sight:
     return seen
 
 
-def _sample(choice: Choice) -> list[Trajectory]:
+def _sample(choice: DatasetSelection) -> list[Trajectory]:
     """The first trajectories of a choice whose conversations together are not too much to be read, one at least."""
     stored = Func(F("record"), function="pg_column_size", output_field=IntegerField())
     rows = trajectories_of(choice).only(*COLUMNS, "task_id").annotate(stored=stored).order_by("pk")[:SAMPLED]
@@ -219,7 +219,7 @@ def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
         yield Example(task=task, trajectory=trajectory, title=row.title, environment=row.environment.name)
 
 
-def _problem(choice: Choice, found: int, seen: Sight, sides: Sides) -> str:
+def _problem(choice: DatasetSelection, found: int, seen: Sight, sides: Sides) -> str:
     if not found:
         return "Nothing matches. Widen the filter."
     if not seen.rows:

@@ -17,7 +17,7 @@ from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation
 from training.config import SettingName
 from training.dataset import Names, Origin, Row, TaskRow, UploadLimits, trajectory_rows
-from webapp.datasets.selection import Choice, tasks_of, trajectories_of
+from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.scenarios.models import Check, Task, TaskRevision
 from webapp.trajectories.export.filters import CHUNK, Sieve
 from webapp.trajectories.export.record_source import COLUMNS
@@ -112,7 +112,9 @@ def named(text: str) -> str:
     return f"{plain[: IDENTITY - 17]}-{digest}"
 
 
-def rows_of(choice: Choice, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None) -> Iterator[Row]:
+def rows_of(
+    choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None
+) -> Iterator[Row]:
     """Every row of a choice, in the order of their numbers. `seen` is told how many were looked at; it may raise."""
     found = _task_rows(choice, left_out, seen) if choice.kind == "tasks" else _trajectory_rows(choice, left_out, seen)
     for row in found:
@@ -129,7 +131,7 @@ def chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:
         last = part[-1].pk
 
 
-def _task_rows(choice: Choice, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
+def _task_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
     done = 0
     for tasks in chunks(tasks_of(choice).only("current_id"), TASKS):
         known = places([task.current_id for task in tasks if task.current_id], choice.setting or "task")
@@ -159,7 +161,7 @@ def _task_row(revision: TaskRevision, origin: Origin) -> TaskRow:
     return TaskRow(**origin.model_dump(), rollout=rollout)
 
 
-def _trajectory_rows(choice: Choice, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
+def _trajectory_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
     sieve, done = Sieve(choice.sifting), 0
     for rows in chunks(trajectories_of(choice).only(*COLUMNS), CHUNK):
         yield from sifted(rows, choice, sieve)
@@ -168,7 +170,7 @@ def _trajectory_rows(choice: Choice, left_out: LeftOut, seen: Callable[[int], No
     note_sieve(sieve, left_out)
 
 
-def sifted(rows: list[Trajectory], choice: Choice, sieve: Sieve) -> Iterator[Row]:
+def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: Sieve) -> Iterator[Row]:
     """The rows that a chunk of trajectories gives."""
     known = places({row.revision_id for row in rows})
 

@@ -12,7 +12,7 @@ from synthesis.stages import ActionRange
 from training.config import SettingName
 from training.dataset import DatasetKind, Split, SplitUnit
 from webapp.datasets.preview import Look
-from webapp.datasets.selection import MOST_ENVIRONMENTS, AuditName, Choice, OutcomeName, choice_of
+from webapp.datasets.selection import MOST_ENVIRONMENTS, AuditName, DatasetSelection, OutcomeName, choice_of
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, ShortText
 
@@ -70,7 +70,7 @@ class DatasetIn(BodyIn):
     split: SplitIn = Field(default_factory=SplitIn)
     dry_run: Annotated[bool, Field(description="Say what it would come to, and store nothing.")] = False
 
-    def choice(self) -> Choice:
+    def choice(self) -> DatasetSelection:
         """Raises InputError, which names the field."""
         return choice_of((self.selection or SelectionIn()).model_dump())
 

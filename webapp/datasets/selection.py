@@ -30,7 +30,7 @@ OutcomeName = Literal["", "solved", "failed", "agent_error", "infra_error", "tru
 OF_TRAJECTORIES = ("outcome", "low", "high", "reasoning", "mask_history", "least_reward", "actions")
 
 
-class Choice(Frozen):
+class DatasetSelection(Frozen):
     """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
 
     `pass_low` to `pass_high` is the share of solved among the judged attempts that are here at a task's current
@@ -85,10 +85,10 @@ class Choice(Frozen):
         return Sifting(least_reward=self.least_reward, action_range=self.actions)
 
 
-def choice_of(said: dict[str, Any]) -> Choice:
+def choice_of(said: dict[str, Any]) -> DatasetSelection:
     """A choice out of values by field. Raises InputError, which names the field."""
     try:
-        return Choice.model_validate(said)
+        return DatasetSelection.model_validate(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -96,7 +96,7 @@ def choice_of(said: dict[str, Any]) -> Choice:
         raise InputError(f"selection.{place}: {why}" if place else f"selection.{why}") from None
 
 
-def tasks_of(choice: Choice) -> QuerySet[Task]:
+def tasks_of(choice: DatasetSelection) -> QuerySet[Task]:
     """The tasks that a choice of tasks finds."""
     rows = Task.objects.all()
     if choice.source:
@@ -108,7 +108,7 @@ def tasks_of(choice: Choice) -> QuerySet[Task]:
     return _by_attempts(_audited(rows, choice), choice)
 
 
-def trajectories_of(choice: Choice) -> QuerySet[Trajectory]:
+def trajectories_of(choice: DatasetSelection) -> QuerySet[Trajectory]:
     """The trajectories that a choice of them finds, before they are looked at one by one."""
     rows = Trajectory.objects.filter(live=False)
     if choice.source:
@@ -138,13 +138,13 @@ def _below(category: int) -> QuerySet[Node, Any]:
     return subtree(node) if node else Node.objects.none().values("pk")
 
 
-def _audited(rows: QuerySet[Task], choice: Choice) -> QuerySet[Task]:
+def _audited(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
     if not choice.audit:
         return rows
     return rows.filter(audit_state="" if choice.audit == "none" else choice.audit)
 
 
-def _by_attempts(rows: QuerySet[Task], choice: Choice) -> QuerySet[Task]:
+def _by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
     """Attempts that nobody could judge (their reward is missing) are none."""
     if not choice.by_attempts:
         return rows
@@ -166,7 +166,7 @@ def _by_attempts(rows: QuerySet[Task], choice: Choice) -> QuerySet[Task]:
     return rows if choice.pass_high is None else rows.filter(share__lte=choice.pass_high + 1e-9)
 
 
-def words(choice: Choice) -> list[tuple[str, str]]:
+def words(choice: DatasetSelection) -> list[tuple[str, str]]:
     """The choice in words: (field, value). Names are those of now."""
     said: list[tuple[str, str]] = [("Rows", choice.kind)]
     if choice.source:
@@ -189,7 +189,7 @@ def words(choice: Choice) -> list[tuple[str, str]]:
     return said + (_words_of_trajectories(choice) if choice.kind == "trajectories" else [])
 
 
-def _words_of_trajectories(choice: Choice) -> list[tuple[str, str]]:
+def _words_of_trajectories(choice: DatasetSelection) -> list[tuple[str, str]]:
     said: list[tuple[str, str]] = [("Outcome", choice.outcome)] if choice.outcome else []
     if choice.low is not None or choice.high is not None:
         said.append(("Reward", _band(choice.low, choice.high)))
@@ -216,7 +216,7 @@ def _environments(pks: tuple[int, ...], named: int = 5) -> str:
     return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def title_of(choice: Choice) -> str:
+def title_of(choice: DatasetSelection) -> str:
     """A name for a dataset that nobody named."""
     told = [f"{what.lower()} {which}" for what, which in words(choice)[1:] if what in ("Source", "Category", "Audit")]
     if choice.environments:

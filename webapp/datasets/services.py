@@ -14,7 +14,7 @@ from webapp.accounts.services import audit
 from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.freeze_job import KIND
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
-from webapp.datasets.selection import Choice, title_of
+from webapp.datasets.selection import DatasetSelection, title_of
 from webapp.errors import Conflict
 from webapp.jobs.services import create
 
@@ -26,7 +26,7 @@ HOLDERS: dict[str, Holder] = {}
 """Asked by name before a dataset is archived: why it cannot be yet, or nothing. Apps that use datasets add to it."""
 
 
-def create_dataset(user: Any, choice: Choice, split: Split, name: str = "") -> Dataset:
+def create_dataset(user: Any, choice: DatasetSelection, split: Split, name: str = "") -> Dataset:
     """Create a dataset and queue the job that freezes it. `user` is None for a command."""
     named = clean(name).strip()[:200] or title_of(choice)
     return _create(user, Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json")), split)

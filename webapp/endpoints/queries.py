@@ -11,7 +11,7 @@ from webapp.endpoints.models import Endpoint, Role, RoleModel
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """A model of an endpoint, as people choose it: `value` is `endpoint id/model`."""
 
     endpoint_id: int
@@ -32,9 +32,11 @@ def endpoints() -> QuerySet[Endpoint]:
     return Endpoint.objects.order_by("name")
 
 
-def choices() -> list[Choice]:
+def choices() -> list[ModelChoice]:
     return [
-        Choice(one.pk, one.name, model) for one in endpoints().only("name", "model_names") for model in one.model_names
+        ModelChoice(one.pk, one.name, model)
+        for one in endpoints().only("name", "model_names")
+        for model in one.model_names
     ]
 
 
@@ -89,7 +91,7 @@ def roles() -> list[RoleLine]:
 
 
 def _line(one: RoleModel) -> RoleLine:
-    choice = Choice(one.endpoint_id, one.endpoint.name, one.model)
+    choice = ModelChoice(one.endpoint_id, one.endpoint.name, one.model)
     gone = "" if one.model in one.endpoint.model_names else choice.label
     return RoleLine(one.role, Role(one.role).label, choice.value, gone)
 

@@ -14,7 +14,7 @@ OF_TOOL = re.compile(r"tools[.\[]['\"]?([^.\[\]'\"]+)")
 
 
 @dataclass
-class Group:
+class FindingGroup:
     kind: str
     severity: str
     title: str
@@ -28,11 +28,11 @@ def tool_of(place: str) -> str:
     return found.group(1) if found else ""
 
 
-def grouped(findings: Iterable[FindingBase]) -> list[Group]:
-    groups: dict[str, Group] = {}
+def grouped(findings: Iterable[FindingBase]) -> list[FindingGroup]:
+    groups: dict[str, FindingGroup] = {}
     for row in findings:
         known = kind_of(row.kind)
-        group = groups.setdefault(row.kind, Group(row.kind, row.severity, known.title, known.meaning))
+        group = groups.setdefault(row.kind, FindingGroup(row.kind, row.severity, known.title, known.meaning))
         if SEVERITIES.index(_known(row.severity)) < SEVERITIES.index(_known(group.severity)):
             group.severity = row.severity
         group.rows.append(row)

@@ -17,7 +17,7 @@ HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
 @dataclass(frozen=True)
-class Row:
+class DiffRow:
     kind: str
     """`add`, `del`, `same` or `hunk`."""
     sign: str
@@ -32,11 +32,11 @@ class Row:
 
 
 @dataclass
-class Part:
+class DiffPart:
     """What changed in one part of a version. `note` says what was left out because of its size."""
 
     title: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[DiffRow] = field(default_factory=list)
     note: str = ""
 
     @property
@@ -48,9 +48,9 @@ class Part:
         return sum(row.kind == "del" for row in self.rows)
 
 
-def part(title: str, before: str, after: str) -> Part:
+def part(title: str, before: str, after: str) -> DiffPart:
     old, new = before.splitlines(), after.splitlines()
-    made = Part(title)
+    made = DiffPart(title)
     if max(len(old), len(new)) > LINES_UP_TO:
         made.note = f"Only the first {LINES_UP_TO:,} lines are compared: this part is longer."
         old, new = old[:LINES_UP_TO], new[:LINES_UP_TO]
@@ -64,17 +64,17 @@ def part(title: str, before: str, after: str) -> Part:
         found = HUNK.match(line)
         if found:
             left, right = int(found.group(1)), int(found.group(2))
-            made.rows.append(Row("hunk", "", None, None, f"line {right}"))
+            made.rows.append(DiffRow("hunk", "", None, None, f"line {right}"))
             continue
         text = line[1:] if len(line) <= LINE_UP_TO else line[1:LINE_UP_TO] + "…"
         if line[0] == "+":
-            made.rows.append(Row("add", "+", None, right, text))
+            made.rows.append(DiffRow("add", "+", None, right, text))
             right += 1
         elif line[0] == "-":
-            made.rows.append(Row("del", "\u2212", left, None, text))
+            made.rows.append(DiffRow("del", "\u2212", left, None, text))
             left += 1
         else:
-            made.rows.append(Row("same", "", left, right, text))
+            made.rows.append(DiffRow("same", "", left, right, text))
             left, right = left + 1, right + 1
     return made
 
@@ -88,7 +88,7 @@ def spelled_schema(version: Version) -> str:
     return json.dumps(version.state_schema, indent=2, ensure_ascii=False)
 
 
-def compare(old: Version, new: Version) -> list[Part]:
+def compare(old: Version, new: Version) -> list[DiffPart]:
     """The parts that differ, the program first. Tools are compared by name, in the order of the new version."""
     theirs = {tool.name: tool for tool in old.tools.all()}
     ours = {tool.name: tool for tool in new.tools.all()}

@@ -13,7 +13,7 @@ Closing = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     name: str
     queue: str
     handler: Handler
@@ -22,7 +22,7 @@ class Kind:
     waited. What an earlier attempt left half done is tidied there."""
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, JobKind] = {}
 
 
 def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
@@ -32,7 +32,7 @@ def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[H
     """
 
     def register(handler: Handler) -> Handler:
-        KINDS[name] = Kind(name, queue, handler, closing)
+        KINDS[name] = JobKind(name, queue, handler, closing)
         return handler
 
     return register

@@ -22,7 +22,7 @@ from webapp.rest.types import ShortText, file_of
 from webapp.runs import checkpoint_files, control, openai_mapping, queries, services
 from webapp.runs.candidates import candidates
 from webapp.runs.curves.series import MOST_KEYS
-from webapp.runs.job_lookup import Refused
+from webapp.runs.job_lookup import RefusedJob
 from webapp.runs.models import Checkpoint, TrainingJob
 from webapp.runs.preflight import sentence_of
 from webapp.runs.request_schemas import (
@@ -110,7 +110,7 @@ def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[
         return openai_mapping.preflight_out(services.dry_run(asked, user))
     try:
         return openai_mapping.job_out(services.create_job(asked, user))
-    except Refused as error:
+    except RefusedJob as error:
         raise openai_mapping.refused(error, asked.method) from error
 
 

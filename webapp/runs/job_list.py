@@ -20,7 +20,7 @@ HEAVY = ("config", "changes", "result", "metadata")
 
 
 @dataclass(frozen=True)
-class Line:
+class TrainingJobLine:
     """A job in a list. `number` is its last mean reward (RL) or loss (SFT), `before` and `after` held-out successes."""
 
     job: TrainingJob
@@ -47,7 +47,7 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
     )
 
 
-def lines(found: Iterable[TrainingJob]) -> list[Line]:
+def lines(found: Iterable[TrainingJob]) -> list[TrainingJobLine]:
     """Lines of a page of rows, in two queries."""
     page = list(found)
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
@@ -60,9 +60,9 @@ def lines(found: Iterable[TrainingJob]) -> list[Line]:
     return [_line(job, known.get(job.pk, {}), first) for job in page]
 
 
-def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> Line:
+def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
     what = "reward" if job.method == "reinforcement" else "loss"
-    line = Line(job, split_of(job.dataset))
+    line = TrainingJobLine(job, split_of(job.dataset))
     if what in keys:
         line = replace(line, what=what, number=keys[what].last_value)
     if HELD_OUT not in keys:
@@ -81,7 +81,7 @@ def standing_still(user: Any, since: datetime) -> list[TrainingJob]:
     return list(found.only("public_id", "name", "state", "reason", "error").order_by("-id")[:NEWEST])
 
 
-def working() -> list[Line]:
+def working() -> list[TrainingJobLine]:
     """Jobs that run or wait for a worker, the newest first, for the home page."""
     found = rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))
     return lines(found[:NEWEST])

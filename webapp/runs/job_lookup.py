@@ -35,7 +35,7 @@ class Remark(Frozen):
     message: str
 
 
-class Refused(InputError):
+class RefusedJob(InputError):
     """A job that cannot begin as it was asked for. `remarks` name the fields; the first one is the message."""
 
     def __init__(self, remarks: tuple[Remark, ...]) -> None:

@@ -27,7 +27,7 @@ from webapp.runs.candidates import candidates
 from webapp.runs.check_names import check_names
 from webapp.runs.curves import charts as curves
 from webapp.runs.curves import marks
-from webapp.runs.curves.charts import Chart, Choice
+from webapp.runs.curves.charts import Chart, CurveChoice
 from webapp.runs.models import AttemptEnd, CheckpointFile, MetricKey, TrainingJob, TrainingState
 from webapp.taxonomy.static_files import NAME, map_style_id
 
@@ -157,7 +157,7 @@ def _last(chart: Chart, last: dict[str, MetricKey]) -> list[tuple[str, float | N
 
 
 def _parts(
-    keys: list[MetricKey], choice: Choice, groups: list[curves.Group], names: dict[str, str]
+    keys: list[MetricKey], choice: CurveChoice, groups: list[curves.ChartGroup], names: dict[str, str]
 ) -> list[dict[str, Any]]:
     """What may be drawn part by part, with what is."""
     drawn = {line.key for group in groups if group.name == "parts" for chart in group.charts for line in chart.lines}
@@ -182,7 +182,7 @@ def _parts(
     return found
 
 
-def _drawn_query(request: HttpRequest, choice: Choice, parts: list[dict[str, Any]]) -> str:
+def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str, Any]]) -> str:
     """The address with the parts that are drawn where there are more: they stay while it changes which are lowest."""
     kept = request.GET.copy()
     for name in ("tab", "from", "to"):

@@ -12,7 +12,7 @@ from webapp.endpoints.queries import choices
 from webapp.forms import Options, PlainInput, PlainTextarea, offer, options
 from webapp.runs import form_choices
 from webapp.runs.job_lookup import DEFAULTS
-from webapp.runs.setting_fields import Setting
+from webapp.runs.setting_fields import FormSetting
 from webapp.runs.setting_labels import METHODS
 
 RELOADS: dict[str, Any] = {
@@ -63,7 +63,7 @@ def basic_widget(name: str) -> forms.Widget:
     return PlainInput(attrs=attrs | own.get(name, {}))
 
 
-def setting_widget(setting: Setting) -> forms.Widget:
+def setting_widget(setting: FormSetting) -> forms.Widget:
     """The input of a value of the configuration, by its kind."""
     attrs: dict[str, Any] = {"aria-describedby": f"id_{setting.name}_helptext id_{setting.name}_error"}
     if setting.kind == "choice":
@@ -79,7 +79,7 @@ def setting_widget(setting: Setting) -> forms.Widget:
     return PlainInput(attrs=attrs | {"autocomplete": "off"})
 
 
-def setting_hint(setting: Setting) -> str:
+def setting_hint(setting: FormSetting) -> str:
     """What a value means and where it may lie. A mark stands beside it even where there is nothing to say."""
     bounds = f"{setting.range[:1].upper()}{setting.range[1:]}." if setting.range else ""
     return f"{setting.hint} {bounds}".strip() or " "

@@ -21,11 +21,11 @@ from webapp.rest.idempotency import fingerprint, once
 from webapp.runs import form_choices, setting_fields
 from webapp.runs.api_examples import new_job_call
 from webapp.runs.forms import HIDDEN, LOOK, NewJobForm, of_job
-from webapp.runs.job_lookup import Refused, Remark
+from webapp.runs.job_lookup import RefusedJob, Remark
 from webapp.runs.models import TrainingJob
 from webapp.runs.preflight import Preflight, preflight
 from webapp.runs.services import create_job
-from webapp.runs.setting_fields import Setting
+from webapp.runs.setting_fields import FormSetting
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import DEMO_MODEL
 
@@ -64,7 +64,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         made, now = once(
             request.user, f"form-{fingerprint(request)}", lambda: create_job(asked, request.user).public_id
         )
-    except Refused as refused:
+    except RefusedJob as refused:
         form.put(refused.remarks)
     except EnvariumError as error:
         form.put((Remark(param=getattr(error, "param", ""), code="refused", message=str(error)),))
@@ -136,10 +136,10 @@ def _origin(ident: str) -> TrainingJob | None:
 
 
 @dataclass(frozen=True)
-class Row:
+class SettingRow:
     """A setting on the page. `preset` is what the preset has, as it would be typed; `mark` where that comes from."""
 
-    setting: Setting
+    setting: FormSetting
     field: Any
     preset: str
     mark: presets.Mark | None
@@ -152,9 +152,9 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     title: str
-    rows: list[Row]
+    rows: list[SettingRow]
     changed: int
     wrong: bool
 
@@ -166,31 +166,33 @@ class Group:
         return ", ".join(f"{one.setting.label.lower()} {one.field.value() or 'none'}" for one in shown)
 
 
-def _is_chosen(setting: Setting, kinds: dict[str, Any]) -> bool:
+def _is_chosen(setting: FormSetting, kinds: dict[str, Any]) -> bool:
     return kinds.get(f"{setting.path.rpartition('.')[0]}.kind") == setting.variant
 
 
-def _groups(form: NewJobForm) -> list[Group]:
+def _groups(form: NewJobForm) -> list[SettingGroup]:
     found = []
     for title, settings in setting_fields.grouped(form.method):
         rows = [_row(form, one) for one in settings]
         wrong = form.is_bound and any(one.name in form.errors for one in settings)
-        found.append(Group(title, rows, sum(row.changed for row in rows), wrong))
+        found.append(SettingGroup(title, rows, sum(row.changed for row in rows), wrong))
     return found
 
 
-def _row(form: NewJobForm, one: Setting) -> Row:
+def _row(form: NewJobForm, one: FormSetting) -> SettingRow:
     typed, text = form.value(one.name), form.texts[one.name]
     own = one.path in form.preset.marks and _in_preset(form, one)
-    return Row(one, form[one.name], text, form.preset.marks[one.path] if own else None, _differs(one, typed, text))
+    return SettingRow(
+        one, form[one.name], text, form.preset.marks[one.path] if own else None, _differs(one, typed, text)
+    )
 
 
-def _in_preset(form: NewJobForm, one: Setting) -> bool:
+def _in_preset(form: NewJobForm, one: FormSetting) -> bool:
     above = one.path.rpartition(".")[0]
     return not one.variant or form.texts[f"{above.replace('.', '__')}__kind"] == one.variant
 
 
-def _differs(one: Setting, typed: str, text: str) -> bool:
+def _differs(one: FormSetting, typed: str, text: str) -> bool:
     try:
         return bool(setting_fields.read(one, typed) != setting_fields.read(one, text))
     except ValueError:
@@ -261,7 +263,7 @@ def _from_origin(form: NewJobForm, origin: TrainingJob) -> list[tuple[str, str, 
     return found
 
 
-def _applies(form: NewJobForm, one: Setting) -> bool:
+def _applies(form: NewJobForm, one: FormSetting) -> bool:
     above = one.path.rpartition(".")[0]
     return not one.variant or form.value(f"{above.replace('.', '__')}__kind") == one.variant
 

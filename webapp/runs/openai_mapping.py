@@ -12,7 +12,7 @@ from training.metrics import NAMES
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
 from webapp.runs.estimates import seconds_left
-from webapp.runs.job_lookup import Refused, Remark, look_up
+from webapp.runs.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
 from webapp.runs.preflight import Preflight, sentence_of
 from webapp.runs.request_schemas import MethodIn, ReinforcementHyperparameters, SupervisedHyperparameters, TrainingJobIn
@@ -81,7 +81,7 @@ def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str)
     table[last] = value
 
 
-def refused(error: Refused, method: str) -> RefusedFields:
+def refused(error: RefusedJob, method: str) -> RefusedFields:
     """A refused job, with the field of the client's body that each remark is about."""
     faults = [FieldFault(("body", *_place(remark, method)), remark.message, remark.code) for remark in error.remarks]
     more = f" {len(faults) - 1} more: see errors." if len(faults) > 1 else ""

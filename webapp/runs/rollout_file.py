@@ -23,7 +23,7 @@ FILE_BYTES = 4 * 1024 * 1024 * 1024
 Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class Line(Frozen):
+class RolloutFileLine(Frozen):
     """One attempt as the trainer wrote it (`training.step_record`)."""
 
     row: str = Field(max_length=200)
@@ -43,7 +43,7 @@ class Line(Frozen):
     attempt: Attempt
 
 
-def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Line]]:
+def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, RolloutFileLine]]:
     """Lines at these places with their index, in the file's order.
 
     Raises InputError (the file is gone, or has no such line) and FormatError (a line cannot be read).
@@ -69,12 +69,12 @@ def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Line]
     raise InputError(f"The rollouts of step {file.step} have no line {min(left) + 1}.")
 
 
-def line(file: RolloutFile, index: int) -> Line:
+def line(file: RolloutFile, index: int) -> RolloutFileLine:
     """One line. Raises as `lines` does."""
     return next(found for _, found in lines(file, [index]))
 
 
-def every(unpacked: IO[bytes], step: int) -> Iterator[Line]:
+def every(unpacked: IO[bytes], step: int) -> Iterator[RolloutFileLine]:
     """All lines, in their order. Raises FormatError: one cannot be read, or there are too many bytes."""
     for index, text in enumerate(_texts(unpacked, step)):
         yield _line(text, step, index)
@@ -89,11 +89,11 @@ def _texts(unpacked: IO[bytes], step: int) -> Iterator[bytes]:
         yield text
 
 
-def _line(text: bytes, step: int, index: int) -> Line:
+def _line(text: bytes, step: int, index: int) -> RolloutFileLine:
     place = f"rollouts of step {step}, line {index + 1}"
     try:
         value: Any = json.loads(text.decode("utf-8"))
-        return Line.model_validate(value)
+        return RolloutFileLine.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, found["loc"]))[:200]

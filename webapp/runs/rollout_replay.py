@@ -19,7 +19,7 @@ from webapp.runs.models import RunRollout
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, replay
-from webapp.trajectories.reproduction import Setting as Execution
+from webapp.trajectories.reproduction import ReplaySetting as Execution
 from webapp.trajectories.rollouts.attempt_writer import played_of, run_step
 from webapp.trajectories.rollouts.finished_attempt import record_whole
 from webapp.trajectories.services import setting_of
@@ -82,7 +82,9 @@ def revision_of(rollout: RunRollout) -> TaskRevision:
     return rollout.revision
 
 
-def execute(sandbox: Sandbox, revision: TaskRevision, told: rollout_file.Line, rollout: RunRollout) -> Executed:
+def execute(
+    sandbox: Sandbox, revision: TaskRevision, told: rollout_file.RolloutFileLine, rollout: RunRollout
+) -> Executed:
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
     setting = setting_of(revision)
@@ -141,7 +143,7 @@ def _again(sandbox: Sandbox, setting: Execution, attempt: Attempt, kept: list[in
 
 
 def _mismatches(
-    told: rollout_file.Line, done: Replay, rollout: RunRollout, revision: TaskRevision, first: int | None
+    told: rollout_file.RolloutFileLine, done: Replay, rollout: RunRollout, revision: TaskRevision, first: int | None
 ) -> list[str]:
     attempt, words = told.attempt, list[str]()
     if told.verifier and told.verifier != revision.verifier_hash:
@@ -206,7 +208,7 @@ def _same(told: CallResult | None, here: CallResult | None) -> bool:
     )
 
 
-def provenance_of(rollout: RunRollout, told: rollout_file.Line) -> dict[str, Any]:
+def provenance_of(rollout: RunRollout, told: rollout_file.RolloutFileLine) -> dict[str, Any]:
     """Provenance of the trajectory and what training made of it, for people and for training data."""
     file, attempt = rollout.file, told.attempt
     return {
@@ -227,7 +229,7 @@ def provenance_of(rollout: RunRollout, told: rollout_file.Line) -> dict[str, Any
     }
 
 
-def _say_what_differs(row: Trajectory, told: rollout_file.Line, executed: Executed) -> None:
+def _say_what_differs(row: Trajectory, told: rollout_file.RolloutFileLine, executed: Executed) -> None:
     """The replay page says it as it does of imported runs."""
     claimed = told.attempt.reward.reward if told.attempt.reward else None
     steps = Step.objects.filter(trajectory=row)

@@ -13,7 +13,7 @@ from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import dataset_of
 from webapp.runs import matching
 from webapp.runs.candidates import candidates
-from webapp.runs.job_lookup import Asked, Refused, Remark, look_up
+from webapp.runs.job_lookup import Asked, RefusedJob, Remark, look_up
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.preflight import Preflight, looked_at
 from webapp.runs.spec import NewJob
@@ -28,7 +28,7 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
     asked = look_up(new)
     found = looked_at(asked)
     if not found.ok or asked.config is None:
-        raise Refused(found.problems)
+        raise RefusedJob(found.problems)
     dataset = _frozen("training_file", new.dataset, user)
     evaluation = _frozen("validation_file", new.evaluation, user) if new.evaluation else None
     job = TrainingJob(
@@ -73,7 +73,7 @@ def _frozen(param: str, ident: str, user: Any) -> Dataset:
     try:
         return dataset_of(ident, user)
     except InputError as error:
-        raise Refused((Remark(param=param, code="unusable", message=str(error)),)) from error
+        raise RefusedJob((Remark(param=param, code="unusable", message=str(error)),)) from error
 
 
 def state_to_begin(job: TrainingJob) -> TrainingState:

@@ -29,7 +29,7 @@ OPEN = ("environments", "settings")
 
 
 @dataclass(frozen=True)
-class Setting:
+class FormSetting:
     """One field. `path` is its place in the configuration; a field of one variant alone names that in `variant`."""
 
     path: str
@@ -48,12 +48,12 @@ class Setting:
         return "__".join([*above.split("."), self.variant, last] if self.variant else self.path.split("."))
 
 
-def settings_of(method: str) -> tuple[Setting, ...]:
+def settings_of(method: str) -> tuple[FormSetting, ...]:
     """Every field of a method's configuration, in its order."""
     return _SETTINGS[method]
 
 
-def grouped(method: str) -> list[tuple[str, list[Setting]]]:
+def grouped(method: str) -> list[tuple[str, list[FormSetting]]]:
     """The fields under their headings."""
     left = list(settings_of(method))
     found = []
@@ -64,12 +64,12 @@ def grouped(method: str) -> list[tuple[str, list[Setting]]]:
     return [(title, here) for title, here in found if here]
 
 
-def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[Setting]:
+def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[FormSetting]:
     for name, info in model.model_fields.items():
         path = f"{above}{name}"
         if name in VARIANTS:
             kinds = tuple(VARIANTS[name])
-            yield Setting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _about_variants(name), choices=kinds)
+            yield FormSetting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _about_variants(name), choices=kinds)
             for kind, one in VARIANTS[name].items():
                 yield from _walk(one, f"{path}.", kind)
         elif isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
@@ -82,11 +82,11 @@ def _about_variants(name: str) -> str:
     return _quoted(" ".join(f"`{kind}`: {(one.__doc__ or '').strip()}" for kind, one in VARIANTS[name].items()))
 
 
-def _setting(path: str, variant: str, info: FieldInfo) -> Setting:
+def _setting(path: str, variant: str, info: FieldInfo) -> FormSetting:
     kind, choices = _kind(info.annotation)
     words = LABELS.get(f"{path}@{variant}") or LABELS[path]
     unit = "" if kind == "turns" else UNITS.get(path, "")
-    return Setting(path, words, kind, _quoted(info.description or ""), _range(info), unit, choices, variant)
+    return FormSetting(path, words, kind, _quoted(info.description or ""), _range(info), unit, choices, variant)
 
 
 def _quoted(text: str) -> str:
@@ -141,7 +141,7 @@ def _short(value: float) -> str:
     return f"{float(value):.12g}"
 
 
-def read(setting: Setting, text: str) -> Any:
+def read(setting: FormSetting, text: str) -> Any:
     """The JSON value of what was typed. Raises ValueError with what a person can do about it."""
     if setting.kind == "weights":
         return {name: _number(weight) for name, weight in _pairs(text)}
@@ -206,7 +206,7 @@ def config_of(job: TrainingJob) -> Config | None:
         return None
 
 
-def _held(one: Setting, dumped: Mapping[str, Any]) -> Any:
+def _held(one: FormSetting, dumped: Mapping[str, Any]) -> Any:
     *above, last = one.path.split(".")
     table: Any = dumped
     for part in above:

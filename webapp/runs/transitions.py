@@ -32,7 +32,7 @@ _PARAM = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*): ")
 
 
 @dataclass(frozen=True)
-class Ending:
+class AttemptEnding:
     """End of an attempt as its worker reports it. `exit` is a name of `training.job.Exit`, or `crashed`."""
 
     exit: str
@@ -56,7 +56,7 @@ def say(job: TrainingJob, level: str, message: str, kind: str = "message", **dat
     )
 
 
-def settle(job: TrainingJob, attempt: TrainingAttempt, ending: Ending) -> None:
+def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) -> None:
     """Close an attempt, and move the job on by the exit and what a person wished."""
     message = clean(ending.message)[:MESSAGE_CHARS]
     state = {"done": AttemptEnd.DONE, "stopped": AttemptEnd.STOPPED, "out_of_time": AttemptEnd.STOPPED}

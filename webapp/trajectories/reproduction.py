@@ -17,7 +17,7 @@ from webapp.trajectories.steps import Played, keep_state
 
 
 @dataclass(frozen=True)
-class Setting:
+class ReplaySetting:
     """What a run is executed and judged with."""
 
     program: Program
@@ -45,7 +45,7 @@ class Replay:
         return next((index for index, played in enumerate(self.played) if played.matches is False), None)
 
 
-def replay(sandbox: Sandbox, setting: Setting, record: RunRecord) -> Replay:
+def replay(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord) -> Replay:
     """Execute the run as recorded; where its reward differs, once more with generated ids aligned.
 
     The aligned execution is kept only if it gives the recorded reward. `SandboxUnavailable` passes through.
@@ -69,7 +69,7 @@ def replay(sandbox: Sandbox, setting: Setting, record: RunRecord) -> Replay:
     return aligned
 
 
-def _attempt(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None) -> Replay:
+def _attempt(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligner: Aligner | None) -> Replay:
     done = Replay()
     try:
         _execute(sandbox, setting, record, aligner, done)
@@ -80,7 +80,9 @@ def _attempt(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Ali
     return done
 
 
-def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Aligner | None, done: Replay) -> None:
+def _execute(
+    sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligner: Aligner | None, done: Replay
+) -> None:
     opened = sandbox.reset(
         setting.program, setting.initial, seed=record.seed, now=record.now, validation=record.validation
     )
@@ -95,7 +97,9 @@ def _execute(sandbox: Sandbox, setting: Setting, record: RunRecord, aligner: Ali
     done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
 
 
-def _judge(sandbox: Sandbox, setting: Setting, start: State, final: State, answer: str) -> tuple[Reward | None, str]:
+def _judge(
+    sandbox: Sandbox, setting: ReplaySetting, start: State, final: State, answer: str
+) -> tuple[Reward | None, str]:
     """The reward, or None and why: no checks, none that the rule can score, or checks that run out of time."""
     if not setting.checks:
         return None, ""

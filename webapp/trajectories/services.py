@@ -24,7 +24,7 @@ from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
-from webapp.trajectories.reproduction import Replay, Setting, outcome, replay, verdict
+from webapp.trajectories.reproduction import Replay, ReplaySetting, outcome, replay, verdict
 from webapp.trajectories.steps import Played, add_score, step_row, tool_kinds
 from webapp.trajectories.totals import StepCounts, counted
 from webapp.uploads import store_upload
@@ -67,9 +67,9 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
         return SavedRun("unchanged", stored)
 
 
-def setting_of(revision: TaskRevision) -> Setting:
+def setting_of(revision: TaskRevision) -> ReplaySetting:
     checks = list(revision.checks.order_by("position"))
-    return Setting(
+    return ReplaySetting(
         program=program_of(revision.scenario.version),
         initial=load_state(revision.scenario.initial_id),
         checks=tuple(check.source for check in checks),

@@ -16,7 +16,7 @@ from webapp.rest.auth import needs, person
 from webapp.rest.problems import Problem
 from webapp.rest.types import ShortText, body_of, file_of
 from webapp.runs.models import Checkpoint
-from webapp.runs.transitions import Ending
+from webapp.runs.transitions import AttemptEnding
 from webapp.workers import (
     checkpoint_uploads,
     claims,
@@ -67,7 +67,7 @@ def register_worker(request: HttpRequest, body: WorkerIn) -> dict[str, Any]:
 
 
 @router.post("/training/workers/{worker}/heartbeat", auth=WORKS, response=HeartbeatOut)
-def send_heartbeat(request: HttpRequest, worker: PublicId, body: HeartbeatIn) -> claims.Answer:
+def send_heartbeat(request: HttpRequest, worker: PublicId, body: HeartbeatIn) -> claims.HeartbeatAnswer:
     """Say that a worker lives, what it uses, and which attempt it still holds."""
     row = _worker(request, worker)
     return claims.heartbeat(row, body.usage.model_dump(), body.job or "", body.attempt or 0, body.step)
@@ -163,7 +163,7 @@ def complete_chat(request: HttpRequest, job: PublicId, number: Number, body: Cha
 @router.post("/training/jobs/{job}/attempts/{number}/end", auth=WORKS, response=EndOut)
 def end_attempt(request: HttpRequest, job: PublicId, number: Number, body: EndIn) -> dict[str, str]:
     """Say how an attempt ended. Sent again, it is answered alike."""
-    row = claims.end(job, number, Ending(**body.model_dump()), person(request))
+    row = claims.end(job, number, AttemptEnding(**body.model_dump()), person(request))
     return {"job": row.public_id, "state": row.state}
 
 

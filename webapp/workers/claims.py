@@ -26,7 +26,7 @@ from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, Training
 from webapp.runs.readiness import advance, locked
 from webapp.runs.spec import AFTER, DEMO_MODEL
 from webapp.runs.topics import tell, tell_job
-from webapp.runs.transitions import Ending
+from webapp.runs.transitions import AttemptEnding
 from webapp.runs.verification import verify_sample
 from webapp.runs.wakeups import wake_workers
 from webapp.workers.assignment import Assignment, assignment
@@ -63,7 +63,7 @@ class TrainingClaim(Claim[TrainingJob]):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HeartbeatAnswer:
     """What a heartbeat is answered. `stale`: another attempt holds the job by now; stop its trainer."""
 
     wish: str = ""
@@ -72,23 +72,23 @@ class Answer:
 
 def heartbeat(
     worker: Worker, usage: dict[str, Any], job: str = "", attempt: int = 0, step: int | None = None
-) -> Answer:
+) -> HeartbeatAnswer:
     """Note that the worker lives, and renew the lease on what it holds."""
     now = timezone.now()
     Worker.objects.filter(pk=worker.pk).update(seen_at=now, usage=usage | ({"step": step} if step is not None else {}))
     tell("training-workers")
     if not job:
-        return Answer()
+        return HeartbeatAnswer()
     mine = TrainingJob.objects.filter(
         public_id=job, attempt=attempt, worker=worker.public_id, state=TrainingState.RUNNING
     )
     if not mine.update(lease_until=now + lease()) and not _came_back(worker, job, attempt):
-        return Answer(stale=True)
+        return HeartbeatAnswer(stale=True)
     found = mine.values_list("wish", "pk").first()
     if found is None:
-        return Answer(stale=True)
+        return HeartbeatAnswer(stale=True)
     tell_job(found[1])
-    return Answer(wish=found[0])
+    return HeartbeatAnswer(wish=found[0])
 
 
 def _came_back(worker: Worker, job: str, attempt: int) -> bool:
@@ -180,7 +180,7 @@ def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
     return job.state == TrainingState.RUNNING and job.attempt == attempt.number and attempt.state == AttemptEnd.RUNNING
 
 
-def end(public_id: str, number: int, said: Ending, user: Any = None) -> TrainingJob:
+def end(public_id: str, number: int, said: AttemptEnding, user: Any = None) -> TrainingJob:
     """Close an attempt and move its job on. Said twice, it is done once. Raises as `held`; NoFinalModel."""
     with transaction.atomic():
         job = _job(public_id, lock=True)
@@ -201,7 +201,7 @@ def end(public_id: str, number: int, said: Ending, user: Any = None) -> Training
     return job
 
 
-def _ended_so(job: TrainingJob, number: int, said: Ending, user: Any) -> bool:
+def _ended_so(job: TrainingJob, number: int, said: AttemptEnding, user: Any) -> bool:
     """Whether the attempt was closed with this exit before: its worker did not get the answer."""
     attempts = TrainingAttempt.objects.filter(job=job, number=number, exit=said.exit).exclude(state=AttemptEnd.RUNNING)
     return (attempts if user is None else attempts.filter(claimed_by=user)).exists()
@@ -227,7 +227,7 @@ def _next(worker: Worker, base_url: str) -> Assignment | None:
         except InputError as error:
             with transaction.atomic():
                 job, attempt = held(job.public_id, job.attempt, lock=True)
-                transitions.settle(job, attempt, Ending("input", str(error), "input"))
+                transitions.settle(job, attempt, AttemptEnding("input", str(error), "input"))
     return None
 
 

@@ -114,7 +114,7 @@ def _rows(file: IO[bytes], step: int) -> Iterator[RunRollout]:
         raise Unusable(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
 
 
-def _row(index: int, line: rollout_file.Line) -> RunRollout:
+def _row(index: int, line: rollout_file.RolloutFileLine) -> RunRollout:
     attempt = line.attempt
     return RunRollout(
         index=index,

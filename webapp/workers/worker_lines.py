@@ -26,7 +26,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Line:
+class WorkerLine:
     """A worker in a list. `state` is working, idle, lost or gone."""
 
     worker: Worker
@@ -36,12 +36,12 @@ class Line:
     software: list[tuple[str, str]] = field(default_factory=list)
 
 
-def here() -> list[Line]:
+def here() -> list[WorkerLine]:
     """Workers that are here or were lost within a day, the last seen first; at most `SHOWN`."""
     return lines(list(registration.here().order_by("-seen_at", "-id")[:SHOWN]))
 
 
-def lines(rows: list[Worker]) -> list[Line]:
+def lines(rows: list[Worker]) -> list[WorkerLine]:
     """Lines of workers with the job that each holds: one query more."""
     running = TrainingJob.objects.filter(worker__in=[row.public_id for row in rows], state=TrainingState.RUNNING)
     columns = ("public_id", "name", "method", "step", "total_steps", "wish", "worker", "attempt")
@@ -49,7 +49,7 @@ def lines(rows: list[Worker]) -> list[Line]:
     return [_line(row, jobs.get(row.public_id)) for row in rows]
 
 
-def _line(row: Worker, job: TrainingJob | None) -> Line:
+def _line(row: Worker, job: TrainingJob | None) -> WorkerLine:
     if row.stopped_at:
         state = "gone"
     elif row.seen_at < timezone.now() - alive():
@@ -57,7 +57,7 @@ def _line(row: Worker, job: TrainingJob | None) -> Line:
     else:
         state = "working" if job else "idle"
     software = [(str(name), str(version)) for name, version in row.software.items()]
-    return Line(row, state, meters_of(row), job, software)
+    return WorkerLine(row, state, meters_of(row), job, software)
 
 
 def meters_of(row: Worker) -> list[Meter]:

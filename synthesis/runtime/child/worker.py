@@ -29,7 +29,7 @@ _loads = json.loads
 _LOST = {name: b'{"lost":"%s"}' % name.encode() for name in ("memory", "too_large")}
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """The program, or the request, cannot be served; `kind` tells the host which of its errors to raise."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -95,7 +95,7 @@ class Worker:
         del data
         try:
             reply = _OPERATIONS[request["op"]](self, request, tail)
-        except Refused as refusal:
+        except RefusedRequest as refusal:
             reply = {"refused": refusal.kind, "message": str(refusal)[:MESSAGE_CHARS]}
         except EncodingError as error:
             reply = {"refused": "state", "message": str(error)[:MESSAGE_CHARS]}
@@ -140,17 +140,17 @@ class Worker:
         try:
             copies = [_read_state(text)]
         except EncodingError as error:
-            raise Refused("input", f"the initial state: {error}") from None
+            raise RefusedRequest("input", f"the initial state: {error}") from None
         try:
             self._build(code, request["class_name"], lambda: copies.pop() if copies else _read_state(text))
             self.tracker = Tracker(self.depth, self._state())
-        except (MemoryError, Refused):
+        except (MemoryError, RefusedRequest):
             raise
         except EncodingError as error:
-            raise Refused("program", f"the state has no lossless encoding: {error}") from None
+            raise RefusedRequest("program", f"the state has no lossless encoding: {error}") from None
         except BaseException as error:
             name, message = describe(error)
-            raise Refused("program", f"{name}: {message}") from None
+            raise RefusedRequest("program", f"{name}: {message}") from None
         return {"ok": True}
 
     def _compile(self, source: str) -> types.CodeType:
@@ -160,7 +160,7 @@ class Worker:
             raise
         except (SyntaxError, ValueError, RecursionError) as error:
             name, message = describe(error)
-            raise Refused("program", f"the program does not compile: {name}: {message}") from None
+            raise RefusedRequest("program", f"the program does not compile: {name}: {message}") from None
 
     def _build(self, code: types.CodeType, class_name: str, fresh: Callable[[], Any]) -> None:
         module = types.ModuleType("program")
@@ -169,7 +169,7 @@ class Worker:
         exec(code, module.__dict__)
         cls = module.__dict__.get(class_name)
         if not isinstance(cls, type):
-            raise Refused("program", f"the program defines no class {class_name}")
+            raise RefusedRequest("program", f"the program defines no class {class_name}")
         self.environment = construct(cls, fresh)
         for name in self.tools:
             method = static_attribute(cls, name)
@@ -179,7 +179,7 @@ class Worker:
     def _state(self) -> dict[str, Any]:
         environment = self.environment
         if environment is None:
-            raise Refused("input", "there is no episode")
+            raise RefusedRequest("input", "there is no episode")
         try:
             return environment.__dict__ if type(environment.__dict__) is dict else attributes_of(environment)
         except AttributeError:
@@ -196,7 +196,7 @@ class Worker:
     def _encoded_state(self) -> Any:
         try:
             return encode(self._state(), self.depth, lenient=True)
-        except (MemoryError, EncodingError, Refused):
+        except (MemoryError, EncodingError, RefusedRequest):
             raise
         except BaseException as error:
             raise EncodingError(": ".join(describe(error))) from None

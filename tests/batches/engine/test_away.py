@@ -21,7 +21,7 @@ from tests.rollouts_web.support import person
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch
 from webapp.jobs.models import Job
-from webapp.jobs.registry import KINDS, Kind
+from webapp.jobs.registry import KINDS, JobKind
 from webapp.jobs.services import reap
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -68,7 +68,7 @@ def losing(times: int) -> Counter[str]:
     plain = TABLE.stage("state")
     stages = tuple(dataclasses.replace(one, run=lost) if one is plain else one for one in TABLE.stages)
     table = dataclasses.replace(TABLE, stages=stages)
-    KINDS["run_batch"] = Kind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, table), close_lane)
+    KINDS["run_batch"] = JobKind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, table), close_lane)
     return tries
 
 

@@ -19,7 +19,7 @@ from webapp.batches.engine import barriers
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.stage_runs import Ended, add_run
 from webapp.batches.models import Batch, BatchItem, StageState
-from webapp.jobs.registry import KINDS, Kind
+from webapp.jobs.registry import KINDS, JobKind
 from webapp.taxonomy.models import Decision, Theme
 from webapp.taxonomy.near_duplicates.services import undo
 
@@ -38,7 +38,7 @@ async def discover(kit: Kit, spec: ItemSpec) -> ThemeDraft:
 def _finds_by_first_word() -> None:
     first, *others = TABLE.stages
     pipeline = replace(TABLE, stages=(replace(first, run=discover), *others))
-    KINDS["run_batch"] = Kind(
+    KINDS["run_batch"] = JobKind(
         "run_batch", "llm", lambda context: run_lane(default_sandbox(), context, pipeline), close_lane
     )
 

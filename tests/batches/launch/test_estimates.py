@@ -9,7 +9,7 @@ from synthesis.stages import StageSettings
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
-from webapp.batches.launch.estimate import Estimate, Line, estimate
+from webapp.batches.launch.estimate import Estimate, EstimateLine, estimate
 from webapp.batches.models import Batch, BatchLane, Body, LLMCall
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import SCRIPTED, BatchSettings
@@ -43,7 +43,7 @@ def past(model: str, batch: Batch, seconds: float, calls: int = 2) -> None:
     )
 
 
-def plan_line(settings: BatchSettings) -> Line:
+def plan_line(settings: BatchSettings) -> EstimateLine:
     return next(line for line in dry(settings, 1).lines if line.stage == "plan_state")
 
 

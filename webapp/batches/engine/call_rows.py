@@ -78,14 +78,14 @@ class Fail:
 Wish = Find | Begin | Keep | Fail
 
 
-class Row(NamedTuple):
+class CallRow(NamedTuple):
     """What is known of a call: its requests in flight, and its state."""
 
     open: int
     state: str
 
 
-NOTHING = Row(0, "")
+NOTHING = CallRow(0, "")
 
 
 def found_of(keys: Iterable[str]) -> dict[str, Reply]:
@@ -120,7 +120,7 @@ def record(
     return {wish.key: wish.reply for wish in keeps} | found_of(there), lost
 
 
-def _begin(batch: int, wishes: list[Begin], bodies: dict[str, Body], known: dict[str, Row]) -> None:
+def _begin(batch: int, wishes: list[Begin], bodies: dict[str, Body], known: dict[str, CallRow]) -> None:
     """Rows for what is about to be sent."""
     fresh = [wish for wish in wishes if wish.key not in known]
     fresh.sort(key=lambda wish: wish.key)
@@ -159,13 +159,13 @@ def _fail(wishes: Sequence[Fail]) -> None:
         )
 
 
-def _locked(keys: list[str]) -> dict[str, Row]:
+def _locked(keys: list[str]) -> dict[str, CallRow]:
     """The calls that are there, held until the transaction ends."""
     if not keys:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(LOCKED, [keys])
-        return {key: Row(was_open, state) for key, was_open, state in cursor.fetchall()}
+        return {key: CallRow(was_open, state) for key, was_open, state in cursor.fetchall()}
 
 
 def _execute(sql: str, given: list[Any]) -> None:

@@ -16,7 +16,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.cost import Meter, Price, cost_of
 from webapp.batches.engine.call_rows import Begin, Fail, Find, Keep, Wish, found_of, record
-from webapp.batches.engine.spend import Refused, grant
+from webapp.batches.engine.spend import RefusedCall, grant
 from webapp.batches.engine.write_batcher import Gathering
 from webapp.batches.models import Batch, BatchLane
 
@@ -67,7 +67,7 @@ class CallWriter:
         finally:
             connection.close()
 
-    def _room(self, wishes: list[Begin], held: dict[str, float]) -> tuple[list[Begin], dict[str, Refused]]:
+    def _room(self, wishes: list[Begin], held: dict[str, float]) -> tuple[list[Begin], dict[str, RefusedCall]]:
         """(those that may begin, why the others may not); what may is held from now on."""
         asking = {} if self.meter.cap is None else {wish.key: wish.likely for wish in wishes if not wish.again}
         refused = grant(self.batch, self.job, asking, held) if asking else {}
@@ -130,7 +130,7 @@ class ItemStore:
         return 0.0 if meter.cap is None or price is None or price.free else price.of(meter.likely(call))
 
 
-def _answer(wish: Wish, found: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, Refused]) -> Any:
+def _answer(wish: Wish, found: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]) -> Any:
     if isinstance(wish, Find):
         return found.get(wish.key)
     if isinstance(wish, Begin):

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 
 from synthesis.formats.values import clean
-from synthesis.stages import LEVELS, ItemSpec, Part
+from synthesis.stages import LEVELS, ItemPart, ItemSpec
 from webapp.batches.engine.failure_signature import signature_of
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, Ended
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct, BatchState, ItemState, StageState
@@ -41,7 +41,7 @@ class StageEnding:
     following: str = SAVE
     barrier: bool = False
     product: BatchProduct | None = None
-    parts: Sequence[Part] = ()
+    parts: Sequence[ItemPart] = ()
 
 
 def new_item(

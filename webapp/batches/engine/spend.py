@@ -12,14 +12,14 @@ from webapp.jobs.models import JobState
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedCall:
     """A call may not begin: ever (`for_good`), or as long as requests in flight may still need the money."""
 
     why: str
     for_good: bool
 
 
-def grant(batch: int, job: int, asking: dict[str, float], held: dict[str, float]) -> dict[str, Refused]:
+def grant(batch: int, job: int, asking: dict[str, float], held: dict[str, float]) -> dict[str, RefusedCall]:
     """Why calls (likely cost by key) may not begin; those that may are added to what this lane holds.
 
     Within a transaction: the batch's row is held to its end, so that two lanes never take the same room. A lane whose
@@ -41,5 +41,5 @@ def grant(batch: int, job: int, asking: dict[str, float], held: dict[str, float]
             f"The spend cap of {row.cap:g} is reached: {sure:.4f} is spent, and the next call would cost about "
             f"{likely:.4f}. Raise the cap to go on."
         )
-        refused[key] = Refused(why, for_good=room < 0)
+        refused[key] = RefusedCall(why, for_good=room < 0)
     return refused

@@ -32,7 +32,7 @@ SHOWN = 20_000
 
 
 @dataclass(frozen=True)
-class Line:
+class EstimateLine:
     """What one kind of call would come to. `seen` calls of the past were looked at; `cost` None: a price is unknown."""
 
     role: str
@@ -50,7 +50,7 @@ class Line:
 class Estimate:
     themes: int
     items: dict[str, int]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[EstimateLine] = field(default_factory=list)
     seconds: float = 0.0
     sample: dict[str, Any] | None = None
     note: str = ""
@@ -130,7 +130,7 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
     items = counted(len(specs), settings.stages, pipeline)
     before = History()
 
-    def line(place: tuple[str, str], count: float, one: Assumed) -> Line:
+    def line(place: tuple[str, str], count: float, one: Assumed) -> EstimateLine:
         model = played.names[place[0]]
         return _line(place, count, one, before.of(*place, model), model, played.prices)
 
@@ -174,7 +174,7 @@ def _levels(
     ]
 
 
-def _in_row(line: Line) -> float:
+def _in_row(line: EstimateLine) -> float:
     """Seconds of one item's calls in a stage, with those beside each other counted once."""
     return line.seconds / max(1, min(SIDE_BY_SIDE.get(line.stage, 1), line.calls))
 
@@ -200,7 +200,7 @@ def counted(themes: int, stages: StageSettings, pipeline: Pipeline) -> dict[str,
 
 def _line(
     place: tuple[str, str], items: float, one: Assumed, seen: Past | None, model: str, prices: dict[str, Price]
-) -> Line:
+) -> EstimateLine:
     """Of the offline provider's calls only their number and their prompts say something about another model."""
     told = seen if seen and not (seen.scripted and model != SCRIPTED) else None
     calls = round(items * (seen.each if seen and place[1] not in ("test_call", "check_call") else one.calls))
@@ -209,7 +209,7 @@ def _line(
     seconds = 0.0 if model == SCRIPTED else calls * (told.seconds if told else one.seconds)
     price = prices.get(model)
     cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion)) if price is not None else None
-    return Line(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
+    return EstimateLine(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
 
 
 class _Seen(EnvariumError):

@@ -18,7 +18,7 @@ from webapp.batches.engine.cast import with_defaults
 from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import Chosen, Filter
 from webapp.batches.services import of_theme
-from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, Setting
+from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
 from webapp.forms import PlainInput, PlainSearch, offer, options
@@ -140,7 +140,7 @@ class SettingsForm(forms.Form):
             found += [(name if field else "", label, str(error)) for error in errors]
         return found
 
-    def has_faults(self, settings: tuple[Setting, ...]) -> bool:
+    def has_faults(self, settings: tuple[SettingLabel, ...]) -> bool:
         return self.is_bound and any(one.name in self.errors for one in settings)
 
 
@@ -279,7 +279,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     )
 
 
-def _field(setting: Setting) -> forms.Field:
+def _field(setting: SettingLabel) -> forms.Field:
     """The field of a stage's setting, by the type of its default."""
     told: dict[str, Any] = {"label": setting.label, "help_text": setting.hint, "required": False}
     if setting.name == "rule":

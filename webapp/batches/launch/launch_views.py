@@ -23,7 +23,7 @@ from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, Settin
 from webapp.batches.models import Batch, BatchState
 from webapp.batches.pages import batch_list
 from webapp.batches.schemas import BatchQuery
-from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, Setting, differences
+from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, SettingLabel, differences
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
@@ -258,7 +258,7 @@ def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
 def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     """What both forms show: settings by group, roles, limits."""
 
-    def bound(settings: tuple[Setting, ...]) -> list[tuple[Setting, Any]]:
+    def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
         return [(one, form[one.name]) for one in settings]
 
     models = [(role, form[f"model_{role}"]) for role in ROLES]

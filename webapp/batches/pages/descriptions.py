@@ -26,7 +26,7 @@ from webapp.batches.models import (
     StageState,
 )
 from webapp.batches.pages import filters, stage_output
-from webapp.batches.pages.progress import Group
+from webapp.batches.pages.progress import FailureGroup
 from webapp.batches.services import RETRIED, STILL
 from webapp.templatetags.show import SHOWN_UP_TO
 
@@ -73,17 +73,17 @@ REJECTED_WHY = "A stage looked and said no: a fact about the item."
 
 
 @dataclass(frozen=True)
-class Kind:
+class OutcomeGroups:
     """Groups that ended in one state, the first of them; `more` are on a page of their own."""
 
     title: str
     state: str
-    groups: Sequence[Group]
+    groups: Sequence[FailureGroup]
     why: str
     more: int
 
 
-def kinds(groups: Sequence[Group], most: int) -> list[Kind]:
+def kinds(groups: Sequence[FailureGroup], most: int) -> list[OutcomeGroups]:
     """Groups of failures and of rejections, with the words that stand above them."""
     found = []
     for title, state, why in (
@@ -92,7 +92,7 @@ def kinds(groups: Sequence[Group], most: int) -> list[Kind]:
     ):
         own = [group for group in groups if group.failures.state == state]
         if own:
-            found.append(Kind(title, str(state), own[:most], why, max(0, len(own) - most)))
+            found.append(OutcomeGroups(title, str(state), own[:most], why, max(0, len(own) - most)))
     return found
 
 
@@ -133,7 +133,7 @@ def products(level: str, product: BatchProduct | None) -> list[Link]:
 
 
 @dataclass(frozen=True)
-class Row:
+class ItemRow:
     """A line of a list of items."""
 
     item: BatchItem
@@ -143,10 +143,10 @@ class Row:
     above: str
 
 
-def item_row(item: BatchItem) -> Row:
+def item_row(item: BatchItem) -> ItemRow:
     above, _, name = item.path.rpartition("/")
     found = products(item.level, filters.product_of(item))
-    return Row(item, found[0] if found else None, item.rank, name, above)
+    return ItemRow(item, found[0] if found else None, item.rank, name, above)
 
 
 @dataclass(frozen=True)

@@ -316,18 +316,18 @@ def used(lines: Iterable[StageLine]) -> Used:
 
 
 @dataclass(frozen=True)
-class Group:
+class FailureGroup:
     """Failures of one kind with the call at fault, where there is one."""
 
     failures: queries.Failures
     call: int | None
 
 
-def groups(batch: int) -> list[Group]:
+def groups(batch: int) -> list[FailureGroup]:
     found = queries.failures(batch)
     keys = [one.call_key for one in found if one.call_key]
     calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
-    return [Group(one, calls.get(one.call_key)) for one in found]
+    return [FailureGroup(one, calls.get(one.call_key)) for one in found]
 
 
 def lanes(batch: Batch) -> list[dict[str, Any]]:

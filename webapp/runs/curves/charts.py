@@ -29,7 +29,7 @@ MOST_OTHERS = 24
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     key: str
     label: str
     spread: str = ""
@@ -42,7 +42,7 @@ class Line:
 class Chart:
     name: str
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[CurveLine, ...]
     unit: str = ""
     stacked: bool = False
     share: bool = False
@@ -54,14 +54,14 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Group:
+class ChartGroup:
     name: str
     title: str
     charts: tuple[Chart, ...]
 
 
 @dataclass(frozen=True)
-class Choice:
+class CurveChoice:
     """The choice of groups, measure, parts and range of steps that an address names."""
 
     groups: tuple[str, ...]
@@ -74,11 +74,11 @@ class Choice:
 
 def _one(name: str, *, title: str = "", share: bool = False) -> Chart:
     known = NAMES[name]
-    return Chart(name, title or known.label, (Line(name, title or known.label),), known.unit, share=share)
+    return Chart(name, title or known.label, (CurveLine(name, title or known.label),), known.unit, share=share)
 
 
-_RULES: tuple[Group, ...] = (
-    Group(
+_RULES: tuple[ChartGroup, ...] = (
+    ChartGroup(
         "reward",
         "Reward and success",
         (
@@ -86,33 +86,33 @@ _RULES: tuple[Group, ...] = (
                 "reward",
                 "Reward",
                 (
-                    Line("reward", "attempts", "reward_std"),
-                    Line("evaluation/reward", "held out", rare=True),
+                    CurveLine("reward", "attempts", "reward_std"),
+                    CurveLine("evaluation/reward", "held out", rare=True),
                 ),
             ),
             Chart(
                 "success",
                 "Success",
-                (Line("success", "attempts"), Line("evaluation/success", "held out", rare=True)),
+                (CurveLine("success", "attempts"), CurveLine("evaluation/success", "held out", rare=True)),
                 share=True,
             ),
         ),
     ),
-    Group("parts", "By environment, node and check", ()),
-    Group(
+    ChartGroup("parts", "By environment, node and check", ()),
+    ChartGroup(
         "attempts",
         "Attempts",
         (
             Chart("outcome", "Outcomes", (), stacked=True, share=True),
             _one("length", title="Length"),
-            Chart("turns", "Turns", (Line("turns", "mean turns"), Line("horizon", "horizon")), "turns"),
+            Chart("turns", "Turns", (CurveLine("turns", "mean turns"), CurveLine("horizon", "horizon")), "turns"),
             _one("tool_errors", title="Tool errors", share=True),
             _one("masked", title="Masked attempts", share=True),
             _one("flat_groups", title="Groups without variance", share=True),
             _one("draws", title="Draws"),
         ),
     ),
-    Group(
+    ChartGroup(
         "policy",
         "Policy and loss",
         (
@@ -122,7 +122,7 @@ _RULES: tuple[Group, ...] = (
             Chart(
                 "clipped",
                 "Clipped",
-                (Line("clipped_low", "from below"), Line("clipped_high", "from above")),
+                (CurveLine("clipped_low", "from below"), CurveLine("clipped_high", "from above")),
                 share=True,
             ),
             _one("grad_norm", title="Gradient norm"),
@@ -132,33 +132,38 @@ _RULES: tuple[Group, ...] = (
             _one("sampling_gap", title="Gap between sampling and training"),
         ),
     ),
-    Group(
+    ChartGroup(
         "machine",
         "Machine",
         (
             _one("tokens_per_s", title="Throughput"),
-            Chart("time", "Time of a step", (Line("step_s", "whole step"), Line("rollout_s", "its attempts")), "s"),
+            Chart(
+                "time",
+                "Time of a step",
+                (CurveLine("step_s", "whole step"), CurveLine("rollout_s", "its attempts")),
+                "s",
+            ),
             Chart(
                 "shares",
                 "Time spent beside the model",
-                (Line("environment_share", "environments"), Line("verification_share", "verifiers")),
+                (CurveLine("environment_share", "environments"), CurveLine("verification_share", "verifiers")),
                 share=True,
             ),
             _one("gpu_memory", title="GPU memory"),
         ),
     ),
-    Group("other", "Other", ()),
+    ChartGroup("other", "Other", ()),
 )
 GROUPS = {group.name: group.title for group in _RULES}
 _CLAIMED = {key for group in _RULES for chart in group.charts for key in chart.keys}
 
 
-def choice_of(query: QueryDict) -> Choice:
+def choice_of(query: QueryDict) -> CurveChoice:
     """The choice that a query string names; what does not fit is left out."""
     params = Params(query)
     asked = [name for name in params.texts("show") if name in GROUPS]
     named = {prefix: tuple(params.texts(prefix, 300)[:MOST_PARTS]) for prefix in PREFIXES}
-    return Choice(
+    return CurveChoice(
         groups=tuple(asked) or tuple(GROUPS),
         measure=params.choice("measure", MEASURES, "reward"),
         parts={prefix: parts for prefix, parts in named.items() if parts},
@@ -178,33 +183,35 @@ def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple
     return sorted(found, key=lambda one: (one[1] is None, one[1] or 0.0, one[0]))
 
 
-def measure_of(prefix: str, choice: Choice) -> str:
+def measure_of(prefix: str, choice: CurveChoice) -> str:
     """The measure to draw: of a check there is one alone, how many attempts passed it."""
     return "success" if prefix == "check" else choice.measure
 
 
-def groups_of(keys: Sequence[MetricKey], choice: Choice, names: Mapping[str, str] | None = None) -> list[Group]:
+def groups_of(
+    keys: Sequence[MetricKey], choice: CurveChoice, names: Mapping[str, str] | None = None
+) -> list[ChartGroup]:
     """The charts that this job has numbers for, of the headings that were chosen. `names` are words for checks."""
     known = {key.name for key in keys}
-    found: list[Group] = []
+    found: list[ChartGroup] = []
     for group in _RULES:
         charts = [_narrowed(chart, known) for chart in group.charts]
         if group.name == "parts":
             charts = [_by_part(keys, prefix, choice, names or {}) for prefix in PREFIXES]
             charts.insert(1, _held_out(keys, choice))
         elif group.name == "other":
-            charts = [Chart(name, name, (Line(name, name),)) for name in _others(known)]
+            charts = [Chart(name, name, (CurveLine(name, name),)) for name in _others(known)]
         elif group.name == "attempts":
             charts[0] = _outcomes(known)
         kept = tuple(chart for chart in charts if chart.lines)
         if kept and group.name in choice.groups:
-            found.append(Group(group.name, group.title, kept))
+            found.append(ChartGroup(group.name, group.title, kept))
     return found
 
 
 def _narrowed(chart: Chart, known: set[str]) -> Chart:
     lines = tuple(
-        Line(line.key, line.label, line.spread if line.spread in known else "", line.rare)
+        CurveLine(line.key, line.label, line.spread if line.spread in known else "", line.rare)
         for line in chart.lines
         if line.key in known
     )
@@ -216,30 +223,30 @@ def _outcomes(known: set[str]) -> Chart:
     names = sorted(key for key in known if key.startswith("outcome/") and key != "outcome/user_error")
     order = ["solved", "failed", "truncated", "agent_error", "infra_error", "cancelled"]
     names.sort(key=lambda key: order.index(key[8:]) if key[8:] in order else len(order))
-    lines = tuple(Line(key, key[8:].replace("_", " ")) for key in names[:MOST_PARTS])
+    lines = tuple(CurveLine(key, key[8:].replace("_", " ")) for key in names[:MOST_PARTS])
     return Chart("outcome", "Outcomes", lines, stacked=True, share=True)
 
 
-def _by_part(keys: Sequence[MetricKey], prefix: str, choice: Choice, told: Mapping[str, str]) -> Chart:
+def _by_part(keys: Sequence[MetricKey], prefix: str, choice: CurveChoice, told: Mapping[str, str]) -> Chart:
     measure = measure_of(prefix, choice)
     parts = parts_of(keys, prefix, measure)
     chosen = (choice.parts or {}).get(prefix)
     names = [name for name, _ in parts if chosen is None or name in chosen]
     names = sorted(names[: SHOWN_PARTS if chosen is None else MOST_PARTS])
     words = {name: told.get(name, name) if prefix == "check" else name for name in names}
-    lines = tuple(Line(f"{prefix}/{name}/{measure}", words[name]) for name in names)
+    lines = tuple(CurveLine(f"{prefix}/{name}/{measure}", words[name]) for name in names)
     share = measure in ("success", "tool_errors")
     title = "Passed by check" if prefix == "check" else f"{measure.replace('_', ' ').capitalize()} by {prefix}"
     return Chart(f"by-{prefix}", title, lines, NAMES[measure].unit, share=share)
 
 
-def _held_out(keys: Sequence[MetricKey], choice: Choice) -> Chart:
+def _held_out(keys: Sequence[MetricKey], choice: CurveChoice) -> Chart:
     """Of the environments that were chosen, else of those that are worst on the held-out split."""
     parts = parts_of(keys, HELD_OUT.rstrip("/"), "success")
     chosen = (choice.parts or {}).get("environment", ())
     named = [name for name, _ in parts if name in chosen]
     names = sorted(named or [name for name, _ in parts[:SHOWN_PARTS]])[:MOST_PARTS]
-    lines = tuple(Line(f"{HELD_OUT}{name}/success", name, rare=True) for name in names)
+    lines = tuple(CurveLine(f"{HELD_OUT}{name}/success", name, rare=True) for name in names)
     return Chart("held-out-by-environment", "Held-out success by environment", lines, share=True)
 
 
@@ -248,13 +255,13 @@ def _others(known: set[str]) -> list[str]:
     return sorted(key for key in known if key not in _CLAIMED and not key.startswith(prefixes))[:MOST_OTHERS]
 
 
-def shape_of(groups: Iterable[Group]) -> str:
+def shape_of(groups: Iterable[ChartGroup]) -> str:
     """A hash of the charts and their lines: it differs as soon as a page has to be drawn anew."""
     told = [[chart.name, *chart.keys] for group in groups for chart in group.charts]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
-def drawing(job: TrainingJob, charts: Sequence[Chart], choice: Choice) -> dict[str, Any]:
+def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> dict[str, Any]:
     """Data of the page's script: marks; of every line steps, means, and extremes where steps share a point."""
     names = [key for chart in charts for key in chart.keys]
     found = _all_series(job, names, choice)
@@ -270,18 +277,18 @@ def drawing(job: TrainingJob, charts: Sequence[Chart], choice: Choice) -> dict[s
     }
 
 
-def _all_series(job: TrainingJob, names: Sequence[str], choice: Choice) -> dict[str, Series]:
+def _all_series(job: TrainingJob, names: Sequence[str], choice: CurveChoice) -> dict[str, Series]:
     """Buckets of one width for all: the range ends where the job is, not where each key ends."""
     high = job.step if choice.high is None else min(choice.high, job.step)
     return series(job, names, choice.low, max(high, choice.low or 0), RESOLUTION)
 
 
-def within(marks: Iterable[Mark], choice: Choice) -> list[Mark]:
+def within(marks: Iterable[Mark], choice: CurveChoice) -> list[Mark]:
     low, high = choice.low or 0, choice.high if choice.high is not None else 1 << 40
     return [mark for mark in marks if low <= mark.step <= high]
 
 
-def _drawn(line: Line, found: Series, spread: Series | None) -> dict[str, Any]:
+def _drawn(line: CurveLine, found: Series, spread: Series | None) -> dict[str, Any]:
     buckets = found.buckets
     told: dict[str, Any] = {
         "label": drawn_label(line.label, 40),

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from training.dataset import Split
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.selection import Choice
+from webapp.datasets.selection import DatasetSelection
 from webapp.jobs.services import create
 from webapp.runs.local.demo_rows import KIND, Demo, demo_of
 from webapp.runs.models import TrainingJob
@@ -78,7 +78,7 @@ def _datasets(demo: Demo, user: Any) -> tuple[Dataset, Dataset]:
     return made[0], made[1]
 
 
-def _kept_or_new(name: str, choice: Choice, split: Split, user: Any) -> Dataset:
+def _kept_or_new(name: str, choice: DatasetSelection, split: Split, user: Any) -> Dataset:
     """The newest of this name with the same choice, which names the content, and the same split."""
     rows = Dataset.objects.filter(kind=choice.kind, name=name, archived=False).exclude(state=DatasetState.FAILED)
     wanted = choice.model_dump(mode="json"), split.model_dump(mode="json")
@@ -86,7 +86,7 @@ def _kept_or_new(name: str, choice: Choice, split: Split, user: Any) -> Dataset:
     return next(same, None) or _new(name, choice, split, user)
 
 
-def _new(name: str, choice: Choice, split: Split, user: Any) -> Dataset:
+def _new(name: str, choice: DatasetSelection, split: Split, user: Any) -> Dataset:
     return Dataset.objects.create(
         name=name,
         kind=choice.kind,

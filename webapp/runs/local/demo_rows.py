@@ -26,7 +26,7 @@ from webapp.content_store import store
 from webapp.datasets.freeze_job import GONE, freeze_dataset
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.row_source import places
-from webapp.datasets.selection import Choice
+from webapp.datasets.selection import DatasetSelection
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
@@ -59,10 +59,10 @@ class Demo:
         return split_of(self.seed)
 
     @property
-    def choices(self) -> tuple[Choice, Choice]:
+    def choices(self) -> tuple[DatasetSelection, DatasetSelection]:
         """Of its tasks, and of what its teachers did, well or not."""
-        lessons = Choice(kind="trajectories", source=self.source, least_reward=0)
-        return Choice(kind="tasks", source=self.source), lessons
+        lessons = DatasetSelection(kind="trajectories", source=self.source, least_reward=0)
+        return DatasetSelection(kind="tasks", source=self.source), lessons
 
 
 def demo_of(seed: int) -> Demo:

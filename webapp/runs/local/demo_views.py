@@ -12,7 +12,7 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
 from webapp.jobs.services import cancel
-from webapp.runs.job_lookup import Refused
+from webapp.runs.job_lookup import RefusedJob
 from webapp.runs.local import installation
 from webapp.runs.local.demo import ABOUT, train_demo
 
@@ -25,7 +25,7 @@ def demo(request: HttpRequest) -> HttpResponse:
     """Start the demo's two jobs and show the first."""
     try:
         first, second = train_demo(request.user)
-    except (InputError, Refused) as error:
+    except (InputError, RefusedJob) as error:
         messages.error(request, str(error))
         return redirect("runs:list")
     found = installation.state()

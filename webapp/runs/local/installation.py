@@ -51,7 +51,7 @@ SENTENCES: dict[Kind, str] = {
 
 
 @dataclass(frozen=True)
-class State:
+class InstallationState:
     """State of the installation. `job` is the newest that installed, or tried to."""
 
     kind: Kind
@@ -88,16 +88,16 @@ def importable() -> bool:
     return not missing()
 
 
-def state() -> State:
+def state() -> InstallationState:
     """The state of the installation, for pages and the API."""
     size = SIZES[has_nvidia()]
     if settings.TRAINING and importable():
-        return State("ready", SENTENCES["ready"], size)
+        return InstallationState("ready", SENTENCES["ready"], size)
     if settings.PRODUCTION or not settings.TRAINING:
-        return State("elsewhere", SENTENCES["elsewhere"], size)
+        return InstallationState("elsewhere", SENTENCES["elsewhere"], size)
     job = Job.objects.filter(kind=KIND).order_by("-pk").first()
     kind = _kind(job)
-    return State(kind, SENTENCES[kind], size, job)
+    return InstallationState(kind, SENTENCES[kind], size, job)
 
 
 def _kind(job: Job | None) -> Kind:

@@ -31,7 +31,7 @@ class Stopped(EnvariumError):
 
 
 @dataclass
-class Run:
+class AuditRun:
     """What became of the tasks: `audited` anew, `cached`, `failed` with the reason; `states` counts both."""
 
     sandbox: Sandbox
@@ -73,7 +73,7 @@ def audit_tasks(
     keeps what it had and is listed under `failed`. Raises SandboxUnavailable, and InfrastructureError where not one
     task could be audited.
     """
-    run = Run(sandbox, len(task_ids), progress, at_once=AT_ONCE if len(task_ids) == 1 else 1)
+    run = AuditRun(sandbox, len(task_ids), progress, at_once=AT_ONCE if len(task_ids) == 1 else 1)
     threads = ThreadPoolExecutor(1 if len(task_ids) == 1 else AT_ONCE)
     try:
         for case in _every(task_ids, judge):
@@ -102,7 +102,7 @@ def _every(task_ids: Sequence[int], judge: NamedJudge | None) -> Iterator[Case]:
         yield from cases(task_ids[start : start + CHUNK], judge)
 
 
-def _begin(run: Run, threads: ThreadPoolExecutor, case: Case) -> None:
+def _begin(run: AuditRun, threads: ThreadPoolExecutor, case: Case) -> None:
     try:
         subject = subject_of(case, _program(run, case))
     except InputError as error:
@@ -111,7 +111,7 @@ def _begin(run: Run, threads: ThreadPoolExecutor, case: Case) -> None:
     run.pending[threads.submit(compute, run.sandbox, case, subject, run.check_stop, run.at_once)] = case
 
 
-def _program(run: Run, case: Case) -> Program:
+def _program(run: AuditRun, case: Case) -> Program:
     version = case.revision.scenario.version_id
     if version not in run.programs:
         if len(run.programs) >= CHUNK:
@@ -120,7 +120,7 @@ def _program(run: Run, case: Case) -> Program:
     return run.programs[version]
 
 
-def _settle(run: Run) -> None:
+def _settle(run: AuditRun) -> None:
     """Store what is done; look at the flag to stop at least twice a second."""
     done, _ = wait(run.pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
     run.tell()
@@ -137,7 +137,7 @@ def _settle(run: Run) -> None:
         _keep(run, case, found)
 
 
-def _keep(run: Run, case: Case, found: TaskAudit) -> None:
+def _keep(run: AuditRun, case: Case, found: TaskAudit) -> None:
     store(case, found)
     run.audited += 1
     run.states[found.state] += 1

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from synthesis.contracts import Message, Tool
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation, read_conversation
-from synthesis.tasks.trajectory_filters import Run
+from synthesis.tasks.trajectory_filters import AttemptFacts
 from webapp.environments.models import Tool as ToolRow
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, StepKind, Trajectory
@@ -28,7 +28,7 @@ class Origin:
     offered: tuple[Tool, ...]
 
 
-def runs_of(rows: Iterable[Trajectory]) -> dict[int, Run]:
+def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
     """What the filters look at, by trajectory; one query for all."""
     rows = list(rows)
     counted = (
@@ -47,8 +47,8 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, Run]:
     return {row.pk: _run(row, by_row.get(row.pk, {})) for row in rows}
 
 
-def _run(row: Trajectory, counted: dict[str, Any]) -> Run:
-    return Run(
+def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
+    return AttemptFacts(
         outcome="" if row.live else row.outcome,
         user_error=row.user_error,
         unusable=row.provenance.get("ending") == "unusable",

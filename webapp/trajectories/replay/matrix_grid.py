@@ -80,7 +80,7 @@ class Cell:
 
 
 @dataclass
-class Row:
+class GridRow:
     label: Label
     cells: list[Cell] = field(default_factory=list)
     steady: bool = False
@@ -100,7 +100,7 @@ class Grid:
     """`columns` are steps; `now` is the column that holds at the current step. `steady` counts by last word."""
 
     columns: list[int]
-    rows: list[Row]
+    rows: list[GridRow]
     now: int
     steady: dict[int, int]
     hidden: int
@@ -213,9 +213,9 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
     )
 
 
-def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bool) -> Row:
+def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bool) -> GridRow:
     if not row["flips"]:
-        return Row(label, steady=True, value=row["start"])
+        return GridRow(label, steady=True, value=row["start"])
     turns = dict(row["flips"])
     cells: list[Cell] = []
     value = value_at(row, shown[0]) if shown else row["start"]
@@ -229,4 +229,4 @@ def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bo
             continue
         start, length = step, 1
         cells.append(Cell(step, value, flip, value == PASSED, step == now and not runs))
-    return Row(label, cells)
+    return GridRow(label, cells)

@@ -46,7 +46,7 @@ class Piece:
 
 
 @dataclass
-class Line:
+class TextLine:
     sign: str
     kind: str
     text: str = ""
@@ -121,7 +121,7 @@ def observed(result: Any) -> Any:
         return result
 
 
-def departures(recorded: str, result: Any) -> list[Line]:
+def departures(recorded: str, result: Any) -> list[TextLine]:
     """The recorded observation against the reproduced one, line by line; equal stretches shortened."""
     value = observed(result)
     was = parse(recorded)
@@ -129,7 +129,7 @@ def departures(recorded: str, result: Any) -> list[Line]:
         old, new = spread(recorded), spread(value if isinstance(value, str) else str(value))
     else:
         old, new = spread(was), spread(value)
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             lines += _same(old[a:b])
@@ -137,19 +137,19 @@ def departures(recorded: str, result: Any) -> list[Line]:
         both = min(b - a, d - c)
         for left, right in zip(old[a : a + both], new[c : c + both], strict=True):
             pieces = words(left, right)
-            lines.append(Line("-", "del", left, [piece for piece in pieces if piece.kind != "ins"]))
-            lines.append(Line("+", "add", right, [piece for piece in pieces if piece.kind != "del"]))
-        lines += [Line("-", "del", text) for text in old[a + both : b]]
-        lines += [Line("+", "add", text) for text in new[c + both : d]]
+            lines.append(TextLine("-", "del", left, [piece for piece in pieces if piece.kind != "ins"]))
+            lines.append(TextLine("+", "add", right, [piece for piece in pieces if piece.kind != "del"]))
+        lines += [TextLine("-", "del", text) for text in old[a + both : b]]
+        lines += [TextLine("+", "add", text) for text in new[c + both : d]]
     return lines
 
 
-def _same(rows: list[str], near: int = 3) -> list[Line]:
+def _same(rows: list[str], near: int = 3) -> list[TextLine]:
     if len(rows) <= 2 * near + 1:
-        return [Line("", "same", text) for text in rows]
+        return [TextLine("", "same", text) for text in rows]
     between = len(rows) - 2 * near
     return [
-        *(Line("", "same", text) for text in rows[:near]),
-        Line("", "hunk", f"{between} equal lines"),
-        *(Line("", "same", text) for text in rows[-near:]),
+        *(TextLine("", "same", text) for text in rows[:near]),
+        TextLine("", "hunk", f"{between} equal lines"),
+        *(TextLine("", "same", text) for text in rows[-near:]),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from webapp.endpoints.queries import Choice, choices, default_of
+from webapp.endpoints.queries import ModelChoice, choices, default_of
 from webapp.forms import options
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
@@ -55,7 +55,7 @@ class RunForm(forms.Form):
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
 
-    def __init__(self, *given: Any, models: list[Choice], has_reference: bool, **named: Any) -> None:
+    def __init__(self, *given: Any, models: list[ModelChoice], has_reference: bool, **named: Any) -> None:
         super().__init__(*given, **named)
         self._offer_policies(models, has_reference)
         self.fields["attempts"].validators.append(forms.IntegerField(max_value=settings.ROLLOUT_ATTEMPTS).validators[0])
@@ -63,7 +63,7 @@ class RunForm(forms.Form):
         listed = [("", "the default of the role"), *((model.value, model.label) for model in models)]
         self.fields["user_model"].choices = listed  # type: ignore[attr-defined]
 
-    def _offer_policies(self, models: list[Choice], has_reference: bool) -> None:
+    def _offer_policies(self, models: list[ModelChoice], has_reference: bool) -> None:
         widget: Any = self.fields["who"].widget
         widget.attrs.pop("maxlength", None)
         widget.off = frozenset() if has_reference else frozenset(WITH_REFERENCE)

@@ -10,6 +10,7 @@ from synthesis import llm
 from synthesis.contracts import Reference
 from synthesis.errors import InputError
 from synthesis.rollout import (
+    AttemptSetting,
     ChatPolicy,
     NoisyReferencePolicy,
     Plan,
@@ -17,7 +18,6 @@ from synthesis.rollout import (
     RandomPolicy,
     ReferencePolicy,
     RolloutTask,
-    Setting,
     SimulatedUser,
     documentation,
 )
@@ -44,9 +44,11 @@ class Prepared:
     user: tuple[llm.Endpoint, str] | None
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> AttemptSetting:
         spec = self.spec
-        return Setting(conversational=spec.conversational, prompt_style=spec.prompt_style, max_turns=spec.max_steps)
+        return AttemptSetting(
+            conversational=spec.conversational, prompt_style=spec.prompt_style, max_turns=spec.max_steps
+        )
 
     @property
     def seed(self) -> int:

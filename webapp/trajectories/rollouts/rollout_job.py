@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Run:
+class RolloutRun:
     """One claim of a rollout while it runs. Hot writers notify a few times a second."""
 
     sandbox: Sandbox
@@ -81,7 +81,7 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     try:
         # The writers are through before an attempt is given up: one that was being begun is seen, too.
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
-            asyncio.run(_run(Run(sandbox, recorder, context, writers), prepared, ordinals))
+            asyncio.run(_run(RolloutRun(sandbox, recorder, context, writers), prepared, ordinals))
     except StaleClaim:
         raise
     except BaseException as error:
@@ -91,7 +91,7 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     return _result(rollout, context)
 
 
-async def _run(run: Run, prepared: Prepared, ordinals: list[int]) -> None:
+async def _run(run: RolloutRun, prepared: Prepared, ordinals: list[int]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         agent = await _connected(stack, prepared.agent[0] if prepared.agent else None)
         user = agent if agent and prepared.user and prepared.agent and prepared.user[0] == prepared.agent[0] else None
@@ -114,7 +114,7 @@ async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connect
     return await stack.enter_async_context(connect(endpoint))
 
 
-async def _attempts(run: Run, planned: Any) -> None:
+async def _attempts(run: RolloutRun, planned: Any) -> None:
     recorder = run.recorder
 
     async def on_start(plan: Plan, state: State) -> None:
@@ -138,14 +138,14 @@ async def _attempts(run: Run, planned: Any) -> None:
     await asyncio.gather(*matrices)
 
 
-async def _matrix(run: Run, row: Trajectory) -> None:
+async def _matrix(run: RolloutRun, row: Trajectory) -> None:
     """What every check says after every step; the trajectory is whole without it."""
     if row.final_hash:
         await run.write(small_matrix, run.sandbox, row)
         run.note(row.pk)
 
 
-async def _watch(run: Run) -> None:
+async def _watch(run: RolloutRun) -> None:
     """Stop the attempts once a person asked for it, or another worker holds the job."""
     while True:
         try:
