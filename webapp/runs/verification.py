@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from synthesis.errors import FormatError, InputError
 from synthesis.runtime import Sandbox
-from webapp.events.services import publish
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.queries import of_subject
 from webapp.jobs.services import create
 from webapp.runs import rollout_file
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollout_replay import execute, revision_of
+from webapp.runs.topics import tell_job
 
 KIND = "verify_rollouts"
 FILES_A_JOB = 200
@@ -145,4 +145,4 @@ def _tell(file: RolloutFile, level: str, message: str, data: dict[str, Any]) -> 
         data=data,
         at=timezone.now(),
     )
-    transaction.on_commit(lambda: publish([f"training:{file.job_id}"]))
+    tell_job(file.job_id)
