@@ -35,14 +35,3 @@ app.conf.beat_schedule = {
 app.autodiscover_tasks(
     lambda: [name for name in settings.INSTALLED_APPS if name.startswith("webapp.")], related_name="jobs"
 )
-
-
-def extend_workers() -> None:
-    """Give every worker the step that tells the health page of it, and its children what they share."""
-    from webapp.jobs import pool as _signals  # noqa: F401 - both after the app, whose settings they read
-    from webapp.jobs.heartbeat import Heartbeat
-
-    app.steps["consumer"].add(Heartbeat)
-
-
-extend_workers()

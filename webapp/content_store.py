@@ -10,7 +10,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from django.db import models
 
@@ -18,6 +18,13 @@ from synthesis.errors import InputError
 from synthesis.runtime.encoding import state_hash
 
 LEVEL = 3
+Saved = Literal["created", "unchanged", "updated"]
+"""What became of a record that came in."""
+
+
+def content_hash(content: Any) -> str:
+    """SHA-256 of a value's JSON with key order kept: two spellings of one record are two contents."""
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
 class Content(models.Model):

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from synthesis.assessment import call_plan, sequential_test
-from synthesis.assessment.briefing import Desk, desk_of
+from synthesis.assessment.agent_brief import Desk, desk_of
 from synthesis.assessment.call_plan import Aim
 from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of, turned_down
 from synthesis.assessment.initial_states import starting_states

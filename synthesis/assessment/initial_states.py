@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from synthesis.assessment.briefing import PROGRAM_CHARS, Desk
+from synthesis.assessment.agent_brief import PROGRAM_CHARS, Desk
 from synthesis.assessment.cases import STATE_CHARS, size_of
 from synthesis.assessment.prompt_values import cut
 from synthesis.assessment.tasks import unknown_state_keys

@@ -8,7 +8,7 @@ import pytest
 
 from training import presets
 from training.config import Reinforcement, Supervised, read_config
-from webapp.runs import setting_fields
+from webapp.runs.launch import setting_fields
 
 METHODS = ("supervised", "reinforcement")
 

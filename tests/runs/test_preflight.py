@@ -22,9 +22,9 @@ from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
 from webapp.public_ids import new_id
-from webapp.runs.job_lookup import RefusedJob
+from webapp.runs.launch.job_lookup import RefusedJob
+from webapp.runs.launch.preflight import Preflight, preflight
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
-from webapp.runs.preflight import Preflight, preflight
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
 

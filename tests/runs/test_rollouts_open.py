@@ -18,9 +18,9 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.rollouts_web.support import make_task
 from webapp.environments.models import Version
 from webapp.jobs.models import Job
-from webapp.runs import verification
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
-from webapp.runs.rollout_replay import open_rollout
+from webapp.runs.rollouts import verification
+from webapp.runs.rollouts.rollout_replay import open_rollout
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 

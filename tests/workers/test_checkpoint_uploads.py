@@ -27,7 +27,6 @@ from tests.workers.worker_support import (
 )
 from webapp.claims import StaleClaim
 from webapp.errors import Conflict, NotFound, TooLarge, Unusable
-from webapp.runs import rollout_file
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -35,6 +34,7 @@ from webapp.runs.models import (
     RunRollout,
     TrainingJob,
 )
+from webapp.runs.rollouts import rollout_file
 from webapp.workers import checkpoint_uploads, rollout_uploads
 from webapp.workers.checkpoint_uploads import Announced
 from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset

@@ -90,8 +90,8 @@ def looked(request: HttpRequest) -> HttpResponse:
 def environments(request: HttpRequest) -> HttpResponse:
     """Environments to tick, by part of their name."""
     form = form_of(request.GET, request.GET)
-    found = _picks(form, Params(request.GET).text("find"))
-    return render(request, "datasets/new/picks.html", found | {"form": form})
+    picks = _picks(form, Params(request.GET).text("find"))
+    return render(request, "datasets/new/picks.html", picks | {"form": form})
 
 
 def _looked(form: DatasetForm) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from synthesis.drafts import AssessmentDraft
 from synthesis.drafts import ToolCase as CaseDraft
 from synthesis.formats.values import clean
 from webapp.accounts.services import audit
-from webapp.content import Saved, content_hash
-from webapp.content_store import load, store
+from webapp.content_store import Saved, content_hash, load, store
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of

@@ -9,7 +9,7 @@ from synthesis.assessment.environments import read_findings, view_of
 from synthesis.assessment.probe import probe_findings
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.runtime import Sandbox, encode_state
-from webapp.content import Saved
+from webapp.content_store import Saved
 from webapp.environments.models import Version
 from webapp.environments.services import find_unchanged, replace_findings, save_environment
 

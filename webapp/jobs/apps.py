@@ -9,5 +9,13 @@ class JobsConfig(AppConfig):
     label = "jobs"
 
     def ready(self) -> None:
-        """Register every app's kinds of jobs: whatever process creates one, or runs it, knows them all."""
+        """Register every app's kinds of jobs: whatever process creates one, or runs it, knows them all.
+
+        Workers get the step that tells the health page of them, and their children what they share.
+        """
         autodiscover_modules("jobs")
+        from webapp.celery import app
+        from webapp.jobs import pool as _signals  # noqa: F401
+        from webapp.jobs.heartbeat import Heartbeat
+
+        app.steps["consumer"].add(Heartbeat)

@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 
 from synthesis.errors import InputError
 from webapp.accounts.services import audit
+from webapp.celery import app
 from webapp.events.services import publish
 from webapp.jobs.claims import lease
 from webapp.jobs.models import Job, JobState
@@ -37,8 +38,6 @@ class FailedWithResult(InputError):
 
 def wake(job_id: int, queue: str) -> None:
     """Tell Celery to look at the row. Losing this message is harmless: the reaper sends it again."""
-    from webapp.celery import app  # its tasks import this module
-
     try:
         app.send_task("jobs.run", args=[job_id], queue=queue, retry=False)
     except OperationalError as error:

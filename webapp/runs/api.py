@@ -19,13 +19,14 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.openai_lists import PublicId, no_such_place, paged, seconds
 from webapp.rest.problems import FieldError, Problem
 from webapp.rest.types import ShortText, file_of
-from webapp.runs import checkpoint_files, control, openai_mapping, queries, services
+from webapp.runs import checkpoint_files, control, queries, services
 from webapp.runs.candidates import candidates
 from webapp.runs.curves.series import MOST_KEYS
-from webapp.runs.job_lookup import RefusedJob
+from webapp.runs.launch.job_lookup import RefusedJob
+from webapp.runs.launch.preflight import sentence_of
 from webapp.runs.models import Checkpoint, TrainingJob
-from webapp.runs.preflight import sentence_of
-from webapp.runs.request_schemas import (
+from webapp.runs.openai import conversion
+from webapp.runs.openai.request_schemas import (
     DryRunQuery,
     EventsQuery,
     JobsQuery,
@@ -34,7 +35,7 @@ from webapp.runs.request_schemas import (
     RolloutsQuery,
     TrainingJobIn,
 )
-from webapp.runs.response_schemas import (
+from webapp.runs.openai.response_schemas import (
     CheckpointFileList,
     CheckpointList,
     LogsOut,
@@ -105,20 +106,20 @@ def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[
     With `dry_run` (in the body or the address) nothing is stored: problems and warnings by field, steps, memory, time
     and queue are answered.
     """
-    asked, user = openai_mapping.new_job(body), person(request)
+    asked, user = conversion.new_job(body), person(request)
     if body.dry_run or query.dry_run:
-        return openai_mapping.preflight_out(services.dry_run(asked, user))
+        return conversion.preflight_out(services.dry_run(asked, user))
     try:
-        return openai_mapping.job_out(services.create_job(asked, user))
+        return conversion.job_out(services.create_job(asked, user))
     except RefusedJob as error:
-        raise openai_mapping.refused(error, asked.method) from error
+        raise conversion.refused(error, asked.method) from error
 
 
 @router.get("/fine_tuning/jobs", auth=needs("read"), response=TrainingJobList, openapi_extra=METADATA)
 def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
     """Training jobs, newest first."""
     rows, more = paged(queries.jobs(metadata=metadata_of(request)), query.after, query.limit)
-    return {"object": "list", "data": openai_mapping.jobs_out(rows), "has_more": more}
+    return {"object": "list", "data": conversion.jobs_out(rows), "has_more": more}
 
 
 @router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
@@ -139,13 +140,13 @@ def list_training_presets(request: HttpRequest) -> Any:
 @router.get("/fine_tuning/jobs/{job}", auth=needs("read"), response=TrainingJobOut)
 def get_training_job(request: HttpRequest, job: PublicId) -> Any:
     """One training job."""
-    return openai_mapping.job_out(find(job))
+    return conversion.job_out(find(job))
 
 
 def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
     """Do it, and give the job as it is then."""
     act(find(job))
-    return openai_mapping.job_out(find(job))
+    return conversion.job_out(find(job))
 
 
 @router.post("/fine_tuning/jobs/{job}/cancel", auth=needs("train"), response=TrainingJobOut)
@@ -176,7 +177,7 @@ def resume_training_job(request: HttpRequest, job: PublicId, body: ResumeJobIn |
 def list_training_events(request: HttpRequest, job: PublicId, query: Query[EventsQuery]) -> Any:
     """What a person reads of a job, newest first."""
     rows, more = paged(queries.events_of(find(job)), query.after, query.limit)
-    return {"object": "list", "data": [openai_mapping.event_out(row) for row in rows], "has_more": more}
+    return {"object": "list", "data": [conversion.event_out(row) for row in rows], "has_more": more}
 
 
 @router.get("/fine_tuning/jobs/{job}/checkpoints", auth=needs("read"), response=CheckpointList)
@@ -184,10 +185,10 @@ def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[
     """Checkpoints of a job, newest first; those that a resumed job superseded are left out."""
     row = find(job)
     rows, more = paged(queries.checkpoints_of(row), query.after, query.limit)
-    numbers = queries.metrics_at(row, [one.step for one in rows], openai_mapping.TOLD_AT_CHECKPOINT)
+    numbers = queries.metrics_at(row, [one.step for one in rows], conversion.TOLD_AT_CHECKPOINT)
     return {
         "object": "list",
-        "data": [openai_mapping.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
+        "data": [conversion.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
         "first_id": rows[0].public_id if rows else None,
         "last_id": rows[-1].public_id if rows else None,
         "has_more": more,
@@ -244,7 +245,7 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
     return {
         "job": row.public_id,
         "sentence": sentence_of(row.dataset),
-        "keys": openai_mapping.keys_out(keys),
+        "keys": conversion.keys_out(keys),
         "series": [one.model_dump() for one in found.values()],
     }
 

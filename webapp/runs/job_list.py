@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.runs.form_choices import split_of
+from webapp.runs.launch.form_choices import split_of
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import jobs
 

@@ -13,8 +13,8 @@ from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.runs import job_list, queries
-from webapp.runs.api_examples import list_call
 from webapp.runs.models import TrainingState
+from webapp.runs.openai.api_examples import list_call
 
 PART = "training-list"
 ON_DATASET = 20

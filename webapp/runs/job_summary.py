@@ -15,9 +15,9 @@ from training.presets import differences, load
 from webapp.datasets.models import DatasetState
 from webapp.runs.curves.charts import Chart
 from webapp.runs.curves.marks import marks_of
-from webapp.runs.estimates import seconds_left, spent
+from webapp.runs.launch.estimates import seconds_left, spent
+from webapp.runs.launch.setting_fields import told
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
-from webapp.runs.setting_fields import told
 from webapp.runs.setting_labels import LABELS
 
 ROWS = 50

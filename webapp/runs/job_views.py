@@ -24,11 +24,11 @@ from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.runs import checkpoint_files, control, job_summary, matching, queries
 from webapp.runs.candidates import candidates
-from webapp.runs.check_names import check_names
 from webapp.runs.curves import charts as curves
 from webapp.runs.curves import marks
 from webapp.runs.curves.charts import Chart, CurveChoice
 from webapp.runs.models import AttemptEnd, CheckpointFile, MetricKey, TrainingJob, TrainingState
+from webapp.runs.rollouts.check_names import check_names
 from webapp.taxonomy.static_files import NAME, map_style_id
 
 TABS = ("curves", "events", "checkpoints", "settings")
@@ -49,37 +49,37 @@ def find(public_id: str) -> TrainingJob:
         raise Http404(f"There is no training job {public_id}.") from None
 
 
-def head_context(found: TrainingJob, tab: str) -> dict[str, Any]:
+def head_context(job: TrainingJob, tab: str) -> dict[str, Any]:
     """What changes while a job runs, on every tab."""
     return {
-        "job": found,
+        "job": job,
         "tab": tab,
         "tabs": TABS,
-        "strip": job_summary.strip(found),
-        "sentence": job_summary.sentence(found),
-        "changed": job_summary.changed(found),
-        "can": actions(found),
-        "waiting": queries.waiting_before(found) if found.state == TrainingState.QUEUED else None,
-        "able": _able(found),
-        "last_attempt": queries.attempts_of(found).first() if found.attempt else None,
-        "followers": list(found.followers.only("public_id", "name", "state").order_by("-pk")[:SHOWN]),
+        "strip": job_summary.strip(job),
+        "sentence": job_summary.sentence(job),
+        "changed": job_summary.changed(job),
+        "can": actions(job),
+        "waiting": queries.waiting_before(job) if job.state == TrainingState.QUEUED else None,
+        "able": _able(job),
+        "last_attempt": queries.attempts_of(job).first() if job.attempt else None,
+        "followers": list(job.followers.only("public_id", "name", "state").order_by("-pk")[:SHOWN]),
     }
 
 
-def _able(found: TrainingJob) -> list[str]:
+def _able(job: TrainingJob) -> list[str]:
     """Who could take a job that waits."""
-    if found.state != TrainingState.QUEUED or found.reason:
+    if job.state != TrainingState.QUEUED or job.reason:
         return []
-    return matching.able(found.model, found.engine, candidates())[:SHOWN]
+    return matching.able(job.model, job.engine, candidates())[:SHOWN]
 
 
-def actions(found: TrainingJob) -> dict[str, bool]:
-    running = found.state == TrainingState.RUNNING
-    waits = found.state in (TrainingState.QUEUED, TrainingState.VALIDATING)
+def actions(job: TrainingJob) -> dict[str, bool]:
+    running = job.state == TrainingState.RUNNING
+    waits = job.state in (TrainingState.QUEUED, TrainingState.VALIDATING)
     return {
-        "pause": (running and not found.wish) or waits,
-        "resume": found.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and found.wish == "pause"),
-        "cancel": found.is_open and found.wish != "cancel",
+        "pause": (running and not job.wish) or waits,
+        "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and job.wish == "pause"),
+        "cancel": job.is_open and job.wish != "cancel",
     }
 
 
@@ -91,13 +91,13 @@ def tab_of(request: HttpRequest) -> str:
 @require_safe
 @never_cache
 def job(request: HttpRequest, job: str) -> HttpResponse:
-    found = find(job)
+    row = find(job)
     tab = tab_of(request)
     more = {"curves": _curves, "events": _events, "checkpoints": _checkpoints, "settings": _settings}[tab]
     for part, (of, template) in PARTS.items():
         if of == tab and wants_fragment(request, part):
-            return render(request, template, {"job": found} | more(request, found))
-    return render(request, "runs/job/page.html", head_context(found, tab) | more(request, found))
+            return render(request, template, {"job": row} | more(request, row))
+    return render(request, "runs/job/page.html", head_context(row, tab) | more(request, row))
 
 
 @access("read")
@@ -108,10 +108,10 @@ def job_live(request: HttpRequest, job: str) -> HttpResponse:
     return render(request, "runs/job/live.html", head_context(find(job), tab_of(request)))
 
 
-def _curves(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+def _curves(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
     choice = curves.choice_of(request.GET)
-    keys = queries.keys_of(found)
-    names = check_names(found, keys)
+    keys = queries.keys_of(job)
+    names = check_names(job, keys)
     groups = curves.groups_of(keys, choice, names)
     last = {key.name: key for key in keys}
     parts = _parts(keys, choice, groups, names)
@@ -123,15 +123,15 @@ def _curves(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
         "parts": parts,
         "measures": curves.MEASURES,
         "any_keys": bool(keys),
-        "marks": curves.within(marks.marks_of(found), choice),
+        "marks": curves.within(marks.marks_of(job), choice),
         "query": query,
         "drawing": {
-            "url": reverse("runs:job_curves", args=[found.public_id]),
+            "url": reverse("runs:job_curves", args=[job.public_id]),
             "query": query,
             "shape": curves.shape_of(groups),
-            "steps": reverse("runs:step", args=[found.public_id, 0]).removesuffix("0/"),
-            "topic": f"training:{found.pk}",
-            "live": found.is_open,
+            "steps": reverse("runs:step", args=[job.public_id, 0]).removesuffix("0/"),
+            "topic": f"training:{job.pk}",
+            "live": job.is_open,
             "from": choice.low,
             "to": choice.high,
             "charts": {
@@ -144,7 +144,7 @@ def _curves(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
         },
         "plotly": NAME,
         "map_style_id": map_style_id(),
-        "copy_as": _copy(request, "get_training_metrics", found),
+        "copy_as": _copy(request, "get_training_metrics", job),
     }  # fmt: skip
 
 
@@ -198,14 +198,14 @@ def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str
 @never_cache
 def job_curves(request: HttpRequest, job: str) -> JsonResponse:
     """Points of the charts that `?chart=` names (all that the address shows, without it), in the range asked for."""
-    found = find(job)
+    row = find(job)
     choice = curves.choice_of(request.GET)
     asked = Params(request.GET).texts("chart")
-    keys = queries.keys_of(found)
-    groups = curves.groups_of(keys, choice, check_names(found, keys))
+    keys = queries.keys_of(row)
+    groups = curves.groups_of(keys, choice, check_names(row, keys))
     charts = [chart for group in groups for chart in group.charts if not asked or chart.name in asked]
-    told = curves.drawing(found, charts, choice)
-    return JsonResponse(told | {"live": found.is_open, "shape": curves.shape_of(groups)})
+    told = curves.drawing(row, charts, choice)
+    return JsonResponse(told | {"live": row.is_open, "shape": curves.shape_of(groups)})
 
 
 @access("read")
@@ -213,52 +213,52 @@ def job_curves(request: HttpRequest, job: str) -> JsonResponse:
 @never_cache
 def job_numbers(request: HttpRequest, job: str) -> HttpResponse:
     """A chart's numbers as a table: the same as its curve, step by step."""
-    found = find(job)
+    row = find(job)
     choice = curves.choice_of(request.GET)
-    keys = queries.keys_of(found)
-    groups = curves.groups_of(keys, choice, check_names(found, keys))
+    keys = queries.keys_of(row)
+    groups = curves.groups_of(keys, choice, check_names(row, keys))
     params = Params(request.GET)
     name, at = params.text("chart"), params.number("before")
     chart = next((chart for group in groups for chart in group.charts if chart.name == name), None)
     if chart is None:
         raise Http404("The job has no such numbers.")
-    rows, after = job_summary.numbers(found, chart, at)
+    rows, after = job_summary.numbers(row, chart, at)
     kept = request.GET.copy()
     kept.pop("before", None)
     context = {
-        "job": found, "chart": chart, "rows": rows, "after": after, "before": at, "query": kept.urlencode(),
+        "job": row, "chart": chart, "rows": rows, "after": after, "before": at, "query": kept.urlencode(),
     }  # fmt: skip
     template = "runs/job/numbers_part.html" if wants_fragment(request) else "runs/job/numbers.html"
     return render(request, template, context)
 
 
-def _events(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
+def _events(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
     level = Params(request.GET).choice("level", LEVELS)
-    attempts = list(queries.attempts_of(found)[:20])
+    attempts = list(queries.attempts_of(job)[:20])
     return {
-        "page": keyset(request, queries.events_of(found, level).order_by()),
+        "page": keyset(request, queries.events_of(job, level).order_by()),
         "level": level,
         "levels": LEVELS,
         "attempts": attempts,
         "ends": AttemptEnd,
         "newest": "after" not in request.GET and "before" not in request.GET,
-        "copy_as": _copy(request, "list_training_events", found),
+        "copy_as": _copy(request, "list_training_events", job),
     }
 
 
-def _checkpoints(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
-    page = keyset(request, queries.checkpoints_of(found).order_by().prefetch_related("files"), "-step")
+def _checkpoints(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
+    page = keyset(request, queries.checkpoints_of(job).order_by().prefetch_related("files"), "-step")
     newest = "after" not in request.GET and "before" not in request.GET
-    return {"page": page, "newest": newest, "copy_as": _copy(request, "list_training_checkpoints", found)}
+    return {"page": page, "newest": newest, "copy_as": _copy(request, "list_training_checkpoints", job)}
 
 
-def _settings(request: HttpRequest, found: TrainingJob) -> dict[str, Any]:
-    return {"copy_as": _copy(request, "get_training_job", found)}
+def _settings(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
+    return {"copy_as": _copy(request, "get_training_job", job)}
 
 
-def _copy(request: HttpRequest, operation: str, found: TrainingJob) -> Any:
+def _copy(request: HttpRequest, operation: str, job: TrainingJob) -> Any:
     try:
-        return api_call(request, "GET", f"api:{operation}", args=(found.public_id,))
+        return api_call(request, "GET", f"api:{operation}", args=(job.public_id,))
     except NoReverseMatch:
         return None
 
@@ -275,8 +275,8 @@ def checkpoint_file(request: HttpRequest, job: str, pk: int) -> HttpResponseBase
 @access("train")
 @require_POST
 def pause(request: HttpRequest, job: str) -> HttpResponse:
-    said = "The job stands still within a step, with a checkpoint, until somebody resumes it."
-    return _done(request, job, lambda found: control.pause(found, request.user), said)
+    done = "The job stands still within a step, with a checkpoint, until somebody resumes it."
+    return _done(request, job, lambda row: control.pause(row, request.user), done)
 
 
 @access("train")
@@ -284,14 +284,14 @@ def pause(request: HttpRequest, job: str) -> HttpResponse:
 def resume(request: HttpRequest, job: str) -> HttpResponse:
     """With more hours where the form gives them."""
     hours = _number(request.POST.get("hours", ""))
-    return _done(request, job, lambda found: control.resume(found, request.user, hours=hours), "The job goes on.")
+    return _done(request, job, lambda row: control.resume(row, request.user, hours=hours), "The job goes on.")
 
 
 @access("train")
 @require_POST
 def cancel(request: HttpRequest, job: str) -> HttpResponse:
-    said = "The job ends within a step. Its numbers, rollouts and checkpoints stay."
-    return _done(request, job, lambda found: control.cancel(found, request.user), said)
+    done = "The job ends within a step. Its numbers, rollouts and checkpoints stay."
+    return _done(request, job, lambda row: control.cancel(row, request.user), done)
 
 
 def _number(text: str) -> float | None:
@@ -302,12 +302,12 @@ def _number(text: str) -> float | None:
     return value if 0 < value < 1e9 else None
 
 
-def _done(request: HttpRequest, public_id: str, act: Callable[[TrainingJob], Any], said: str) -> HttpResponse:
-    found = find(public_id)
+def _done(request: HttpRequest, public_id: str, act: Callable[[TrainingJob], Any], done: str) -> HttpResponse:
+    row = find(public_id)
     try:
-        act(found)
+        act(row)
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, said)
+        messages.success(request, done)
     return redirect("runs:job", public_id)

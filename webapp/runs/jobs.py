@@ -13,9 +13,9 @@ from webapp.datasets import freeze_job
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
-from webapp.runs import verification
 from webapp.runs.local import demo_rows, installation, worker_process
 from webapp.runs.models import TrainingJob
+from webapp.runs.rollouts import verification
 
 
 @subject_page("training")

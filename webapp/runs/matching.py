@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from webapp.runs.candidates import Candidate, candidates
-from webapp.runs.job_lookup import Remark
+from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say

@@ -11,8 +11,8 @@ from training.config import read_config
 from webapp.datasets.models import DatasetState
 from webapp.datasets.row_facts import facts_of
 from webapp.runs import transitions
+from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingJob, TrainingState
-from webapp.runs.step_count import steps_of
 
 AT_ONCE = 500
 

@@ -13,9 +13,9 @@ from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import dataset_of
 from webapp.runs import matching
 from webapp.runs.candidates import candidates
-from webapp.runs.job_lookup import Asked, RefusedJob, Remark, look_up
+from webapp.runs.launch.job_lookup import Asked, RefusedJob, Remark, look_up
+from webapp.runs.launch.preflight import Preflight, looked_at
 from webapp.runs.models import TrainingJob, TrainingState
-from webapp.runs.preflight import Preflight, looked_at
 from webapp.runs.spec import NewJob
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from webapp.runs import job_list_views, job_views, new_job_views, step_views
+from webapp.runs import job_list_views, job_views
+from webapp.runs.launch import new_job_views
 from webapp.runs.local import demo_views
+from webapp.runs.rollouts import step_views
 
 app_name = "runs"
 OF_A_JOB: list[URLPattern] = [

@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from webapp.celery import app
 from webapp.jobs.presence import workers as celery_workers
 from webapp.runs.models import TrainingJob, TrainingState
 
@@ -28,8 +29,6 @@ def wake_workers() -> None:
 
 
 def _wake() -> None:
-    from webapp.celery import app  # its tasks import this module
-
     now = timezone.now()
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - WAKE_AGAIN_AFTER)
     rows = TrainingJob.objects.filter(silent, state=TrainingState.QUEUED)

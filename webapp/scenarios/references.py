@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.formats.values import clean
-from webapp.content import content_hash
+from webapp.content_store import content_hash
 from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
 

@@ -19,8 +19,7 @@ from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.checks import verifier_hash
 from synthesis.verifiers.rubric import rubric_hash
-from webapp.content import Saved, content_hash
-from webapp.content_store import unpack
+from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import finding_fields

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import django
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -22,10 +23,34 @@ def step(label: str, work: Callable[[], object]) -> None:
     print(f"  {label:<26} {time.monotonic() - began:5.1f} s", flush=True)
 
 
+EARLIER = """The database of this installation was made by an earlier version of Envarium, whose tables this one cannot
+carry over (it knows nothing of {names}). Nothing was changed in it. Either
+- start with a new one: ENVARIUM_HOME=/some/new/folder make run (or another DATABASE_URL), or
+- go back to the version that made it, export what you want to keep (manage.py export_envscaler,
+  manage.py export_trajectories), and import that into a new one."""
+
+
+def refuse_earlier_tables() -> None:
+    """Raises CommandError where migrations were applied that this version does not have."""
+    from django.db import connection
+    from django.db.migrations.loader import MigrationLoader
+
+    loader = MigrationLoader(connection)
+    own = {config.label for config in apps.get_app_configs() if config.name.startswith("webapp.")}
+    unknown = sorted(
+        f"{app}.{name}"
+        for app, name in loader.applied_migrations
+        if app in own and (app, name) not in loader.graph.nodes
+    )
+    if unknown:
+        raise CommandError(EARLIER.format(names=", ".join(unknown[:3])))
+
+
 def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     try:
         step("code", django.setup)
+        refuse_earlier_tables()
         step("tables", lambda: call_command("migrate", verbosity=0, interactive=False))
         step("LLM endpoint", lambda: call_command("register_endpoint"))
         if settings.TRAINING:

@@ -14,7 +14,7 @@ from synthesis.formats.files import Entry
 from synthesis.formats.mcp import themes
 from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
-from webapp.content import content_hash
+from webapp.content_store import content_hash
 from webapp.taxonomy.labels import path_of_theme
 from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.services import SOURCE, count, lock, place

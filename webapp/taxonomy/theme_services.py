@@ -15,7 +15,7 @@ from synthesis.formats.values import clean, shorten
 from synthesis.themes.servers import from_server
 from synthesis.themes.typed import typed
 from webapp.accounts.services import audit
-from webapp.content import Saved
+from webapp.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
 from webapp.taxonomy.models import JudgedText, Origin, SourceCount, Theme, ThemeSource
 

@@ -14,7 +14,7 @@ from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
-from webapp.content import content_hash
+from webapp.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.environments.services import program_of

@@ -8,6 +8,7 @@ from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
+from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
@@ -18,7 +19,9 @@ from webapp.trajectories.schemas import TrajectoryQuery
 @access("read")
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
+    params = Params(request.GET)
     filters = trajectory_list.read_filters(request.GET)
+    params = Params(request.GET)
     page = keyset(request, trajectory_list.lines(trajectory_list.rows_of(filters)), filters.order)
     context = {
         "page": page,
@@ -26,7 +29,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "outcomes": trajectory_list.OUTCOMES,
         "replays": ReplayState.choices,
         "orders": trajectory_list.ORDERS.items(),
-        "beyond": bool(request.GET.get("after") or request.GET.get("before") or filters.order != "-id"),
+        "beyond": bool(params.text("after") or params.text("before") or filters.order != "-id"),
         "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }
     return render(request, "trajectories/list.html", context)

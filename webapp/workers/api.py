@@ -83,8 +83,8 @@ def end_worker(request: HttpRequest, worker: PublicId) -> Status[None]:
 @router.post("/training/workers/{worker}/claim", auth=WORKS, response={200: Assignment, 204: None})
 def claim_job(request: HttpRequest, worker: PublicId, query: Query[ClaimQuery]) -> Status[Any]:
     """Claim the next job, waited for; 204 where none came. The claim issues the attempt's number."""
-    found = claims.claim(_worker(request, worker), request.build_absolute_uri("/api/v1"), query.wait_s)
-    return Status(204, None) if found is None else Status(200, found)
+    assignment = claims.claim(_worker(request, worker), request.build_absolute_uri("/api/v1"), query.wait_s)
+    return Status(204, None) if assignment is None else Status(200, assignment)
 
 
 @router.post("/training/jobs/{job}/attempts/{number}/records", auth=WORKS, response=RecordsOut)

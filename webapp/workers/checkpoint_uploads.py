@@ -117,8 +117,8 @@ def take_piece(
         claims.held(public_id, number, user, lock=True)
         mine = CheckpointFile.objects.filter(pk=file.pk, received=offset)
         if not mine.update(received=offset + len(piece)):
-            found = CheckpointFile.objects.filter(pk=file.pk).values_list("received", flat=True).first()
-            raise WrongOffset(path, found or 0)
+            received = CheckpointFile.objects.filter(pk=file.pk).values_list("received", flat=True).first()
+            raise WrongOffset(path, received or 0)
     return offset + len(piece)
 
 

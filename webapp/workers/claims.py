@@ -24,10 +24,10 @@ from webapp.runs import matching, transitions
 from webapp.runs.checkpoint_files import last_checkpoint
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.readiness import advance, locked
+from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.spec import AFTER, DEMO_MODEL
 from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
-from webapp.runs.verification import verify_sample
 from webapp.runs.wakeups import wake_workers
 from webapp.workers.assignment import Assignment, assignment
 from webapp.workers.errors import NoFinalModel

@@ -151,10 +151,10 @@ def _moment(seconds: float, started: datetime) -> datetime:
     """When a record was written: the worker's clock, as far as it can be right."""
     now = timezone.now()
     try:
-        found = datetime.fromtimestamp(seconds, UTC)
+        moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return now
-    return found if started - timedelta(hours=1) <= found <= now + timedelta(minutes=5) else now
+    return moment if started - timedelta(hours=1) <= moment <= now + timedelta(minutes=5) else now
 
 
 def _write_points(job: TrainingJob, attempt: TrainingAttempt, values: dict[Point, float | None]) -> int:
@@ -200,14 +200,14 @@ def _give_way(attempt: TrainingAttempt, keys: dict[str, int], values: Iterable[P
         MetricPoint.objects.filter(key__in=of, step=step, attempt__lt=attempt.number).update(superseded=True)
 
 
-def _write_newest(found: list[tuple[int, int, float | None]]) -> None:
+def _write_newest(newest: list[tuple[int, int, float | None]]) -> None:
     """The last step and value of each key, unless a later one is there."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {MetricKey._meta.db_table} AS k SET last_step = n.step, last_value = n.value "
             "FROM unnest(%s::bigint[], %s::integer[], %s::double precision[]) AS n(id, step, value) "
             "WHERE k.id = n.id AND k.last_step <= n.step",
-            [list(column) for column in zip(*found, strict=True)],
+            [list(column) for column in zip(*newest, strict=True)],
         )
 
 
@@ -230,11 +230,11 @@ def trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
     for step, key, value in values:
         if value is not None and key in ("tokens_per_s", "rollout_s", "step_s"):
             steps[step][key] = value
-    found = 0.0
-    for told in steps.values():
+    tokens = 0.0
+    for rates in steps.values():
         # RL's pace is that of its attempts.
-        found += told.get("tokens_per_s", 0.0) * told.get("rollout_s", told.get("step_s", 0.0))
-    return round(min(max(found, 0.0), 1e15))
+        tokens += rates.get("tokens_per_s", 0.0) * rates.get("rollout_s", rates.get("step_s", 0.0))
+    return round(min(max(tokens, 0.0), 1e15))
 
 
 def _tokens(points: Any) -> int:

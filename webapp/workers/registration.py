@@ -38,16 +38,17 @@ class Introduction:
     was: str = ""
 
 
-def register(said: Introduction, user: Any) -> Worker:
+def register(about: Introduction, user: Any) -> Worker:
     """Register a worker: its own row of before, else a silent one of its name and host, else a new one."""
     now = timezone.now()
-    same = Worker.objects.filter(name=said.name, host=said.host, created_by=user)
-    own = same.filter(public_id=said.was).first() if said.was else None
-    silent = Q(stopped_at__isnull=False) | Q(seen_at__lt=now - alive()) | Q(pid=said.pid)
-    row = own or same.filter(silent).order_by("-pk").first() or Worker(name=said.name, host=said.host, created_by=user)
-    row.pid, row.version, row.beside = said.pid, said.version, said.beside
-    row.devices, row.software = said.devices, said.software
-    row.engines, row.model_names = said.engines, said.models
+    place: dict[str, Any] = {"name": about.name, "host": about.host, "created_by": user}
+    same = Worker.objects.filter(**place)
+    own = same.filter(public_id=about.was).first() if about.was else None
+    silent = Q(stopped_at__isnull=False) | Q(seen_at__lt=now - alive()) | Q(pid=about.pid)
+    row = own or same.filter(silent).order_by("-pk").first() or Worker(**place)
+    row.pid, row.version, row.beside = about.pid, about.version, about.beside
+    row.devices, row.software = about.devices, about.software
+    row.engines, row.model_names = about.engines, about.models
     row.usage, row.seen_at, row.stopped_at = {}, now, None
     row.save()
     tell("training-workers")

@@ -20,10 +20,10 @@ from synthesis.errors import FormatError
 from synthesis.formats.values import clean
 from webapp.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
-from webapp.runs import rollout_file
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
+from webapp.runs.rollouts import rollout_file
+from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.topics import tell_job
-from webapp.runs.verification import verify_sample
 from webapp.scenarios.models import TaskRevision
 from webapp.workers import claims
 from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
@@ -139,7 +139,7 @@ def _find_tasks(job: TrainingJob, rows: list[RunRollout]) -> None:
     """A row's id leads to a task only where the rows were chosen here: an uploader writes what they like."""
     if job.dataset.source != "selection":
         return
-    named = {row.row: int(found[1]) for row in rows if (found := ROW.fullmatch(row.row))}
+    named = {row.row: int(match[1]) for row in rows if (match := ROW.fullmatch(row.row))}
     known = dict(TaskRevision.objects.filter(pk__in=set(named.values())).values_list("pk", "task_id"))
     for row in rows:
         pk = named.get(row.row)

@@ -62,18 +62,18 @@ def _line(row: Worker, job: TrainingJob | None) -> WorkerLine:
 
 def meters_of(row: Worker) -> list[Meter]:
     """Memory of each device. What a worker says is hostile: what is no number is not shown."""
-    said = row.usage.get("gpus") if isinstance(row.usage, dict) else None
-    used = [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
-    devices = [one for one in row.devices if isinstance(one, dict)] if isinstance(row.devices, list) else []
-    found = []
+    reported = row.usage.get("gpus") if isinstance(row.usage, dict) else None
+    used = [device for device in reported if isinstance(device, dict)] if isinstance(reported, list) else []
+    devices = [device for device in row.devices if isinstance(device, dict)] if isinstance(row.devices, list) else []
+    meters = []
     for place, device in enumerate(devices):
         now = used[place] if place < len(used) else {}
         total = _mib(now.get("total_mib")) or _mib(device.get("memory_mib"))
         busy = now.get("utilisation")
         share = float(busy) if isinstance(busy, int | float) and 0 <= busy <= 1 else None
         spent = _mib(now.get("used_mib")) if "used_mib" in now else None
-        found.append(Meter(str(device.get("name") or "device"), total, spent, share))
-    return found
+        meters.append(Meter(str(device.get("name") or "device"), total, spent, share))
+    return meters
 
 
 def _mib(value: Any) -> int:

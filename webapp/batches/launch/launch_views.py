@@ -307,7 +307,7 @@ def _offer_filters(form: LaunchForm) -> None:
     """What the selects of both filters list."""
     sources = ThemeSource.objects.order_by("name").values_list("name", flat=True)[:LISTED]
     labels = [(node.pk, node.name) for node in _labels(form["themes_node"].value())]
-    listed = {
+    listed: dict[str, list[tuple[Any, Any]]] = {
         "themes_source": [(name, name) for name in sources],
         "themes_node": labels,
         "environments_source": [(name, name) for name in distinct(Environment._meta.db_table, "source")],

@@ -12,10 +12,10 @@ from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.types import BodyIn
-from webapp.runs import openai_mapping
 from webapp.runs.local import installation
 from webapp.runs.local.demo import train_demo
-from webapp.runs.response_schemas import TrainingJobOut
+from webapp.runs.openai import conversion
+from webapp.runs.openai.response_schemas import TrainingJobOut
 
 router = Router(tags=["training"])
 
@@ -52,7 +52,7 @@ def train_the_demo(request: HttpRequest, body: DemoIn) -> tuple[int, dict[str, o
     Its environments, tasks and lessons are brought in first, if they are not here; the jobs wait for that.
     """
     first, second = train_demo(person(request), body.seed)
-    return 202, {"supervised": openai_mapping.job_out(first), "reinforcement": openai_mapping.job_out(second)}
+    return 202, {"supervised": conversion.job_out(first), "reinforcement": conversion.job_out(second)}
 
 
 @router.get("/training/installation", auth=needs("read"), response=InstallationOut)

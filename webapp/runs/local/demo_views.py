@@ -12,7 +12,7 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
 from webapp.jobs.services import cancel
-from webapp.runs.job_lookup import RefusedJob
+from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.local import installation
 from webapp.runs.local.demo import ABOUT, train_demo
 

@@ -18,7 +18,7 @@ from synthesis.verifiers.audit import AT_ONCE, Subject, audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, Probe, TaskAudit, untried
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
-from webapp.content import content_hash
+from webapp.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.totals import lock_environment
 from webapp.jobs.models import Job

@@ -18,7 +18,7 @@ from synthesis.formats.records import RunRecord, RunStep
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import apply_patch
 from webapp.claims import StaleClaim
-from webapp.content import content_hash
+from webapp.content_store import content_hash
 from webapp.jobs.claims import JobClaim
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import same_observation

@@ -41,7 +41,7 @@ class RunForm(forms.Form):
     who = forms.CharField(
         label="Who acts",
         max_length=400,
-        template_name="trajectories/rollouts/who_field.html",
+        template_name="trajectories/rollouts/who_field.html",  # type: ignore[call-arg]  # newer than its stubs
         widget=PolicySelect({"data-key": "n", "data-does": "Choose who acts", "data-group": "Run an agent"}),
     )
     attempts = forms.IntegerField(min_value=1)

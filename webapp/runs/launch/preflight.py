@@ -12,12 +12,12 @@ from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
 from webapp.datasets.storage import manifest_of
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
-from webapp.runs.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
-from webapp.runs.job_lookup import Asked, Remark, load_preset, look_up, preset_for, weight
-from webapp.runs.lengths import Tokens, tokens_of
+from webapp.runs.launch.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.runs.launch.job_lookup import Asked, Remark, load_preset, look_up, preset_for, weight
+from webapp.runs.launch.row_lengths import Tokens, tokens_of
+from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
-from webapp.runs.step_count import steps_of
 
 
 class Preflight(Frozen):

@@ -18,14 +18,14 @@ from webapp.datasets.models import Dataset
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.rest.idempotency import fingerprint, once
-from webapp.runs import form_choices, setting_fields
-from webapp.runs.api_examples import new_job_call
-from webapp.runs.forms import HIDDEN, LOOK, NewJobForm, of_job
-from webapp.runs.job_lookup import RefusedJob, Remark
+from webapp.runs.launch import form_choices, setting_fields
+from webapp.runs.launch.forms import HIDDEN, LOOK, NewJobForm, of_job
+from webapp.runs.launch.job_lookup import RefusedJob, Remark
+from webapp.runs.launch.preflight import Preflight, preflight
+from webapp.runs.launch.setting_fields import FormSetting
 from webapp.runs.models import TrainingJob
-from webapp.runs.preflight import Preflight, preflight
+from webapp.runs.openai.api_examples import new_job_call
 from webapp.runs.services import create_job
-from webapp.runs.setting_fields import FormSetting
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import DEMO_MODEL
 

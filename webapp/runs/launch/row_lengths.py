@@ -6,7 +6,7 @@ from synthesis.contracts import Frozen
 from training.config import Reinforcement, Supervised
 from training.examples.words import pieces
 from webapp.datasets.row_facts import Facts, texts_of
-from webapp.runs.job_lookup import Asked
+from webapp.runs.launch.job_lookup import Asked
 from webapp.runs.spec import DEMO_MODEL
 
 CHARACTERS_A_TOKEN = 4

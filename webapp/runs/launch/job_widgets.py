@@ -10,9 +10,9 @@ from django.urls import reverse_lazy
 from training import presets
 from webapp.endpoints.queries import choices
 from webapp.forms import Options, PlainInput, PlainTextarea, offer, options
-from webapp.runs import form_choices
-from webapp.runs.job_lookup import DEFAULTS
-from webapp.runs.setting_fields import FormSetting
+from webapp.runs.launch import form_choices
+from webapp.runs.launch.job_lookup import DEFAULTS
+from webapp.runs.launch.setting_fields import FormSetting
 from webapp.runs.setting_labels import METHODS
 
 RELOADS: dict[str, Any] = {

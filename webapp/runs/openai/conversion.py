@@ -11,11 +11,16 @@ from training.config import Reinforcement, Supervised, read_config
 from training.metrics import NAMES
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
-from webapp.runs.estimates import seconds_left
-from webapp.runs.job_lookup import RefusedJob, Remark, look_up
+from webapp.runs.launch.estimates import seconds_left
+from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
+from webapp.runs.launch.preflight import Preflight, sentence_of
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
-from webapp.runs.preflight import Preflight, sentence_of
-from webapp.runs.request_schemas import MethodIn, ReinforcementHyperparameters, SupervisedHyperparameters, TrainingJobIn
+from webapp.runs.openai.request_schemas import (
+    MethodIn,
+    ReinforcementHyperparameters,
+    SupervisedHyperparameters,
+    TrainingJobIn,
+)
 from webapp.runs.spec import NewJob
 
 AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
@@ -32,9 +37,9 @@ RATE = ("optimiser", "learning_rate")
 def new_job(body: TrainingJobIn) -> NewJob:
     """The job that a request's body asks for. Raises RefusedFields: one value is given in two places."""
     method = body.method or MethodIn(type="supervised")
-    said = method.supervised if method.type == "supervised" else method.reinforcement
-    hyper = (said.hyperparameters if said else None) or body.hyperparameters
-    changes = copy.deepcopy(dict(said.changes)) if said else {}
+    chosen = method.supervised if method.type == "supervised" else method.reinforcement
+    hyper = (chosen.hyperparameters if chosen else None) or body.hyperparameters
+    changes = copy.deepcopy(dict(chosen.changes)) if chosen else {}
     for name, place in FIELDS[method.type].items():
         value = getattr(hyper, name, None)
         if value is not None:
@@ -44,7 +49,7 @@ def new_job(body: TrainingJobIn) -> NewJob:
         model=body.model,
         dataset=body.training_file,
         evaluation=body.validation_file or "",
-        preset=said.preset if said else "",
+        preset=chosen.preset if chosen else "",
         changes=changes,
         name=(body.suffix or "").strip(),
         after=body.after,
@@ -102,10 +107,10 @@ def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
         hyper = {"batch_size": config.sampling.tasks, "eval_interval": config.evaluation.every}
     rate = (job.changes.get("optimiser") or {}).get("learning_rate")
     hyper["learning_rate_multiplier"] = "auto" if rate is None else None
-    said = {"hyperparameters": hyper, "preset": job.preset, "changes": job.changes}
+    chosen = {"hyperparameters": hyper, "preset": job.preset, "changes": job.changes}
     if isinstance(config, Reinforcement):
-        said["steps"] = config.steps
-    return {"type": job.method, job.method: said}, hyper if isinstance(config, Supervised) else {}
+        chosen["steps"] = config.steps
+    return {"type": job.method, job.method: chosen}, hyper if isinstance(config, Supervised) else {}
 
 
 def jobs_out(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
@@ -162,8 +167,8 @@ def _own(job: TrainingJob) -> dict[str, Any]:
     }
 
 
-def preflight_out(found: Preflight) -> dict[str, Any]:
-    return {"object": "fine_tuning.preflight", "ok": found.ok} | found.model_dump(mode="json")
+def preflight_out(result: Preflight) -> dict[str, Any]:
+    return {"object": "fine_tuning.preflight", "ok": result.ok} | result.model_dump(mode="json")
 
 
 def event_out(event: TrainingEvent) -> dict[str, Any]:

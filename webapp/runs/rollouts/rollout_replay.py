@@ -14,8 +14,8 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
 from webapp.accounts.services import audit
-from webapp.runs import rollout_file
 from webapp.runs.models import RunRollout
+from webapp.runs.rollouts import rollout_file
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, replay

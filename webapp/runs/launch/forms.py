@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from training import presets
-from webapp.runs import job_widgets, setting_fields
-from webapp.runs.job_lookup import DEFAULTS, Remark, load_preset, look_up, preset_for
+from webapp.runs.launch import job_widgets, setting_fields
+from webapp.runs.launch.job_lookup import DEFAULTS, Remark, load_preset, look_up, preset_for
 from webapp.runs.models import TrainingJob
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import NewJob

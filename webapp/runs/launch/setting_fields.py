@@ -105,7 +105,7 @@ def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
     simple: dict[Any, Kind] = {bool: "switch", int: "whole", float: "number"}
     if annotation in simple:
         return simple[annotation], ()
-    raise TypeError(f"no field for {annotation!r}: teach webapp/runs/setting_fields.py its kind")
+    raise TypeError(f"no field for {annotation!r}: teach webapp/runs/launch/setting_fields.py its kind")
 
 
 def _range(info: FieldInfo) -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from synthesis.contracts import Frozen
 from training.config import Lora, Reinforcement, Supervised
 from webapp.runs.candidates import Candidate
-from webapp.runs.job_lookup import base_of
+from webapp.runs.launch.job_lookup import base_of
 from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.spec import DEMO_MODEL
 

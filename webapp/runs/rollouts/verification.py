@@ -17,9 +17,9 @@ from synthesis.runtime import Sandbox
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.queries import of_subject
 from webapp.jobs.services import create
-from webapp.runs import rollout_file
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
-from webapp.runs.rollout_replay import execute, revision_of
+from webapp.runs.rollouts import rollout_file
+from webapp.runs.rollouts.rollout_replay import execute, revision_of
 from webapp.runs.topics import tell_job
 
 KIND = "verify_rollouts"

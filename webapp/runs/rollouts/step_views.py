@@ -15,11 +15,11 @@ from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.runs import step_summary
 from webapp.runs.curves import marks
 from webapp.runs.job_views import find
 from webapp.runs.models import RunRollout
-from webapp.runs.rollout_replay import open_rollout
+from webapp.runs.rollouts import step_summary
+from webapp.runs.rollouts.rollout_replay import open_rollout
 from webapp.templatetags.show import number, spoken
 
 OF_TASK = 10
@@ -29,31 +29,31 @@ OF_TASK = 10
 @require_safe
 def steps(request: HttpRequest, job: str) -> HttpResponse:
     """What the step chooser asks for: `?n=` is the step."""
-    found = find(job)
+    row = find(job)
     number = Params(request.GET).number("n")
     if number is not None:
-        return redirect("runs:step", found.public_id, number)
+        return redirect("runs:step", row.public_id, number)
     messages.error(request, "Name a step: a number from 0 on.")
-    return redirect("runs:job", found.public_id)
+    return redirect("runs:job", row.public_id)
 
 
 @access("read")
 @require_safe
 @never_cache
 def step(request: HttpRequest, job: str, step: int) -> HttpResponse:
-    found = find(job)
-    file = step_summary.file_of(found, step)
-    before, after = step_summary.neighbours(found, step)
+    row = find(job)
+    file = step_summary.file_of(row, step)
+    before, after = step_summary.neighbours(row, step)
     chosen = step_summary.filter_of(request.GET)
     context: dict[str, Any] = {
-        "job": found,
+        "job": row,
         "step": step,
         "file": file,
         "before": before,
         "after": after,
         "chosen": chosen,
-        "numbers": step_summary.numbers(found, step),
-        "marks": [mark for mark in marks.marks_of(found) if mark.step == step],
+        "numbers": step_summary.numbers(row, step),
+        "marks": [mark for mark in marks.marks_of(row) if mark.step == step],
         "by": Params(request.GET).choice("by", ("task", "advantage"), "advantage"),
         "outcomes": step_summary.OUTCOMES,
     }
@@ -73,15 +73,15 @@ def rollout(request: HttpRequest, job: str, pk: int) -> HttpResponse:
     rows = RunRollout.objects.select_related(
         "file__job", "trajectory", "revision__task__environment", "revision__scenario__version"
     )
-    found = get_object_or_404(rows, pk=pk, file__job__public_id=job)
+    attempt = get_object_or_404(rows, pk=pk, file__job__public_id=job)
     try:
-        row = open_rollout(found, request.user)
+        trajectory = open_rollout(attempt, request.user)
     except EnvariumError as error:
         messages.error(request, str(error))
-        return redirect("runs:step", job, found.file.step)
-    if found.quarantined:
-        messages.error(request, f"Quarantined: {found.quarantined}")
-    return redirect("trajectories:detail", row.pk)
+        return redirect("runs:step", job, attempt.file.step)
+    if attempt.quarantined:
+        messages.error(request, f"Quarantined: {attempt.quarantined}")
+    return redirect("trajectories:detail", trajectory.pk)
 
 
 @access("read")
@@ -112,8 +112,8 @@ def _told(rollout: RunRollout) -> list[str]:
 def of_task(request: HttpRequest, task: int) -> HttpResponse:
     """The newest attempts of training jobs at a task: a part of its page, and a page of its own."""
     rows = RunRollout.objects.filter(task=task, file__superseded=False).select_related("file__job")
-    found = list(rows.order_by("-pk")[: OF_TASK + 1])
-    context = {"rows": found[:OF_TASK], "more": len(found) > OF_TASK, "task": task}
+    attempts = list(rows.order_by("-pk")[: OF_TASK + 1])
+    context = {"rows": attempts[:OF_TASK], "more": len(attempts) > OF_TASK, "task": task}
     return render(request, _part(request, "runs/job/of_task"), context)
 
 

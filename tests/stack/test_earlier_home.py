@@ -1,0 +1,25 @@
+"""A database that an earlier version made: the start says what to do, and changes nothing in it."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management.base import CommandError
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from webapp.stack.prepare import refuse_earlier_tables
+
+pytestmark = pytest.mark.django_db
+
+
+def test_tables_of_this_version_are_taken() -> None:
+    refuse_earlier_tables()
+
+
+def test_tables_of_an_earlier_version_are_refused_with_what_to_do() -> None:
+    MigrationRecorder(connection).record_applied("runs", "0001_initial")
+    with pytest.raises(CommandError) as refused:
+        refuse_earlier_tables()
+    assert "runs.0001_initial" in str(refused.value)
+    assert "ENVARIUM_HOME=" in str(refused.value)
+    assert "export_trajectories" in str(refused.value)

@@ -1,0 +1,1 @@
+"""Rollouts of training steps: read, shown, executed again."""
