@@ -1,10 +1,22 @@
-"""Agents act: one async loop for every policy, many episodes at once.
+"""Rollouts: agents attempt tasks, in one async loop for every policy, many episodes at once.
 
 async with connect(endpoint) as connection:
     policy = ChatPolicy(connection.chat("some-model"), temperature=0.7)
     plans = [Plan(task, policy, ordinal=n) for n in range(8)]
     async for attempt in run_attempts(sandbox, plans, at_once=4):
         ...
+
+`run_attempts(sandbox, plans, ...)` (`attempt_pool.py`) makes many attempts in one event loop and yields each as it
+ends; `episode.py` is the one loop. A `Plan` is a task, a policy, a setting and perhaps a user. Each turn the policy
+gets a `Conversation` (system message with documentation, the task or the user's words, what calls gave; never the
+state) and returns a `Turn`. `environment_calls.py` makes the sandbox's blocking calls in at most 8 threads and times
+them there; `attempt_log.py` turns what was gathered into an `Attempt`: steps with results and patches, messages as
+seen, answer, `ending`, `outcome`, reward, prompt hashes, usage, seconds by part. Callbacks `on_start` (with the first
+state) and `on_step` follow it live. `stop` ends what runs as `cancelled`; leaving the generator kills the episodes.
+Checks are evaluated in children of their own after the episode's is gone.
+
+Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePolicy`, `NoisyReferencePolicy`,
+`RandomPolicy`; in training `training/policy.py`. `SimulatedUser` is `base` or `optimised` (AutoForge A.2).
 """
 
 from synthesis.rollout.attempt_log import OnStart, OnStep

@@ -3,6 +3,17 @@
 sandbox = default_sandbox()
 with sandbox.reset(program, initial_state) as episode:
     result = episode.call("book_slot", {"day": "2025-01-02"})
+
+How a call runs. `Sandbox` (`sandbox.py`, on the host) keeps one zygote (`process.py`): a fresh interpreter with an
+empty environment that imports the allowed modules, enters namespaces with an empty root where the system grants them,
+and forks children ahead of need (`pool.py`). Each child locks itself in (rlimits, own uid as root, no capability,
+Landlock, seccomp allow-list) before it sees anything. `reset` hands a child the program, state, seed and clock; `call`
+sends one datagram and gets result and JSON Patch back. The host checks every frame (`frames.py`): size, depth, id,
+shape. Checks of a verifier run in children of their own. The same runtime serves import, replay, the playground,
+rollouts, audits and training.
+
+Modes: `root`, `user` (user namespaces), `no_namespaces` (containers), `reduced` (macOS, says so). `/healthz` shows the
+active layers as tried from inside a child.
 """
 
 from synthesis.runtime.child.schema import validate_arguments

@@ -22,4 +22,15 @@ What an item may end as (`Rejected.reason`), where the author was asked again an
 
 A task that none of the teacher's runs solved is not rejected: it keeps no reference, and a note says so. The
 filters are in the order in which trajectories meet them.
+
+Each stage constructs the scenario's state anew (`task_context.py`): checks and prompts see what the program makes of
+it. `instruction.py` asks for the task and `leak.py` for names that a user cannot know; `checklist.py` for conditions;
+`checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and on the states
+of `damaged_states.py`. `reference_search.py` has the teacher try k times and executes the shortest solution again.
+`audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged anew. What was read
+well but stays unacceptable is `Unfit`, and becomes Rejected.
+
+`teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth training on: filters
+in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible? facts made up?)
+between.
 """

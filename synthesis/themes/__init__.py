@@ -1,1 +1,7 @@
-"""Themes: what environments are grown from, discovered in task sets (ES 3.1), taken from MCP servers, or typed."""
+"""Themes: what environments are grown from, and which of them say the same.
+
+They come out of task sets (`tasks.py`, ES 3.1: is a task at home in a stateful, domain-specific environment, and in
+which?), MCP servers (`servers.py`) or a person's words (`typed.py`). `dedupe.py` compares texts by any vectoriser
+(`vectors.py`: local n-grams; `synthesis/llm/embedding.py`: an endpoint's) and keeps one of each group; `layout.py`
+lays them out on a plane.
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
 from itertools import product
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_directions import ROOT
+from tests.architecture.test_directions import ROOT, sources, tree_of
 
 DOCUMENTS = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
@@ -55,6 +56,18 @@ def test_paths_and_modules_that_are_named_exist(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_links_lead_somewhere(document: Path) -> None:
     assert not [link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()]
+
+
+def test_packages_speak_of_modules_that_are_there() -> None:
+    """A package names its own modules, by their place in it or in the project, and those of others by the latter."""
+    missing = []
+    for package in (path for path in sources("webapp", "synthesis", "training") if path.name == "__init__.py"):
+        for code in CODE.findall(ast.get_docstring(tree_of(package)) or ""):
+            names = {path for match in PATH.findall(code) for path in spelled_out(match)} | set(MODULE.findall(code))
+            files = {name for name in names if name.endswith(".py") or name.split("/")[0] in ROOMS}
+            places = [(package.parent / name, ROOT / name) for name in sorted(files)]
+            missing += [str(own) for own, other in places if not own.exists() and not other.exists()]
+    assert not missing
 
 
 def test_paths_are_found_in_code() -> None:

@@ -1,1 +1,16 @@
-"""Datasets: frozen selections of tasks or trajectories, and uploaded files."""
+"""Datasets: frozen selections of tasks or trajectories, and uploaded files of training data.
+
+`selection.py` has the filter (`DatasetSelection`) and the rows that it finds; `preview.py` says beforehand what it
+would come to: how many, what is left out and why, both sides of the split, and near splits where a side would be
+empty. `services.create_dataset` writes the row and the job `freeze_dataset` (`freeze_job.py`): `row_source.py` reads a
+few rows at a time, tasks as rollouts here attempt them (`webapp/trajectories/rollouts/plans.py`), trajectories through
+the export's filters (`webapp/trajectories/export/filters.py`), and `training.dataset.freeze` writes them to a folder
+that `storage.py` puts into the file store under a name of its claim.
+
+A row is `revision:PK` or `trajectory:PK`; environment, scenario and task have the names by which another site knows
+them, so a split means the same there. Whoever reads a dataset goes through `storage.py` (`files_of`, `open_file`,
+`read_rows`, `folder_of`); `row_facts.py` reads one once, by its hash, for preflights.
+
+`file_uploads.py` checks an uploaded file while it is handed in, a large one in the job `check_file`. It becomes a
+dataset of source `file` when a training job or a person names it.
+"""

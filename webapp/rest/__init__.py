@@ -1,1 +1,13 @@
-"""Shared parts of the API: rights, problems, paging, entity tags, repeatable POSTs."""
+"""What the routers of `/api/v1` share: rights, problems, paging, entity tags, repeatable POSTs.
+
+`auth.py` finds the caller (a token, else a session with CSRF) and what their role grants now; `auth=needs("scope")` is
+each operation's rule. An operation reads through its app's queries and writes through its services, as pages
+do. `webapp/api.py` mounts the routers, tags what comes back (304, `etags.py`) and answers HEAD; `strict.py` refuses
+parameters, parts of forms and fields that the operation does not know, `types.py` values that PostgreSQL cannot hold;
+`etags.py` refuses a stale `If-Match` (412); `idempotency.py` runs a POST and stores its answer in one transaction
+under a lock of its key, for forms of pages too (`once`); `limits.py` counts requests by token.
+
+Every error becomes a problem in `problems.py`: those of the domain (`webapp/errors.py`) by the table of
+`webapp/error_responses.py`, expected ones of the frameworks as handlers, the rest (404 and 405 of routing, 500) as a
+middleware. `webapp/api_reference.py` renders the schema as a page.
+"""

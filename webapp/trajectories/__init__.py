@@ -1,1 +1,8 @@
-"""Trajectories, steps, scores and the replay."""
+"""Trajectories: steps with state patches, scores by verifier, the check x step matrix.
+
+A recorded run is executed again on import (`importer.py`, `reproduction.py`): steps with patches and snapshots, scores
+from the record and from the replay, and the first divergence. `steps.py` makes rows of steps and scores for imports
+and for attempts that are made here; `states.py` gives the state after any step, the last snapshot at or before it and
+the patches since; `totals.py` alone counts. `matrix.py` says which check holds after which step, as start values and
+flips. Rooms: `rollouts/` (agents act), `replay/` (the page), `export/` (training data).
+"""

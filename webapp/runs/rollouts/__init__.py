@@ -1,1 +1,12 @@
-"""Rollouts of training steps: read, shown, executed again."""
+"""Rollouts of training steps: read out of stored files, shown, executed again.
+
+A point of a curve leads to `step_views.py`: that step's `RunRollout` rows, by advantage or by task. Opening one
+(`rollout_replay.py`) reads its line out of the step's file (`rollout_file.py`, bounded), executes its calls again as
+an import's are (`webapp/trajectories/reproduction.py`) and stores what happened here by
+`webapp/trajectories/rollouts/finished_attempt.py`: results, patches and reward of the worker are compared, never
+stored. What differs in end state, reward or verifier is `quarantined`, in words.
+
+`verification.py` does the same with a sample (`ENVARIUM_ROLLOUT_SAMPLE`) of every file that arrives, in the background
+job `verify_rollouts`; a mismatch is an event of level `error` on the training job. `check_names.py` names the checks
+that a job records numbers of.
+"""
