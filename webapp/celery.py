@@ -8,7 +8,8 @@ from celery import Celery
 from django.conf import settings
 from kombu import Exchange, Queue
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+if not settings.configured:  # started by `celery -A webapp.celery`, not by the site
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 # `migrate` checks the installation before any worker starts. A check loads every page and route, which none serves.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
 
