@@ -7,7 +7,7 @@ The dual-agent assessment (EnvScaler 3.3; `dual_agent.py`): the author writes th
 constructed), `call_plan.py` draws which tool each round tries and which way, and the states take turns and go on
 evolving. A round is: tester (tool schemas, rules, state), `cases.execute` in an episode of its own made from the last
 state, checker (source, call, result, patch). `sequential_test.py` ends it when the decision is certain.
-`agent_brief.py` and `prompt_values.py` bound and fence all that prompts show. Each call is a `ToolCase` with state, seed and clock;
-`cases.rerun` makes it again without an LLM. A tool's rate says too how many positive calls went through
-(`turned_down`). Rows: `webapp/environments/assessment_services.py`.
+`agent_brief.py` and `prompt_values.py` bound and fence all that prompts show. Each call is a `ToolCase` with state,
+seed and clock; `cases.rerun` makes it again without an LLM. A tool's rate says too how many positive calls went
+through (`turned_down`). Rows: `webapp/environments/assessment_services.py`.
 """
