@@ -60,7 +60,7 @@ def test_the_filters_are_those_of_the_page(reader: Program, annotator: User) -> 
     problem(reader.get("/environments?sort=odd"), 422)
 
 
-RAISED = re.compile(r'(?:Problem\([^)]*\b|^    )code ?= ?"(\w+)"', re.MULTILINE)
+RAISED = re.compile(r'(?:Problem\([^)]*\b|^    )code(?:: ClassVar\[str\])? ?= ?"(\w+)"', re.MULTILINE)
 CURSORS = {
     "text": "x",
     "signs": "!!",

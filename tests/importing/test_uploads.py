@@ -12,6 +12,7 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from tests.fixtures import pages_seed
+from tests.fixtures.markup import flat
 from tests.importing import samples
 from tests.importing.test_importer import context_of, counts, upload
 from webapp import uploads
@@ -92,7 +93,7 @@ def test_an_import_of_which_every_record_failed_has_failed(start: Any, records: 
     assert default_storage.exists(job.payload.get("file", job.payload.get("environments"))["name"])
     client = Client()
     client.force_login(pages_seed.person("annotator"))
-    shown = client.get(f"/jobs/{job.pk}/").content.decode()
+    shown = flat(client.get(f"/jobs/{job.pk}/"))
     assert "<b>Why it failed:</b>" in shown
     assert "2 of 2 records failed" in shown
     assert "<h3>failed · 2</h3>" in shown or "<h3>tasks: failed · 1</h3>" in shown

@@ -51,8 +51,8 @@ def test_the_result_and_the_reason_are_readable_and_escaped(page: Client) -> Non
 def test_sums_are_not_counted_as_records(page: Client) -> None:
     result = {"themes": {"created": 5, "updated": 0, "unchanged": 0}, "failed": [{"place": "line 2", "reason": "no"}]}
     html = flat(page.get(f"/jobs/{pages_seed.job(JobState.SUCCEEDED, result=result).pk}/"))
-    assert "<h3> themes </h3>" in html, "three kinds are not three themes"
-    assert "<h3> failed · 1 </h3>" in html
+    assert "<h3>themes</h3>" in html, "three kinds are not three themes"
+    assert "<h3>failed · 1</h3>" in html
 
 
 def test_cancel_and_retry(page: Client) -> None:

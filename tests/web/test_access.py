@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +21,7 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.api import api, scope_of
 from webapp.batches.models import Batch, Body, LLMCall
+from webapp.content_store import store
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
@@ -73,7 +73,7 @@ def a_batch() -> dict[str, Any]:
     batch = Batch.objects.create(name="a batch")
     item = batch.items.create(level="theme", path="a-theme", stage="discover")
     item.runs.create(stage="discover", state="kept")
-    request = Body.objects.create(hash="0" * 64, size=2, body=zlib.compress(b"{}"))
+    [request] = store(Body, [{}])
     call = LLMCall.objects.create(
         key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
     )

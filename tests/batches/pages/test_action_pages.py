@@ -120,9 +120,7 @@ def test_what_failed_is_tried_again_alone_with_its_like_or_all_of_it() -> None:
     assert twin.state == "rejected"
     log = client("admin", "adm").get(reverse("accounts:audit_log"))  # an entry's detail has a key called "items"
     assert log.status_code == 200
-    assert re.search(
-        r'<a [^>]*>batch.retry</a>.*?<span class="muted">items</span> 1\b', log.content.decode(), re.DOTALL
-    )
+    assert re.search(r'<a [^>]*>batch.retry</a>.*?<span class="muted">items</span> 1\b', markup(log), re.DOTALL)
 
 
 def test_a_near_duplicate_is_kept_all_the_same() -> None:
