@@ -29,6 +29,9 @@ from training.metrics import Writer
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out the job of a folder; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["-h"], ["--help"]):
+        print(__doc__)
+        return Exit.DONE
     if len(given) != 1:
         print("usage: python -m training.launch FOLDER", file=sys.stderr)
         return Exit.INPUT
