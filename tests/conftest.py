@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 import tempfile
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 SERVERS = TestServers()
+SET_APART = {"slow", "kill", "browser"}
+"""Marks of tests that `make test` leaves out."""
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
 """Files that tests write (uploads, blobs) stay out of the checkout. Each pytest-xdist worker has its own."""
 
@@ -40,6 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Most tests make people, and each password took a third of a second.
     settings.PASSWORD_HASHERS = ["tests.fixtures.hashing.QuickHasher"]
     del os.environ["DJANGO_SETTINGS_MODULE"]  # or pytest-xdist's workers would load them before this hook
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m kill`, modules without such a test are not even imported: that took longer than some of the tests."""
+    wanted = set(re.findall(r"\w+", config.option.markexpr)) - {"or"}
+    if not wanted or not wanted <= SET_APART or not collection_path.match("test_*.py"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(f"mark.{name}" in text for name in wanted) else True
 
 
 def pytest_report_header(config: pytest.Config) -> str:

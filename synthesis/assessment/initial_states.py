@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -13,7 +12,6 @@ from synthesis.assessment.prompt_values import cut
 from synthesis.assessment.tasks import unknown_state_keys
 from synthesis.contracts import DEFAULT_NOW, State
 from synthesis.errors import EpisodeLost, InputError, ProgramError, Rejected, StateError
-from synthesis.formats.signatures import parse
 from synthesis.llm.asker import TRIES
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox, encode_state
@@ -42,13 +40,17 @@ async def starting_states(kit: Kit, desk: Desk) -> tuple[State, ...]:
 
 async def _state(kit: Kit, desk: Desk, ordinal: int, count: int) -> State:
     most = min(TEST_STATE_CHARS, kit.settings.state_bytes)
-    tree = parse(desk.record.source)
     problem = ""
     for _ in range(TRIES):
         kit.check_stop()
         words = _words(desk, ordinal, count, most, problem)
         said = await kit.ask(
-            "author", "test_state", words, StateSaid, lambda found: check_plain(found.state, tree, most), sample=ordinal
+            "author",
+            "test_state",
+            words,
+            StateSaid,
+            lambda said: check_plain(said.state, desk.record.source, most),
+            sample=ordinal,
         )
         try:
             return await kit.run(settle, kit.sandbox, desk, said.state)
@@ -72,14 +74,14 @@ def settle(sandbox: Sandbox, desk: Desk, state: dict[str, Any]) -> State:
     return settled
 
 
-def check_plain(state: dict[str, Any], tree: ast.AST | None, most: int) -> None:
+def check_plain(state: dict[str, Any], source: str, most: int) -> None:
     """Raises InputError for a state that is too large, empty, or has keys that the program does not know."""
     size = size_of(state)
     if size > most:
         raise InputError(f"the state takes {size:,} characters as JSON; at most {most:,} are allowed")
     if not any(isinstance(value, dict | list) and value for value in state.values()):
         raise InputError("the state holds no records: fill at least one of its collections")
-    unknown = unknown_state_keys(state, tree)
+    unknown = unknown_state_keys(state, source)
     if unknown:
         raise InputError(" ".join(cut(one.message, 200) for one in unknown[:5]))
 

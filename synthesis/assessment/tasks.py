@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 
 from synthesis.assessment.kinds import finding
@@ -72,13 +73,21 @@ def _reads_initial(function: ast.FunctionDef) -> bool:
     return bool(names) and not stored and "initial_state" not in bound
 
 
-def unknown_state_keys(state: dict[str, object], tree: ast.AST | None) -> list[Finding]:
+@functools.lru_cache(maxsize=16)
+def _mentioned(source: str) -> frozenset[str] | None:
+    """Names and texts of a program, None where it is not Python. Its many states are compared with the same ones."""
+    try:
+        tree = parse(source)
+    except UNREADABLE:
+        return None
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return frozenset(identifiers(tree) | texts)
+
+
+def unknown_state_keys(state: dict[str, object], source: str) -> list[Finding]:
     """Keys of an initial state that the program nowhere mentions, as an attribute, a name or a text."""
-    if tree is None:
-        return []
-    known = identifiers(tree)
-    known |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    unknown = [key for key in state if key not in known]
+    mentioned = _mentioned(source)
+    unknown = [key for key in state if key not in mentioned] if mentioned is not None else []
     return [
         finding("unknown_state_key", f"initial_state.{key}"[:300], f"The program never mentions {key!r}.")
         for key in unknown[:50]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 
 from synthesis import syntax
@@ -35,17 +36,18 @@ def class_names(source: str) -> list[str]:
     return [node.name for node in (tree.body if tree else []) if isinstance(node, ast.ClassDef) and _public(node)]
 
 
-def signatures(source: str, class_name: str) -> list[Signature]:
+@functools.lru_cache(maxsize=16)
+def signatures(source: str, class_name: str) -> tuple[Signature, ...]:
     """The public methods of a class in the order of its source, inherited ones of the same module first."""
     tree = parse(source)
     classes = {node.name: node for node in (tree.body if tree else []) if isinstance(node, ast.ClassDef)}
     methods = _methods(class_name, classes, frozenset())
     changing = _changing(methods)
-    return [
+    return tuple(
         Signature(name, ast.get_docstring(node) or "", "change" if name in changing else "query")
         for name, node in methods.items()
         if not name.startswith("_") and not _decorated(node)
-    ]
+    )
 
 
 def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str]) -> dict[str, Method]:

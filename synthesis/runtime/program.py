@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -69,6 +70,7 @@ def parse_source(source: str) -> ast.Module:
         raise ProgramError(f"the program cannot be read: {error or type(error).__name__}") from None
 
 
+@functools.lru_cache(maxsize=16)  # asked for again with every task and run of an environment
 def outline(source: str, class_name: str | None = None) -> ProgramOutline:
     """The outline of the environment class: the one named, or the one that is not data and has most methods.
 

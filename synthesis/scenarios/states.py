@@ -93,7 +93,7 @@ def state_faults(state: dict[str, Any], record: EnvironmentRecord, tree: ast.AST
         return [f"the state takes {size:,} bytes as JSON; at most {most:,} are allowed: make fewer or smaller records"]
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)] if tree else []
     methods = {item.name for node in classes for item in node.body if isinstance(item, ast.FunctionDef)}
-    faults = [item.message for item in unknown_state_keys(state, tree)]
+    faults = [item.message for item in unknown_state_keys(state, record.source)]
     faults += [f"{key!r} is a method of the program, not a part of its state" for key in state if key in methods]
     faults += [f"{key!r} is no name that a state may use" for key in state if key.startswith("__")]
     return faults + reference_faults(state, record.state_schema)

@@ -52,24 +52,31 @@ def elsewhere(command: str) -> str:
     return next((proof for name, proof in ELSEWHERE.items() if begun.startswith(name)), "")
 
 
-EVERY = [one for page in PAGES for one in commands(page.read_text(encoding="utf-8"))]
+EVERY = list(dict.fromkeys(found for page in PAGES for found in commands(page.read_text(encoding="utf-8"))))
 HERE = [one for one in EVERY if not elsewhere(one)]
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder that looks like the checkout, with the demo's content and files to import; and its environment."""
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A folder that looks like the checkout, and the environment in which commands run there."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for entry in ROOT.iterdir():
+        if not entry.name.startswith("."):
+            (folder / entry.name).symlink_to(entry)
+    (folder / ".venv").symlink_to(sys.prefix)
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return folder, environment | {"ENVARIUM_HOME": str(folder / "home"), "ENVARIUM_LOG_LEVEL": "WARNING"}
+
+
+@pytest.fixture
+def with_content(checkout: tuple[Path, dict[str, str]]) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The same with a database that holds the demo's content, and with files to import."""
     from tests.importing import samples
     from tests.taxonomy.samples import server
 
-    folder = tmp_path_factory.mktemp("checkout")
-    for one in ROOT.iterdir():
-        if not one.name.startswith("."):
-            (folder / one.name).symlink_to(one)
-    (folder / ".venv").symlink_to(sys.prefix)
+    folder, environment = checkout
     with own_database("readme") as url:
-        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-        environment |= {"DATABASE_URL": url, "ENVARIUM_HOME": str(folder / "home"), "ENVARIUM_LOG_LEVEL": "WARNING"}
+        environment = environment | {"DATABASE_URL": url}
         for first in ("migrate -v 0", "demo"):
             run(folder, environment, f".venv/bin/python manage.py {first}")
         files = {
@@ -102,8 +109,8 @@ def test_there_are_commands_and_few_are_proved_elsewhere() -> None:
 
 
 @pytest.mark.slow
-def test_every_command_runs_as_it_stands_there(scratch: tuple[Path, dict[str, str]]) -> None:
-    folder, environment = scratch
+def test_every_command_runs_as_it_stands_there(with_content: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = with_content
     said = {command: run(folder, environment, command) for command in HERE}
     for command, told in said.items():
         if "--json" in command:
@@ -119,9 +126,9 @@ def test_every_command_runs_as_it_stands_there(scratch: tuple[Path, dict[str, st
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [one for one in EVERY if elsewhere(one) and "python" in one.split()[0]])
 def test_what_is_not_run_here_takes_the_options_that_it_is_shown_with(
-    scratch: tuple[Path, dict[str, str]], command: str
+    checkout: tuple[Path, dict[str, str]], command: str
 ) -> None:
-    folder, environment = scratch
+    folder, environment = checkout
     words = shlex.split(command.replace("[", " ").replace("]", " "), comments=True)
     words[0] = ".venv/bin/python"
     called = words[:3]

@@ -7,7 +7,6 @@ from typing import Any
 
 from synthesis.runtime import default_sandbox
 from training.config import Reinforcement, Supervised
-from training.demo.model import model_of, tokenizer_of
 from training.examples.datasets import freeze_demo
 from training.job import JOB, JobFile
 from training.presets import change, load
@@ -18,6 +17,8 @@ def prepare_demo(folder: Path, seed: int, threads: int = 0, changes: dict[str, d
 
     `changes` are changed fields of the presets, under `sft` and `rl`. Raises InputError: the folder holds a demo.
     """
+    from training.demo.model import model_of, tokenizer_of  # torch, which `--help` does without
+
     lessons, _ = freeze_demo(default_sandbox(), folder, seed)
     tokenizer = tokenizer_of([lesson.trl() for lesson in lessons])
     model_of(tokenizer, seed).save_pretrained(folder / "untrained")

@@ -19,7 +19,6 @@ from synthesis.errors import EpisodeLost, FormatError, InfrastructureError, Inpu
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
-from synthesis.formats.signatures import parse
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.checks import mark_of, reward_of
@@ -227,7 +226,7 @@ def import_task(sandbox: Sandbox, record: TaskRecord, version: Version, program:
 
 def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
     """What the checks say before the agent does anything, and every finding about the task."""
-    found = unknown_state_keys(record.initial_state, parse(program.source))
+    found = unknown_state_keys(record.initial_state, program.source)
     try:
         with sandbox.reset(program, initial) as episode:
             state = episode.state()
