@@ -39,7 +39,7 @@ run: setup
 	@exec $(VENV)/bin/python -m webapp.stack
 
 test: setup-dev
-	$(VENV)/bin/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 test-slow: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)

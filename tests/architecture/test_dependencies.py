@@ -6,12 +6,12 @@ import ast
 import re
 import tomllib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.source_files import ROOT, nodes_of, sources
+
 ABOUT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 USERS = {
     "": ("webapp", "synthesis", "training"),
@@ -56,8 +56,8 @@ def declared() -> list[tuple[str, str]]:
 def imported(folder: str) -> frozenset[str]:
     """The top-level modules that the code below a folder imports."""
     found = set()
-    for path in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in sources(folder):
+        for node in nodes_of(path):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

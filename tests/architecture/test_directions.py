@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tree_of
+
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
 APPS += ["batches", "datasets", "runs", "workers", "pages"]
 FLOORS: list[set[str]] = [
@@ -51,10 +52,6 @@ CHILD_ROOM = "synthesis.runtime.child"
 LAYERS = {"models": 0, "services": 1, "views": 2, "api": 2, "jobs": 2}
 
 
-def sources(*folders: str) -> list[Path]:
-    return [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
-
-
 def module_name(path: Path) -> str:
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -63,7 +60,7 @@ def module_name(path: Path) -> str:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module with its line; `from a import b` gives `a.b`, which a module may be."""
     package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -76,12 +73,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{base}.{alias.name}"
 
 
-@lru_cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-@lru_cache
+@cache
 def edges(*folders: str) -> list[tuple[str, str, str]]:
     """(place, importing module, imported module) of every import below `folders`."""
     found = []
@@ -212,7 +204,7 @@ def test_one_module_reads_query_parameters() -> None:
     for path in sources("webapp"):
         if path.stem == "api" or path.stem.endswith("_api") or "rest" in path.parts:
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             read = isinstance(node, ast.Subscript) or (
                 isinstance(node, ast.Attribute) and node.attr in ("get", "getlist")
             )
@@ -225,7 +217,7 @@ def test_one_module_looks_at_htmx_headers() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources("webapp")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Attribute) and node.attr == "htmx" and path != ROOT / "webapp/htmx.py"
     ]
     assert not wrong
@@ -254,10 +246,10 @@ def test_files_and_functions_stay_small() -> None:
         name = str(path.relative_to(ROOT))
         if "/migrations/" in name or (name.startswith("synthesis/starter/") and path.name == "program.py"):
             continue
-        text = path.read_text()
+        text = text_of(path)
         if text.count("\n") > 400:
             wrong.append(f"{name}: {text.count(chr(10))} lines")
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 size = (node.end_lineno or 0) - node.lineno + 1
                 if size > 60:
@@ -278,7 +270,7 @@ def test_classes_say_what_they_are() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
         for path in sources("webapp", "synthesis", "training")
-        for node in ast.parse(path.read_text()).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef) and node.name in vague and "starter" not in path.parts
     ]
     assert not wrong

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_directions import ROOT, sources, tree_of
+from tests.architecture.source_files import ROOT, sources, tree_of
 
 DOCUMENTS = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))

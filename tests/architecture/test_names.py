@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tests.architecture.test_directions import ROOT, sources, tree_of
+from tests.architecture.source_files import ROOT, sources, tree_of
 
 HOUSE = ("webapp", "synthesis", "training")
 MOST_MODULES = 25

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from synthesis import syntax
-from tests.architecture.test_directions import sources
+from tests.architecture.source_files import nodes_of, sources
 
 TEXT = "{" + ", ".join(f"'k{n}': [1, ({n}, 'x'), -{n}]" for n in range(200)) + "}"
 
@@ -56,8 +56,9 @@ def test_nothing_else_parses() -> None:
     found = []
     for path in sources("synthesis", "webapp"):
         if path.name != "syntax.py" and not {"starter", "child"} & set(path.parts):
-            tree = ast.walk(ast.parse(path.read_text()))
-            found += [f"{path}:{node.lineno}" for node in tree if isinstance(node, ast.Attribute) and spoils(node)]
+            found += [
+                f"{path}:{node.lineno}" for node in nodes_of(path) if isinstance(node, ast.Attribute) and spoils(node)
+            ]
     assert not found
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.test_directions import ROOT
+from tests.architecture.source_files import ROOT
 
 COLUMNS = 120
 LINES = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.architecture.test_directions import ROOT, sources
+from tests.architecture.source_files import ROOT, nodes_of, sources, tree_of
 
 STATES = "ItemState"
 MODEL = "BatchItem"
@@ -38,7 +38,7 @@ def test_one_module_writes_the_state_of_items() -> None:
     found = {}
     for path in sources("webapp"):
         name = str(path.relative_to(ROOT))
-        if "/migrations/" not in name and (lines := list(writes(ast.parse(path.read_text())))):
+        if "/migrations/" not in name and (lines := list(writes(tree_of(path)))):
             found[name] = lines
     assert len(found.pop(WRITER)) >= 8
     assert found == {}
@@ -61,7 +61,7 @@ def test_one_module_adds_up_trajectories() -> None:
     columns = {"step_count", "call_count", "error_count", "duration_us", "trajectory_count"}
     found = set()
     for path in sources("webapp/trajectories", "webapp/runs", "webapp/batches"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in columns
             if stored or (isinstance(node, ast.keyword) and node.arg == "trajectory_count"):
                 found.add(str(path.relative_to(ROOT)))

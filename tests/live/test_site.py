@@ -16,7 +16,7 @@ from django.conf import settings
 from django.test import Client
 
 from tests.fixtures import pages_seed
-from tests.fixtures.processes import child_environment, launch, site, wait_for
+from tests.fixtures.processes import child_environment, launch, wait_for
 from webapp.accounts.models import Role, User
 from webapp.events.services import publish
 
@@ -56,38 +56,32 @@ def read(answer: http.client.HTTPResponse, event: str) -> dict[str, str]:
             fields = {}
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[str]:
-    with site(tmp_path) as url:
-        yield url
-
-
-def test_two_browsers_hear_a_change_and_a_third_catches_up(running: str) -> None:
+def test_two_browsers_hear_a_change_and_a_third_catches_up(site_process: str) -> None:
     user = pages_seed.person(Role.VIEWER)
-    with stream(running, user) as one, stream(running, user) as two:
+    with stream(site_process, user) as one, stream(site_process, user) as two:
         start = read(one, "hello")["id"]
         read(two, "hello")
         publish(["job:1"])
         assert read(one, "change") == read(two, "change")
-    with stream(running, user, **{"Last-Event-ID": start}) as late:
+    with stream(site_process, user, **{"Last-Event-ID": start}) as late:
         assert read(late, "change")["data"] == "job:1"
 
 
-def test_open_streams_hold_no_connection_of_the_pool(running: str) -> None:
+def test_open_streams_hold_no_connection_of_the_pool(site_process: str) -> None:
     """The pool has eight; twice as many streams are open, and pages are served."""
     people = [pages_seed.person(role) for role in (Role.VIEWER, Role.ANNOTATOR)]
     with contextlib.ExitStack() as stack:
         for user in people:
             for _ in range(8):
-                read(stack.enter_context(stream(running, user)), "hello")
-        connection = http.client.HTTPConnection(urlsplit(running).netloc, timeout=10)
+                read(stack.enter_context(stream(site_process, user)), "hello")
+        connection = http.client.HTTPConnection(urlsplit(site_process).netloc, timeout=10)
         connection.request("GET", "/jobs/", headers={"Cookie": cookie(people[0])})
         assert connection.getresponse().status == 200
         connection.close()
 
 
-def test_who_may_not_look_gets_no_stream(running: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(running).netloc, timeout=10)
+def test_who_may_not_look_gets_no_stream(site_process: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(site_process).netloc, timeout=10)
     connection.request("GET", "/events/?topic=job:1")
     assert connection.getresponse().status == 302
     connection.close()

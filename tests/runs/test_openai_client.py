@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from django.utils import timezone
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
-from tests.fixtures.processes import ROOT, site
+from tests.fixtures.processes import ROOT
 from tests.runs.job_support import LESSON, frozen, jsonl, lessons, tasks
 from webapp.runs.models import (
     Checkpoint,
@@ -32,11 +31,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SFT: Any = {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2, "batch_size": 4}}}
 
 
-@pytest.fixture(scope="module")
-def address(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The API of one site for all of these tests."""
-    with site(tmp_path_factory.mktemp("site")) as url:
-        yield f"{url}/api/v1"
+@pytest.fixture
+def address(transactional_db: None, site_process: str) -> str:
+    return f"{site_process}/api/v1"
 
 
 @pytest.fixture

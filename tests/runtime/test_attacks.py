@@ -30,7 +30,8 @@ def fought(host: str) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(params=HOSTS)
+# One host, one of pytest-xdist's workers: what happened there is asked of by many tests.
+@pytest.fixture(params=[pytest.param(host, marks=pytest.mark.xdist_group(f"attacks on {host}")) for host in HOSTS])
 def host(request: pytest.FixtureRequest) -> str:
     reason = unavailable(HOSTS[request.param][0])
     if reason:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.workers.training_support import (
     reinforcement,
     series,
     supervised,
-    training_site,
     worker,
 )
 from webapp.accounts.models import Role, User
@@ -36,9 +34,8 @@ def operator(transactional_db: None) -> User:
 
 
 @pytest.fixture
-def site(transactional_db: None, tmp_path: Path) -> Iterator[str]:
-    with training_site(tmp_path) as found:
-        yield found.url
+def site(transactional_db: None, site_process: str) -> str:
+    return site_process
 
 
 def test_sft_then_rl_to_the_end(site: str, operator: User, tmp_path: Path) -> None:
@@ -87,7 +84,8 @@ def test_cancelled_within_a_step_with_a_checkpoint(site: str, operator: User, tm
 
 def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_path: Path) -> None:
     lessons, tasks = datasets(operator)
-    job = supervised(operator, lessons, tasks, epochs=12, limits={"checkpoint_every": 100})
+    # So long that it cannot come to its end before it hears of the pause.
+    job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
     with worker(site, operator, tmp_path / "w1", "--name", "anna") as running:
         reached(job, 2, running.log)
         control.pause(fresh(job), operator)
@@ -95,7 +93,9 @@ def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_pat
     step = Checkpoint.objects.get(job=job).step
     with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
         control.resume(fresh(job), operator)
-        assert ended(job, running.log) == TrainingState.SUCCEEDED, (job.error, running.log.read_text())
+        reached(job, step + 2, running.log)
+        control.cancel(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.CANCELLED, (job.error, running.log.read_text())
     losses = [number for number, _ in series(job, "loss")]
     assert losses == list(range(1, len(losses) + 1))
     assert [attempt.from_step for attempt in job.attempts.order_by("number")] == [0, step]

@@ -115,15 +115,6 @@ class Site:
 
 
 @contextmanager
-def training_site(folder: Path) -> Iterator[Site]:
-    found = Site(folder)
-    try:
-        yield found
-    finally:
-        found.kill()
-
-
-@contextmanager
 def worker(url: str, user: User, home: Path, *more: str) -> Iterator[Running]:
     running = start_worker(url, user, home, *more)
     try:

@@ -1,0 +1,34 @@
+"""The project's sources as these tests read them: each file parsed once a session, and forgotten afterwards."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def sources(*folders: str) -> list[Path]:
+    return [p for folder in folders for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of the file's tree."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+def forget() -> None:
+    for kept in (nodes_of, tree_of, text_of):
+        kept.cache_clear()
