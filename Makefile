@@ -11,11 +11,12 @@ VENV := .venv
 INSTALL = webapp/stack/install.py
 PYTEST_ARGS ?=
 
-.PHONY: help run setup setup-dev test test-slow test-kill test-browser lint format check-python
+.PHONY: help run setup setup-dev test test-long test-slow test-kill test-browser lint format check-python
 
 help:
 	@echo "make run            start Envarium at http://127.0.0.1:8000 (PORT=... for another port)"
 	@echo "make test           the tests that need neither a browser nor killed processes"
+	@echo "make test-long      the three below at once, as .ci/run does"
 	@echo "make test-slow      large databases, generated requests to the whole API, batches under misfortune"
 	@echo "make test-kill      tests that stop real processes with SIGKILL"
 	@echo "make test-browser   tests that drive Chromium"
@@ -40,6 +41,10 @@ run: setup
 
 test: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+# Many of these wait more than they compute, so three share two cores; the long ones begin.
+test-long: setup-dev
+	$(VENV)/bin/python -m pytest -n 3 --dist loadgroup -m "slow or kill or browser" $(PYTEST_ARGS)
 
 test-slow: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)

@@ -38,18 +38,13 @@ def shell(home: Path, code: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_command_on_a_fresh_home_has_tables_keeps_rows_and_leaves_no_process(tmp_path: Path) -> None:
-    assert shell(tmp_path / "home", COUNT) == "0"
-    shell(tmp_path / "home", ADD)
-    assert shell(tmp_path / "home", COUNT) == "1"
+def test_a_command_brings_a_fresh_homes_database_or_uses_that_of_a_running_site(tmp_path: Path) -> None:
+    """The first has tables; rows are kept; no process is left; a site's own server goes on."""
+    home = Home(tmp_path / "home")
+    assert shell(home.path, f"{COUNT}; {ADD}") == "0"
+    assert shell(home.path, COUNT) == "1"
     left = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info["cmdline"])]
     assert not left
-
-
-def test_a_command_beside_a_running_site_uses_its_database(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.prepare()
-    shell(home.path, ADD)
     lock = HomeLock(home)
     lock.take("http://127.0.0.1:1")
     servers = BriefServers(home)

@@ -17,9 +17,9 @@ def test_tables_of_this_version_are_taken() -> None:
 
 
 def test_tables_of_an_earlier_version_are_refused_with_what_to_do() -> None:
-    MigrationRecorder(connection).record_applied("runs", "0001_initial")
+    MigrationRecorder(connection).record_applied("runs", "0002_reward_curves")
     with pytest.raises(CommandError) as refused:
         refuse_earlier_tables()
-    assert "runs.0001_initial" in str(refused.value)
+    assert "runs.0002_reward_curves" in str(refused.value)
     assert "ENVARIUM_HOME=" in str(refused.value)
     assert "export_trajectories" in str(refused.value)
