@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
+from webapp import filter_bar
 from webapp.accounts import people, queries
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import NewUserForm
@@ -42,7 +43,13 @@ def users(request: HttpRequest) -> HttpResponse:
         "page": keyset(request, queries.users(text, role), "username"),
         "text": text,
         "role": role,
-        "roles": Role.choices,
+        "filter_form": filter_bar.FilterForm(
+            {"q": text, "role": role},
+            {
+                "q": filter_bar.search("Username", keyed="Search"),
+                "role": filter_bar.select("Role", Role.choices),
+            },
+        ),
     }
     return render(request, "accounts/users.html", context, status=status)
 
@@ -104,5 +111,16 @@ def password(request: HttpRequest, pk: int) -> HttpResponse:
 def audit_log(request: HttpRequest) -> HttpResponse:
     filters = queries.read_audit_filters(request.GET)
     page = keyset(request, queries.audit_entries(filters))
-    context = {"page": page, "filters": filters, "actions": queries.ACTIONS}
+    fields = {
+        "actor": filter_bar.search("Who", wide=False, keyed="Search", placeholder="username"),
+        "action": filter_bar.search("Action", wide=False, list="actions"),
+        "since": filter_bar.day("From"),
+        "until": filter_bar.day("To"),
+    }
+    context = {
+        "page": page,
+        "filters": filters,
+        "filter_form": filter_bar.FilterForm(vars(filters), fields),
+        "actions": queries.ACTIONS,
+    }
     return render(request, "accounts/audit_log.html", context)

@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.drafts import ToolRate
+from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
@@ -72,12 +73,23 @@ def assessment_tab(request: HttpRequest, environment: Environment, version: Vers
     return _head(row) | {
         "assessments": known,
         "chosen": chosen,
-        "verdicts": queries.VERDICTS,
-        "ways": queries.CASES,
-        "reruns": queries.RERUNS if row.rerun_at else (),
+        "filter_form": filter_form(row, version, chosen, params),
         "page": keyset(request, queries.cases(row.pk, **chosen), "position", CASES_A_PAGE),
         "copy_as": api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
     }
+
+
+def filter_form(row: Assessment, version: Version, chosen: dict[str, str], params: Params) -> filter_bar.FilterForm:
+    shown = {"version": params.text("version") and version.number, "assessment": params.text("assessment") and row.pk}
+    fields = {
+        **filter_bar.hidden({"tab": "assessment", **shown}),
+        "verdict": filter_bar.select("Verdict", queries.VERDICTS),
+        "tool": filter_bar.select("Tool", [rate["tool"] for rate in row.rates]),
+        "case": filter_bar.select("Case", queries.CASES),
+    }
+    if row.rerun_at:
+        fields["rerun"] = filter_bar.select("Re-run", queries.RERUNS)
+    return filter_bar.FilterForm(chosen, fields)
 
 
 def _head(row: Assessment) -> dict[str, Any]:

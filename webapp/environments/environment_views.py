@@ -7,6 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
+from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
@@ -39,12 +40,24 @@ def listing(request: HttpRequest) -> HttpResponse:
     context = {
         "filters": filters,
         "page": page,
-        "sorts": [(key, label) for key, (_, label) in queries.SORTS.items()],
-        "categories": queries.categories(),
-        "kinds": queries.finding_kinds(),
+        "filter_form": filter_form(filters),
         "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
     }
     return render(request, "environments/list.html", context)
+
+
+def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
+    fields = {
+        **filter_bar.hidden({"node": filters.node and filters.node.pk}),
+        "q": filter_bar.search("Name or id", keyed="Search"),
+        "category": filter_bar.select("Category", queries.categories(), length=60),
+        "finding": filter_bar.select("Finding", queries.finding_kinds()),
+        "tools_min": filter_bar.number("Tools from"),
+        "tools_max": filter_bar.number("to"),
+        "sort": filter_bar.select("Order", [(key, label) for key, (_, label) in queries.SORTS.items()], first=None),
+    }
+    chosen = {"q": filters.text, "finding": filters.kind, "tools_min": filters.low, "tools_max": filters.high}
+    return filter_bar.FilterForm({"category": filters.category, "sort": filters.sort, **chosen}, fields)
 
 
 def version_of(environment: Environment, params: Params) -> Version | None:

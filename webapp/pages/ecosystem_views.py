@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.batches.models import Batch
 from webapp.environments import queries as environment_queries
@@ -33,13 +34,21 @@ def said(scope: Scope) -> dict[str, Any]:
     return {"scope": scope, "eco": ecosystem(scope), "worst_up_to": WORST}
 
 
+def filter_form(scope: Scope) -> filter_bar.FilterForm:
+    sources = environment_queries.distinct(Environment._meta.db_table, "source")
+    fields = {
+        "category": filter_bar.select("Category", environment_queries.categories(), length=60),
+        "source": filter_bar.select("Source", sources),
+    }
+    return filter_bar.FilterForm(vars(scope), fields)
+
+
 @access("read")
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
     scope = scope_of(request)
     context = said(scope) | {
-        "categories": environment_queries.categories(),
-        "sources": environment_queries.distinct(Environment._meta.db_table, "source"),
+        "filter_form": filter_form(scope),
         "copy_as": list_call(request, "api:get_ecosystem", EcosystemQuery),
     }
     return render(request, "pages/ecosystem.html", context)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 
 from synthesis.assessment.kinds import KINDS, kind_of
+from webapp import filter_bar
 from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import AuditState
 
@@ -49,7 +51,7 @@ class TaskFilter(forms.Form):
     fewest = forms.IntegerField(required=False, min_value=0, max_value=1_000_000)
     most = forms.IntegerField(required=False, min_value=0, max_value=1_000_000)
     source = forms.ChoiceField(required=False)
-    sort = forms.ChoiceField(required=False, choices=list(SORTS.items()))
+    sort = forms.ChoiceField(required=False, label="Order", choices=list(SORTS.items()))
 
     def __init__(self, *args: Any, categories: list[str], sources: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,10 +60,23 @@ class TaskFilter(forms.Form):
         named = [(name, kind_of(name).title) for name in TASK_KINDS if name in KINDS]
         self.fields["finding"].choices = [("", "Any"), ("any", "With a finding"), ("none", "Without findings"), *named]  # type: ignore[attr-defined]
 
-    @property
-    def choice_fields(self) -> list[forms.BoundField]:
-        """The choices that stand together in the form."""
-        return [self[name] for name in ("category", "finding", "audit", "fault")]
+    def bar(self, wanted: Mapping[str, Any]) -> filter_bar.FilterForm:
+        """The form above the list, filled with what was understood."""
+
+        def choice(name: str) -> forms.Field:
+            return filter_bar.select(str(self[name].label), self.fields[name].choices, first=None)  # type: ignore[attr-defined]
+
+        fields = {
+            "q": filter_bar.search("Text", keyed="Search"),
+            "environment": filter_bar.text("Environment", placeholder="name or id"),
+            **{name: choice(name) for name in ("category", "finding", "audit", "fault")},
+            "idle": filter_bar.span("Doing nothing scores", "low", "high", max=1, step="any"),
+            "checks": filter_bar.span("Checks", "fewest", "most"),
+            **{name: choice(name) for name in ("source", "sort")},
+        }
+        pairs = {"idle": ("low", "high"), "checks": ("fewest", "most")}
+        ranges = {name: [wanted.get(end) for end in ends] for name, ends in pairs.items()}
+        return filter_bar.FilterForm(dict(wanted) | ranges, fields)
 
     def values(self) -> dict[str, Any]:
         """What was understood; a field with an error counts as empty."""

@@ -47,6 +47,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
         named = Environment.objects.filter(pk=environment).only("name").first()
     context = {
         "form": form,
+        "filter_form": form.bar(wanted),
         "page": page,
         "wanted": wanted,
         "narrowed": [name for name in wanted if name != "sort"],

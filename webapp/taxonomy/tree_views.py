@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -118,9 +119,21 @@ def default_tab(row: Node) -> str:
 
 def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
     filters = queries.theme_filters(request.GET)
-    sorts = [(key, label) for key, (_, label) in queries.THEME_SORTS.items()]
     page = keyset(request, queries.themes(filters, row), filters.order)
-    return {"filters": filters, "sorts": sorts, "origins": Origin.choices, "page": page}
+    tab = "themes" if row else ""
+    return {"filters": filters, "filter_form": filter_form(filters, tab), "page": page}
+
+
+def filter_form(filters: queries.ThemeFilters, tab: str) -> filter_bar.FilterForm:
+    sorts = [(key, label) for key, (_, label) in queries.THEME_SORTS.items()]
+    fields = {
+        **filter_bar.hidden({"tab": tab, "folded": "1" if filters.folded else ""}),
+        "q": filter_bar.search("Name", keyed="Search"),
+        "label": filter_bar.text("Label"),
+        "origin": filter_bar.select("Origin", Origin.choices),
+        "sort": filter_bar.select("Order", sorts, first=None),
+    }
+    return filter_bar.FilterForm(vars(filters) | {"q": filters.text}, fields)
 
 
 @access("read")

@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import QueryDict, StreamingHttpResponse
 
+from webapp import filter_bar
 from webapp.environments.models import Environment
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
@@ -83,6 +84,22 @@ def read_filters(query: QueryDict) -> Filters:
         order=params.choice("order", ORDERS, "-id"),
     )
     return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
+
+
+def form_of(filters: Filters) -> filter_bar.FilterForm:
+    """The filters as a form above the list."""
+    outcomes = [(name, "not scored" if name == "none" else name) for name in OUTCOMES]
+    fields = {
+        "outcome": filter_bar.select("Outcome", outcomes, keyed="Filter"),
+        "replay": filter_bar.select("Replay", ReplayState.values),
+        "policy": filter_bar.search("Policy begins with"),
+        "low": filter_bar.number("Reward from", max=1, step="any"),
+        "high": filter_bar.number("to", max=1, step="any"),
+        "source": filter_bar.text("Source", size=10, maxlength=32),
+        "order": filter_bar.select("Order", ORDERS.items(), first=None),
+        **filter_bar.hidden({"environment": filters.environment, "task": filters.task}),
+    }
+    return filter_bar.FilterForm(vars(filters), fields)
 
 
 def rows_of(filters: Filters) -> QuerySet[Trajectory]:

@@ -12,7 +12,7 @@ from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
-from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.models import Trajectory
 from webapp.trajectories.schemas import TrajectoryQuery
 
 
@@ -26,9 +26,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "filters": filters,
-        "outcomes": trajectory_list.OUTCOMES,
-        "replays": ReplayState.choices,
-        "orders": trajectory_list.ORDERS.items(),
+        "filter_form": trajectory_list.form_of(filters),
         "beyond": bool(params.text("after") or params.text("before") or filters.order != "-id"),
         "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }

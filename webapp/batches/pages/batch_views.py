@@ -93,7 +93,7 @@ def _items(request: HttpRequest, found: Batch) -> dict[str, Any]:
         "page": page,
         "rows": [descriptions.item_row(item) for item in page.rows],
         "chosen": chosen,
-        "choices": descriptions.item_choices(PIPELINE),
+        "filter_form": descriptions.item_filter_form(PIPELINE, chosen),
         "copy_as": api_call(request, "GET", "api:list_batch_items", args=(found.pk,), query=asked),
     }
 

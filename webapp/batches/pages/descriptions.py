@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from synthesis.stages import LEVELS, Pipeline
+from webapp import filter_bar
 from webapp.batches import queries
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
@@ -164,13 +165,21 @@ def path_of(item: BatchItem) -> list[Step]:
     return [Step(name, known.get(path)) for name, path in zip(names, paths, strict=True)]
 
 
-def item_choices(pipeline: Pipeline) -> dict[str, list[str]]:
-    return {
-        "level": list(map(str, LEVELS)),
-        "state": [str(state) for state in ItemState.values],
-        "stage": [*(stage.name for stage in pipeline.stages), SAVE],
-        "ended": list(filters.ENDED_AS),
+def item_filter_form(pipeline: Pipeline, chosen: filters.ItemFilter) -> filter_bar.FilterForm:
+    """The filters of a batch's items as a form above them."""
+    stages = [*(stage.name for stage in pipeline.stages), SAVE]
+    went = [(name, "have been through it" if name == "entered" else f"were {name} by it") for name in filters.ENDED_AS]
+    fields = {
+        **filter_bar.hidden({"tab": "items", "signature": chosen.signature, "parent": chosen.parent}),
+        "level": filter_bar.select("Level", LEVELS),
+        "state": filter_bar.select("State now", ItemState.values),
+        "stage": filter_bar.select("Stage", stages),
+        "ended": filter_bar.select("Which", went, first="stand or ended there", title="Of the stage"),
+        "reason": filter_bar.text("Reason", maxlength=60, autocomplete="off"),
     }
+    if chosen.open:
+        fields["open"] = filter_bar.box("waiting or running only")
+    return filter_bar.FilterForm(vars(chosen), fields)
 
 
 def call_choices(batch: int) -> dict[str, list[Any]]:

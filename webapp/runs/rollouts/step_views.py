@@ -11,13 +11,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
+from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.runs.curves import marks
 from webapp.runs.job_views import find
-from webapp.runs.models import RunRollout
+from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import step_summary
 from webapp.runs.rollouts.rollout_replay import open_rollout
 from webapp.templatetags.show import number, spoken
@@ -55,15 +56,25 @@ def step(request: HttpRequest, job: str, step: int) -> HttpResponse:
         "numbers": step_summary.numbers(row, step),
         "marks": [mark for mark in marks.marks_of(row) if mark.step == step],
         "by": Params(request.GET).choice("by", ("task", "advantage"), "advantage"),
-        "outcomes": step_summary.OUTCOMES,
     }
     if file is not None:
-        context["environments"] = step_summary.environments(file)
+        context["filter_form"] = filter_form(file, chosen, context["by"])
         if context["by"] == "task":
             context["groups"], context["more_groups"] = step_summary.groups(file, chosen)
         else:
             context["page"] = keyset(request, step_summary.listed(file, chosen), "-advantage")
     return render(request, "runs/job/step.html", context)
+
+
+def filter_form(file: RolloutFile, chosen: step_summary.Filter, by: str) -> filter_bar.FilterForm:
+    fields = {
+        **filter_bar.hidden({"by": by if by == "task" else "", "row": chosen.row}),
+        "environment": filter_bar.select("Environment", step_summary.environments(file), first="all"),
+        "outcome": filter_bar.select("Outcome", [(name, spoken(name)) for name in step_summary.OUTCOMES], first="all"),
+        "masked": filter_bar.select("Masked", [("no", "count"), ("yes", "are masked")], first="all"),
+        "quarantined": filter_bar.box("quarantined only"),
+    }
+    return filter_bar.FilterForm(vars(chosen), fields)
 
 
 @access("review")

@@ -1,0 +1,102 @@
+"""The form of filters above a list: its rows are drawn as every form's, its values are read by the list itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django import forms
+
+from webapp.forms import PlainInput, PlainSearch, options
+
+LONGEST_OPTION = 100
+
+
+class FilterForm(forms.Form):
+    """Fields by the names of their query parameters, filled with what the list has understood of the address.
+
+    It is never bound: a filter that cannot be understood is left out and said by the list.
+    """
+
+    template_name = "parts/filter_rows.html"
+    use_required_attribute = False
+
+    def __init__(self, chosen: Mapping[str, Any], fields: Mapping[str, forms.Field]) -> None:
+        super().__init__(initial=dict(chosen), auto_id="filter_%s")
+        self.fields.update(fields)
+
+
+def select(
+    label: str,
+    choices: Iterable[str | tuple[Any, Any]],
+    *,
+    first: str | None = "any",
+    length: int = LONGEST_OPTION,
+    keyed: str = "",
+    **attrs: Any,
+) -> forms.Field:
+    """A choice of names, or of (value, words); `first` is the words of choosing nothing."""
+    pairs = [(choice, choice) if isinstance(choice, str) else choice for choice in choices]
+    widget = forms.Select(attrs=attrs | _key(keyed))
+    return forms.ChoiceField(label=label, choices=options(pairs, length, first=first), widget=widget)
+
+
+def search(label: str, *, wide: bool = True, keyed: str = "", **attrs: Any) -> forms.Field:
+    """A text that is searched for; a wide one takes the room that is left."""
+    widget = PlainSearch(attrs={"maxlength": 200} | attrs | ({"class": "wide"} if wide else {}) | _key(keyed))
+    return forms.CharField(label=label, widget=widget)
+
+
+def _key(does: str) -> dict[str, str]:
+    """What makes the key / lead to a field: one of each list, with the words of what one does there."""
+    return {"data-key": "/", "data-does": does, "data-group": "List"} if does else {}
+
+
+def text(label: str, **attrs: Any) -> forms.Field:
+    return forms.CharField(label=label, widget=PlainInput(attrs={"maxlength": 200} | attrs))
+
+
+def number(label: str, **attrs: Any) -> forms.Field:
+    """A number from 0 on; a fraction where `step` is `any`."""
+    return forms.CharField(label=label, widget=forms.NumberInput(attrs={"min": 0} | attrs))
+
+
+class RangeWidget(forms.MultiWidget):
+    """Two numbers, from and to, each under a name of its own. The value is a list of both."""
+
+    template_name = "parts/range.html"
+    use_fieldset = True
+
+    def __init__(self, names: tuple[str, str], attrs: Mapping[str, Any]) -> None:
+        self.names = names
+        ends = ("at least", "at most")
+        super().__init__([forms.NumberInput(attrs={"min": 0, "aria-label": end} | dict(attrs)) for end in ends])
+
+    def decompress(self, value: Any) -> list[Any]:
+        return list(value or (None, None))
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        context = super().get_context(name, value, attrs)
+        for widget, own in zip(context["widget"]["subwidgets"], self.names, strict=True):
+            widget["name"] = own
+        return context
+
+
+def span(label: str, low: str, high: str, **attrs: Any) -> forms.Field:
+    """From and to, as the query parameters `low` and `high`."""
+    return forms.Field(label=label, widget=RangeWidget((low, high), attrs))
+
+
+def day(label: str) -> forms.Field:
+    return forms.DateField(label=label, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
+
+
+def box(label: str) -> forms.Field:
+    """Sends 1 when it is ticked."""
+    return forms.BooleanField(label=label, widget=forms.CheckboxInput(attrs={"value": "1"}))
+
+
+def hidden(values: Mapping[str, Any]) -> dict[str, forms.Field]:
+    """Fields that carry on what the address says besides; what is empty is left out."""
+    kept = {name: value for name, value in values.items() if value not in ("", None, False)}
+    return {name: forms.CharField(initial=value, widget=forms.HiddenInput()) for name, value in kept.items()}
