@@ -13,7 +13,8 @@ from synthesis.scripted import caught, planted, seen, themes
 from synthesis.stages import StageSettings
 from tests.scripted.walk import Walk, walk
 
-KEYS = [theme.key for theme in themes()]
+KEYS = [pytest.param(theme.key, marks=pytest.mark.xdist_group(f"walk of {theme.key}")) for theme in themes()]
+"""Each is walked once, in one of pytest-xdist's workers."""
 
 
 @pytest.fixture(scope="module", params=KEYS)

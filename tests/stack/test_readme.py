@@ -115,6 +115,10 @@ def test_every_command_runs_as_it_stands_there(with_content: tuple[Path, dict[st
     for command, told in said.items():
         if "--json" in command:
             assert json.loads(told), command
+    audited = next(json.loads(told) for command, told in said.items() if " audit " in command)
+    assert (audited["tasks"], audited["green"], audited["nondeterministic"]) == (48, 48, 0)
+    assert (audited["noop_max"], audited["reference_min"]) == (0, 1)
+    assert audited["mutants_below_reference"] == audited["mutants"] >= 48
     names = set(json.loads((folder / "environments.json").read_text(encoding="utf-8")))
     assert "desk" in names
     assert len(names) >= 1 + 8 + 4, "what was imported, what is bundled, and what the batch made"
