@@ -44,7 +44,7 @@ def assessed(settings: StageSettings, spec: ItemSpec) -> bool:
 
 
 def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
-    texts = [dedupe.theme_text(one.name, one.description, [tool.name for tool in one.tools]) for one in themes]
+    texts = [dedupe.theme_text(theme.name, theme.description, [tool.name for tool in theme.tools]) for theme in themes]
     groups = dedupe.group(texts, settings.duplicate_at)
     return [[group.kept, *(member.index for member in group.members)] for group in groups]
 
@@ -86,8 +86,8 @@ async def solve_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: Scenario
 
 
 async def audit_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> AuditedTask:
-    task, found = await audit(kit, made.record, scenario, task)
-    return AuditedTask(task=task, audit=found)
+    task, report = await audit(kit, made.record, scenario, task)
+    return AuditedTask(task=task, audit=report)
 
 
 async def act(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, audited: AuditedTask) -> Attempt:
@@ -101,15 +101,20 @@ async def sift(kit: Kit, spec: ItemSpec, audited: AuditedTask, attempt: Attempt)
 def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
     """What is made below an item that was kept: initial states, tasks in them, trajectories in both settings."""
     if level == "theme":
-        return [ItemPart("scenario", f"scenario-{one}", ItemSpec(ordinal=one)) for one in range(settings.scenarios)]
+        return [
+            ItemPart("scenario", f"scenario-{ordinal}", ItemSpec(ordinal=ordinal))
+            for ordinal in range(settings.scenarios)
+        ]
     if level == "scenario":
-        return [ItemPart("task", f"task-{one}", ItemSpec(ordinal=one)) for one in range(settings.tasks)]
+        return [ItemPart("task", f"task-{ordinal}", ItemSpec(ordinal=ordinal)) for ordinal in range(settings.tasks)]
     if level == "task":
         talks = (False, True) if settings.conversational else (False,)
         return [
-            ItemPart("trajectory", f"{'talk' if talk else 'work'}-{one}", ItemSpec(ordinal=one, conversational=talk))
+            ItemPart(
+                "trajectory", f"{'talk' if talk else 'work'}-{ordinal}", ItemSpec(ordinal=ordinal, conversational=talk)
+            )
             for talk in talks
-            for one in range(settings.teacher_runs)
+            for ordinal in range(settings.teacher_runs)
         ]
     return []
 

@@ -129,7 +129,7 @@ class Kit:
         stage: str,
         words: str,
         wanted: type[M],
-        check: Callable[[M], Awaitable[None] | None] = lambda found: None,
+        check: Callable[[M], Awaitable[None] | None] = lambda reply: None,
         sample: int = 0,
         tries: int = TRIES,
         **parameters: Any,

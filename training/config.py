@@ -360,13 +360,13 @@ def read_config(values: object) -> Supervised | Reinforcement:
 
 def faults(error: ValidationError) -> list[tuple[str, str]]:
     """(place, message) of the first problems of a configuration; the place is empty where it is the whole."""
-    found = []
-    for one in error.errors(include_url=False)[:20]:
+    problems = []
+    for problem in error.errors(include_url=False)[:20]:
         # Pydantic puts the tag of a union into the place, where no reader would look for it.
-        parts = [str(part) for part in one["loc"]]
+        parts = [str(part) for part in problem["loc"]]
         untagged = [part for before, part in zip(["type", *parts], parts, strict=False) if before not in _UNIONS]
-        found.append((".".join(untagged), one["msg"].removeprefix("Value error, ")))
-    return found
+        problems.append((".".join(untagged), problem["msg"].removeprefix("Value error, ")))
+    return problems
 
 
 _UNIONS = {"type", "horizon", "tuning"}

@@ -72,7 +72,7 @@ def evaluate(
 def result_of(judged: Sequence[Judged]) -> Result:
     """The numbers of evaluated attempts."""
     values = values_of(judged, 0.0) if judged else {}
-    found = {
+    environments = {
         key.removeprefix("environment/").removesuffix("/success"): value
         for key, value in values.items()
         if key.startswith("environment/") and key.endswith("/success")
@@ -82,7 +82,7 @@ def result_of(judged: Sequence[Judged]) -> Result:
         reward=values.get("reward"),
         counted=sum(score.reward is not None for _, score in judged),
         tried=len(judged),
-        environments=found,
+        environments=environments,
     )
 
 

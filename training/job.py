@@ -93,5 +93,8 @@ def read_job(folder: Path) -> JobFile:
     except FileNotFoundError as error:
         raise InputError(f"{folder / JOB} is missing: there is no job here") from error
     except ValidationError as error:
-        told = (f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors(include_url=False)[:20])
+        told = (
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False)[:20]
+        )
         raise InputError("; ".join(told)) from error

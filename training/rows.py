@@ -42,12 +42,12 @@ class Rows:
 
 def rows_of(attempts: Sequence[Scored], groups: Sequence[str], environments: Sequence[str]) -> Rows:
     """Scored attempts with the names of their tasks (`groups`, one a task and setting) and environments."""
-    rewards = [float("nan") if one.reward is None else one.reward for one in attempts]
+    rewards = [float("nan") if attempt.reward is None else attempt.reward for attempt in attempts]
     return Rows(
         rewards=torch.tensor(rewards, dtype=torch.float64),
         groups=label_ids(groups),
         environments=label_ids(environments),
-        valid=torch.tensor([one.reward is not None for one in attempts], dtype=torch.bool),
+        valid=torch.tensor([attempt.reward is not None for attempt in attempts], dtype=torch.bool),
     )
 
 

@@ -30,14 +30,14 @@ def watched(rows: Sequence[TaskRow], most: int = CHECKS) -> dict[str, str]:
     They are at most so many checks in the whole job: a key for each of a large dataset's would drown the others.
     """
     total = sum(len(row.rollout.checks) for row in rows)
-    found: dict[str, str] = {}
+    verifiers: dict[str, str] = {}
     for row in rows[:: max(1, math.ceil(total / most))] if rows else []:
         if most < (count := len(row.rollout.checks)):
             break
         verifier = verifier_hash(row.rollout.checks, row.rollout.rule)
-        most -= 0 if verifier in found.values() else count
-        found[row.id] = verifier
-    return found
+        most -= 0 if verifier in verifiers.values() else count
+        verifiers[row.id] = verifier
+    return verifiers
 
 
 def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, str] | None = None) -> dict[str, float]:
@@ -53,9 +53,9 @@ def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, st
     values |= _times(judged)
     for prefix, field in (("environment", "environment"), ("node", "category")):
         parts: dict[str, list[Judged]] = defaultdict(list)
-        for one in judged:
-            if name := getattr(one[0].row, field):
-                parts[name].append(one)
+        for pair in judged:
+            if name := getattr(pair[0].row, field):
+                parts[name].append(pair)
         for name, part in sorted(parts.items()):
             values |= {f"{prefix}/{name}/{key}": value for key, value in _part(part).items()}
     values |= _checks(judged, watched or {})
@@ -87,7 +87,7 @@ def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, f
             continue
         for number, verdict in enumerate(reward.verdicts, 1):
             passed[f"check/{verifier[:VERIFIER_DIGITS]}.{number}/success"].append(verdict.passed)
-    return {key: _share(found) for key, found in sorted(passed.items())}
+    return {key: _share(verdicts) for key, verdicts in sorted(passed.items())}
 
 
 def _times(judged: Sequence[Judged]) -> dict[str, float]:
@@ -159,5 +159,5 @@ def _deviation(values: Sequence[float]) -> float:
     return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
-def _share(found: Iterable[bool]) -> float:
-    return _mean([float(one) for one in found])
+def _share(flags: Iterable[bool]) -> float:
+    return _mean([float(flag) for flag in flags])

@@ -120,24 +120,24 @@ def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str
 
     Raises InputError that names the first turn of the agent which a later message would change.
     """
-    found: list[tuple[str, bool]] = []
+    parts: list[tuple[str, bool]] = []
     text = ""
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
         asked = render(tokenizer, messages[:number], tools, prompt=True)
-        said = render(tokenizer, messages[: number + 1], tools, prompt=False)
-        ended = said[: said.rfind(tokenizer.eos_token) + len(tokenizer.eos_token)]
+        answered = render(tokenizer, messages[: number + 1], tools, prompt=False)
+        ended = answered[: answered.rfind(tokenizer.eos_token) + len(tokenizer.eos_token)]
         if not asked.startswith(text) or not ended.startswith(asked) or len(ended) <= len(asked):
             raise InputError(
                 f"model: its chat template is not prefix-preserving: message {number + 1} changes how those "
                 "before it are rendered, or is changed itself, so an attempt would not be one sequence of tokens"
             )
-        found += [(asked[len(text) :], False), (ended[len(asked) :], True)]
+        parts += [(asked[len(text) :], False), (ended[len(asked) :], True)]
         text = ended
     if not render(tokenizer, messages, tools, prompt=False).startswith(text):
         raise InputError("model: its chat template is not prefix-preserving: the last message changes those before it")
-    return found
+    return parts
 
 
 def prompt_ids(tokenizer: Tokenizer, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:

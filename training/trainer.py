@@ -164,20 +164,20 @@ class AgentTrainer(GRPOTrainer):
         width, wide = inputs["completion_ids"].shape[1], inputs["prompt_ids"].shape[1]
         lengths = (prompts + completions).tolist()
         parts = alike(lengths) if self.accelerator.num_processes == 1 else [list(range(len(lengths)))]
-        found: list[tuple[Tensor, Tensor]] = []
+        passes: list[tuple[Tensor, Tensor]] = []
         for part in parts:
             # Prompts are padded on the left, completions on the right.
             before, after = wide - int(prompts[part].max()), max(int(completions[part].max()), 1)
             ids, seen = (
-                torch.cat([inputs[f"prompt_{one}"][part, before:], inputs[f"completion_{one}"][part, :after]], dim=1)
-                for one in ("ids", "mask")
+                torch.cat([inputs[f"prompt_{kind}"][part, before:], inputs[f"completion_{kind}"][part, :after]], dim=1)
+                for kind in ("ids", "mask")
             )
             logps, entropies, _ = self._get_per_token_logps_and_entropies(
                 model, ids, seen, after, batch_size=size, compute_entropy=True
             )
-            found.append((pad(logps, (0, width - after)), pad(entropies, (0, width - after))))
+            passes.append((pad(logps, (0, width - after)), pad(entropies, (0, width - after))))
         back = torch.tensor([place for part in parts for place in part], device=prompts.device).argsort()
-        return torch.cat([one for one, _ in found])[back], torch.cat([one for _, one in found])[back]
+        return torch.cat([logps for logps, _ in passes])[back], torch.cat([entropies for _, entropies in passes])[back]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logps, entropies = self._logps(model, inputs)

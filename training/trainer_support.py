@@ -43,9 +43,9 @@ class Watch:
             mine = "stopped"
         elif time.monotonic() - self.started > self.limits.hours * 3600:
             mine = "out_of_time"
-        found = [one for one in ranks.every([mine]) if one != "done"]
-        self.ended = found[0] if found else self.ended
-        return bool(found)
+        endings = [ending for ending in ranks.every([mine]) if ending != "done"]
+        self.ended = endings[0] if endings else self.ended
+        return bool(endings)
 
 
 _OF_SFT = {"mean_token_accuracy": "token_accuracy", "entropy": "entropy"}
@@ -239,8 +239,10 @@ def adapters(tuning: Full | Lora) -> Any:
 
 def latest_checkpoint(folder: Path, last: str = "trainer_state.json") -> Path | None:
     """The checkpoint that a job goes on from: the newest that is whole. `last` is the file that is written last."""
-    found = sorted((folder / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    whole = [path for path in found if (path / last).is_file()]
+    checkpoints = sorted(
+        (folder / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2])
+    )
+    whole = [path for path in checkpoints if (path / last).is_file()]
     return whole[-1] if whole else None
 
 
@@ -257,8 +259,8 @@ def say_begun(writer: Writer | None, trainer: Any) -> None:
         processes=trainer.accelerator.num_processes,
         threads=torch.get_num_threads(),
         torch=torch.__version__,
-        parameters=sum(one.numel() for one in parameters),
-        trained=sum(one.numel() for one in parameters if one.requires_grad),
+        parameters=sum(parameter.numel() for parameter in parameters),
+        trained=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
     )
 
 

@@ -99,7 +99,7 @@ class Api(NinjaAPI):
         schema["components"]["schemas"] |= {**problem.pop("$defs"), "Problem": problem}
         schema["components"]["securitySchemes"] = SECURITY
         content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        scopes = {self.get_openapi_operation_id(one): scope_of(one) for one in operations()}
+        scopes = {self.get_openapi_operation_id(operation): scope_of(operation) for operation in operations()}
         for methods in schema["paths"].values():
             methods.pop("head", None)
             for details in methods.values():
@@ -160,7 +160,7 @@ def parts_of(operation: dict[str, Any]) -> list[dict[str, Any]]:
 
 def without_null(schema: dict[str, Any]) -> None:
     """What may be left out of an address or a form is never sent as null: neither can say it."""
-    kinds = [one for one in schema.get("anyOf", []) if one.get("type") != "null"]
+    kinds = [kind for kind in schema.get("anyOf", []) if kind.get("type") != "null"]
     if len(kinds) == 1:
         del schema["anyOf"]
         schema.update(kinds[0])
@@ -168,16 +168,16 @@ def without_null(schema: dict[str, Any]) -> None:
 
 def operations() -> list[Operation]:
     """Every operation that is mounted."""
-    found = []
+    mounted = []
     for bound in api._get_bound_routers():
         for view in bound.path_operations.values():
-            found += view.operations
-    return found
+            mounted += view.operations
+    return mounted
 
 
 def scope_of(operation: Operation) -> str | None:
     """The access rule of an operation; None where it has none, which the route test refuses."""
-    rules = [one.scope for one in operation.auth_callbacks if isinstance(one, Needs)]
+    rules = [callback.scope for callback in operation.auth_callbacks if isinstance(callback, Needs)]
     return rules[0] if len(rules) == 1 == len(operation.auth_callbacks) else None
 
 
@@ -188,5 +188,5 @@ def complete(operation: Operation) -> None:
     strict(operation)
 
 
-for one in operations():
-    complete(one)
+for operation in operations():
+    complete(operation)

@@ -72,8 +72,8 @@ def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
     for joined in ("anyOf", "oneOf", "allOf"):
         if joined in schema:
             words: list[tuple[str, str]] = []
-            for one in schema[joined]:
-                words += [*([(" or ", "")] if words else []), *type_of(one)]
+            for part in schema[joined]:
+                words += [*([(" or ", "")] if words else []), *type_of(part)]
             return words
     if "enum" in schema or "const" in schema:
         return [(", ".join(f"“{value}”" for value in schema.get("enum", [schema.get("const")])), "")]
@@ -81,8 +81,8 @@ def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
         return [("list of ", ""), *type_of(schema.get("items", {}))]
     if schema.get("type") == "object" and "properties" in schema:
         words = [("{", "")]
-        for name, one in schema["properties"].items():
-            words += [*([(", ", "")] if len(words) > 1 else []), (f"{name}: ", ""), *type_of(one)]
+        for name, part in schema["properties"].items():
+            words += [*([(", ", "")] if len(words) > 1 else []), (f"{name}: ", ""), *type_of(part)]
         return [*words, ("}", "")]
     spelled = {"binary": "file", "date-time": "date and time"}
     return [(spelled.get(schema.get("format", ""), str(schema.get("type", "any JSON"))), "")]
@@ -90,10 +90,10 @@ def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
 
 def row(name: str, schema: dict[str, Any], required: bool, place: str = "") -> PropertyRow:
     known = {bound: schema[bound] for bound in BOUNDS if bound in schema and schema[bound] < UNBOUNDED}
-    said = [f"{BOUNDS[bound]} {value}" for bound, value in known.items()]
+    remarks = [f"{BOUNDS[bound]} {value}" for bound, value in known.items()]
     if schema.get("default") not in (None, ""):
-        said.append(f"default {schema['default']}")
-    note = ". ".join(part for part in (schema.get("description", "").rstrip("."), ", ".join(said)) if part)
+        remarks.append(f"default {schema['default']}")
+    note = ". ".join(part for part in (schema.get("description", "").rstrip("."), ", ".join(remarks)) if part)
     return PropertyRow(name, type_of(schema), required, note, place)
 
 
@@ -108,7 +108,7 @@ def example(site: str, method: str, path: str, details: dict[str, Any], schemas:
     content = details.get("requestBody", {}).get("content", {})
     told = content.get("application/json", {}).get("schema", {})
     # A body that may be left out stands beside null.
-    named = [one["$ref"] for one in (told, *told.get("anyOf", [])) if "$ref" in one]
+    named = [schema["$ref"] for schema in (told, *told.get("anyOf", [])) if "$ref" in schema]
     body = schemas[named[0].rpartition("/")[2]]["examples"][0] if named else None
     parts = content.get("multipart/form-data", {}).get("schema", {}).get("properties", {})
     url = site + re.sub(r"{\w+}", "1", path)
@@ -116,7 +116,10 @@ def example(site: str, method: str, path: str, details: dict[str, Any], schemas:
 
 
 def entry(method: str, path: str, details: dict[str, Any], curl: str) -> Entry:
-    parameters = [row(one["name"], one["schema"], one["required"], one["in"]) for one in details["parameters"]]
+    parameters = [
+        row(parameter["name"], parameter["schema"], parameter["required"], parameter["in"])
+        for parameter in details["parameters"]
+    ]
     answers = [
         (str(status), content_type(answer["content"]) if answer.get("content") else [("nothing", "")])
         for status, answer in details["responses"].items()
@@ -141,20 +144,20 @@ def entry(method: str, path: str, details: dict[str, Any], curl: str) -> Entry:
 def reference(site: str) -> Reference:
     """Read once a process and address of the site: operations do not change while it runs."""
     schema = whole_schema()
-    found = Reference()
+    listing = Reference()
     for path, methods in schema["paths"].items():
         for method, details in methods.items():
             curl = example(site, method, path, details, schema["components"]["schemas"])
-            found.groups.setdefault(details.get("tags", ["other"])[0], []).append(entry(method, path, details, curl))
+            listing.groups.setdefault(details.get("tags", ["other"])[0], []).append(entry(method, path, details, curl))
     text = json.dumps(schema)
     for name in sorted(schema["components"]["schemas"]):
         if PAGE.fullmatch(name) or f'/{name}"' not in text:
             continue
-        one = schema["components"]["schemas"][name]
-        required = one.get("required", [])
-        rows = [row(key, value, key in required) for key, value in one.get("properties", {}).items()]
-        found.schemas.append((name, one.get("description", ""), rows))
-    return found
+        model = schema["components"]["schemas"][name]
+        required = model.get("required", [])
+        rows = [row(key, value, key in required) for key, value in model.get("properties", {}).items()]
+        listing.schemas.append((name, model.get("description", ""), rows))
+    return listing
 
 
 @access("read")

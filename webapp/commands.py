@@ -60,13 +60,13 @@ def known_source(source: str, known: Iterable[str]) -> None:
 
 def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
     """A progress callback that writes at most one line a second, and the same line again at most each 15 seconds."""
-    last, said = time.monotonic(), ""
+    last, written = time.monotonic(), ""
 
     def tell(done: int, total: int, note: str) -> None:
-        nonlocal last, said
+        nonlocal last, written
         now, line = time.monotonic(), f"{done} of {total}: {note}"
-        if now - last >= (15 if line == said else 1) and done < total:
-            last, said = now, line
+        if now - last >= (15 if line == written else 1) and done < total:
+            last, written = now, line
             write(line)
 
     return tell

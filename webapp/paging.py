@@ -105,19 +105,19 @@ def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: 
     cursor = decode(Params(request.GET).text("before" if backward else "after", CURSOR_CHARS))
     backward = backward and cursor is not None
     try:
-        found = list(window(rows, order, cursor, backward)[: size + 1])
+        fetched = list(window(rows, order, cursor, backward)[: size + 1])
     except (ValueError, OverflowError):  # a cursor of another sort order
         cursor, backward = None, False
-        found = list(window(rows, order, None, False)[: size + 1])
-    more = len(found) > size
-    found = found[:size]
+        fetched = list(window(rows, order, None, False)[: size + 1])
+    more = len(fetched) > size
+    fetched = fetched[:size]
     if backward:
-        found.reverse()
-    has_after = bool(found) and (more or backward)
-    has_before = bool(found) and (more if backward else cursor is not None)
+        fetched.reverse()
+    has_after = bool(fetched) and (more or backward)
+    has_before = bool(fetched) and (more if backward else cursor is not None)
     return Page(
-        rows=found,
-        before=link(request, before=cursor_of(found[0], order)) if has_before else "",
-        after=link(request, after=cursor_of(found[-1], order)) if has_after else "",
+        rows=fetched,
+        before=link(request, before=cursor_of(fetched[0], order)) if has_before else "",
+        after=link(request, after=cursor_of(fetched[-1], order)) if has_after else "",
         first=link(request),
     )

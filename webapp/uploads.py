@@ -64,7 +64,7 @@ def require_success(result: dict[str, Any]) -> dict[str, Any]:
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
     used = sum(part.get(name, 0) for part in parts for name in ("created", "updated", "unchanged"))
     # A scenario and its task are one record, which both list.
-    failed = {f"{one['place']}: {one['reason']}": None for part in parts for one in part.get("failed", ())}
+    failed = {f"{failure['place']}: {failure['reason']}": None for part in parts for failure in part.get("failed", ())}
     if failed and not used:
         told = f"{len(failed):,} of {len(failed):,} records failed, so nothing was imported. The first: "
         raise FailedWithResult(clean(told + next(iter(failed)))[:1_000], result)

@@ -35,8 +35,8 @@ class Desk:
 
     def tool(self, name: str) -> str:
         """One tool without its source."""
-        found = next(tool for tool in self.program.tools if tool.name == name)
-        return fenced("tool", shown(_told(found), METHOD_CHARS))
+        tool = next(known for known in self.program.tools if known.name == name)
+        return fenced("tool", shown(_told(tool), METHOD_CHARS))
 
     def source(self, name: str) -> str:
         return fenced("source", cut(self.sources.get(name, "(there is no method of this name)"), METHOD_CHARS))
@@ -57,6 +57,6 @@ def _told(tool: Tool) -> dict[str, Any]:
 
 def _about(record: EnvironmentRecord) -> str:
     rules = [f"{number}. {rule}" for number, rule in enumerate(record.rules, 1)] or ["(none are written down)"]
-    kinds = [json.dumps(one, ensure_ascii=False, default=str) for one in record.state_schema]
+    kinds = [json.dumps(kind, ensure_ascii=False, default=str) for kind in record.state_schema]
     parts = [record.name, record.introduction or record.summary, "Rules:", *rules]
     return "\n".join([*parts, "Kinds of records:", *kinds] if kinds else parts)

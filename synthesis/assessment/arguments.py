@@ -37,13 +37,13 @@ CHECKS: dict[str, type | tuple[type, ...]] = {
 
 def collect(state: State) -> Guesses:
     """The first value found for each field name in the state; `patients` also gives a `patient_id`."""
-    found: Guesses = {}
+    guesses: Guesses = {}
     queue: list[tuple[str, Any]] = list(state.items())
     for name, value in state.items():
         if isinstance(value, dict) and value:
             key = next(iter(value))
             if not key.startswith("$"):
-                found.setdefault(f"{name.removesuffix('s')}_id", key)
+                guesses.setdefault(f"{name.removesuffix('s')}_id", key)
     visited = 0
     while queue and visited < MAX_VISITED:
         visited += 1
@@ -53,8 +53,8 @@ def collect(state: State) -> Guesses:
         elif isinstance(value, list):
             queue.extend((name, item) for item in value[:20])
         if not name.startswith("$"):
-            found.setdefault(name, value)
-    return found
+            guesses.setdefault(name, value)
+    return guesses
 
 
 def types_of(schema: dict[str, Any]) -> list[str]:

@@ -48,9 +48,11 @@ def bounded_checks(
             skipped = Verdict(passed=False, error=f"not run: {reason}")
             left = len(checks) - start
             return Rows(rows + [[skipped] * (1 + len(patches))] * left, left, reason)
-        found = sandbox.evaluate_checks(checks[start : start + GROUP], initial, final, answer=answer, patches=patches)
-        stopped += sum(any(verdict.error.startswith(STOPPED) for verdict in row) for row in found)
-        rows += found
+        verdicts = sandbox.evaluate_checks(
+            checks[start : start + GROUP], initial, final, answer=answer, patches=patches
+        )
+        stopped += sum(any(verdict.error.startswith(STOPPED) for verdict in row) for row in verdicts)
+        rows += verdicts
     return Rows(rows)
 
 

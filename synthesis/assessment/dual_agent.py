@@ -94,8 +94,8 @@ def decided(cases: Sequence[ToolCase], tools: int, settings: StageSettings) -> b
     failed = sum(case.verdict == "fail" for case in cases)
     confidence = settings.assessment_confidence if settings.sequential else None
     planned, threshold = settings.assessment_calls, settings.assessment_threshold
-    found = sequential_test.decide(len(cases) - failed, failed, planned, threshold, confidence)
-    return None if found and len(cases) < min(call_plan.lap(tools), planned) else found
+    decision = sequential_test.decide(len(cases) - failed, failed, planned, threshold, confidence)
+    return None if decision and len(cases) < min(call_plan.lap(tools), planned) else decision
 
 
 def summary(cases: Sequence[ToolCase], tools: Sequence[str], settings: StageSettings) -> AssessmentDraft:
@@ -138,21 +138,21 @@ def rate_of(tool: str, cases: Sequence[ToolCase]) -> ToolRate:
 
 async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: CallSetting) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
-    said = await kit.ask("tester", "test_call", _test_words(desk, aim, setting), CallSaid, check_call_said, number)
+    call = await kit.ask("tester", "test_call", _test_words(desk, aim, setting), CallSaid, check_call_said, number)
     try:
-        done = await kit.run(execute, kit.sandbox, desk.program, setting, aim.tool, said.arguments)
+        done = await kit.run(execute, kit.sandbox, desk.program, setting, aim.tool, call.arguments)
     except (ProgramError, StateError) as error:
         message = f"The program cannot be built again from a state that its own tools left: {error}"
         raise Rejected("state_not_restorable", message, evidence={"state": setting.state}) from None
     if done.after is None:
         verdict, reason = "fail", _without_state(done)
     else:
-        words = _check_words(desk, aim, said, done)
+        words = _check_words(desk, aim, call, done)
         judged = await kit.ask("checker", "check_call", words, VerdictSaid, sample=number)
         verdict, reason = judged.verdict, judged.reason.strip()
     case = ToolCase(
         tool=aim.tool,
-        arguments=said.arguments,
+        arguments=call.arguments,
         case=aim.case,
         state=setting.state,
         ok=done.ok,
@@ -169,9 +169,9 @@ async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: CallSetti
     return case, done.after
 
 
-def check_call_said(said: CallSaid) -> None:
+def check_call_said(call: CallSaid) -> None:
     """Raises InputError for arguments that are too large."""
-    size = size_of(said.arguments)
+    size = size_of(call.arguments)
     if size > ARGUMENTS_CHARS:
         raise InputError(f"the arguments take {size:,} characters as JSON; at most {ARGUMENTS_CHARS:,} are allowed")
 
@@ -190,8 +190,8 @@ def _test_words(desk: Desk, aim: Aim, setting: CallSetting) -> str:
     )
 
 
-def _check_words(desk: Desk, aim: Aim, said: CallSaid, done: Outcome) -> str:
-    happened: dict[str, Any] = {"tool": aim.tool, "case": aim.case, "arguments": said.arguments, "ok": done.ok}
+def _check_words(desk: Desk, aim: Aim, call: CallSaid, done: Outcome) -> str:
+    happened: dict[str, Any] = {"tool": aim.tool, "case": aim.case, "arguments": call.arguments, "ok": done.ok}
     happened |= {"error": done.error} if done.error else {}
     if done.cut:
         happened["left_out"] = "result and patch are too large to be shown"

@@ -44,18 +44,18 @@ def _working(tool: ToolRecord, seen: ProgramOutline | None) -> Tool:
 def read_findings(record: EnvironmentRecord, view: View | None = None) -> list[Finding]:
     """Everything that reading the record finds, without running it; sorted, so that it is the same every time."""
     view = view or view_of(record)
-    found = check_program(record.source, record.class_name, [tool.name for tool in record.tools])
+    findings = check_program(record.source, record.class_name, [tool.name for tool in record.tools])
     tree = parse(record.source)
     if view.outline is not None and tree is not None:
-        found += static_findings(record, tree, [method.name for method in view.outline.methods])
+        findings += static_findings(record, tree, [method.name for method in view.outline.methods])
         for tool in record.tools:
             method = view.outline.method(tool.name)
             if method and tool.raw_schema is not None:
-                found += schema_findings(tool.raw_schema, method)
+                findings += schema_findings(tool.raw_schema, method)
             elif method and record.raw.get("tools") is not None:
                 message = f"The manifest gives {tool.name} no parameters; they were read from its signature."
-                found.append(finding("schema_missing", f"tools.{tool.name}", message))
-    return sorted(found, key=lambda item: (RANK[item.severity], item.kind, item.place, item.message))
+                findings.append(finding("schema_missing", f"tools.{tool.name}", message))
+    return sorted(findings, key=lambda item: (RANK[item.severity], item.kind, item.place, item.message))
 
 
 RANK = {"fatal": 0, "warning": 1, "info": 2}

@@ -44,20 +44,20 @@ async def _state(kit: Kit, desk: Desk, ordinal: int, count: int) -> State:
     for _ in range(TRIES):
         kit.check_stop()
         words = _words(desk, ordinal, count, most, problem)
-        said = await kit.ask(
+        reply = await kit.ask(
             "author",
             "test_state",
             words,
             StateSaid,
-            lambda said: check_plain(said.state, desk.record.source, most),
+            lambda reply: check_plain(reply.state, desk.record.source, most),
             sample=ordinal,
         )
         try:
-            return await kit.run(settle, kit.sandbox, desk, said.state)
+            return await kit.run(settle, kit.sandbox, desk, reply.state)
         except (ProgramError, StateError) as error:
             problem = str(error)[:PROBLEM_CHARS]
     message = f"The program could not be built from any of {TRIES} states that were written for its test: {problem}"
-    raise Rejected("test_state_invalid", message, evidence={"state": said.state, "problem": problem})
+    raise Rejected("test_state_invalid", message, evidence={"state": reply.state, "problem": problem})
 
 
 def settle(sandbox: Sandbox, desk: Desk, state: dict[str, Any]) -> State:
@@ -83,7 +83,7 @@ def check_plain(state: dict[str, Any], source: str, most: int) -> None:
         raise InputError("the state holds no records: fill at least one of its collections")
     unknown = unknown_state_keys(state, source)
     if unknown:
-        raise InputError(" ".join(cut(one.message, 200) for one in unknown[:5]))
+        raise InputError(" ".join(cut(finding.message, 200) for finding in unknown[:5]))
 
 
 def _words(desk: Desk, ordinal: int, count: int, most: int, problem: str) -> str:

@@ -136,8 +136,8 @@ def _wrong_values(tool: Tool, base: dict[str, Any]) -> Iterator[tuple[str, Any]]
 
 
 def _schema(tool: Tool, name: str) -> dict[str, Any]:
-    found = (tool.parameters.get("properties") or {}).get(name)
-    return found if isinstance(found, dict) else {}
+    schema = (tool.parameters.get("properties") or {}).get(name)
+    return schema if isinstance(schema, dict) else {}
 
 
 def _raised(result: CallResult) -> bool:
@@ -152,12 +152,12 @@ def state_findings(state: State) -> list[Finding]:
     """Top-level attributes that hold what JSON cannot: sets, tuples, objects, keys that are no text."""
     tags: dict[str, list[str]] = {}
     for name, value in state.items():
-        found = sorted(set(_tags(value)))
-        if found:
-            tags[name.removeprefix("$") if name.startswith("$$") else name] = found
+        kinds = sorted(set(_tags(value)))
+        if kinds:
+            tags[name.removeprefix("$") if name.startswith("$$") else name] = kinds
     if not tags:
         return []
-    shown = "; ".join(f"{name} ({', '.join(WORDS.get(tag, tag) for tag in found)})" for name, found in tags.items())
+    shown = "; ".join(f"{name} ({', '.join(WORDS.get(tag, tag) for tag in kinds)})" for name, kinds in tags.items())
     return [finding("state_not_plain", "state", f"JSON cannot hold all of the state: {shown}.", attributes=tags)]
 
 

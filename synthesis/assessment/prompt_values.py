@@ -34,9 +34,9 @@ def _less(value: Any, items: int, characters: int) -> Any:
     if isinstance(value, str):
         return cut(value, characters)
     if isinstance(value, dict):
-        kept = {cut(key, characters): _less(one, items, characters) for key, one in list(value.items())[:items]}
+        kept = {cut(key, characters): _less(part, items, characters) for key, part in list(value.items())[:items]}
         return kept | ({"…": f"{len(value) - items:,} more are not shown"} if len(value) > items else {})
     if isinstance(value, list):
-        some = [_less(one, items, characters) for one in value[:items]]
+        some = [_less(part, items, characters) for part in value[:items]]
         return some + ([f"… {len(value) - items:,} more are not shown"] if len(value) > items else [])
     return value

@@ -39,14 +39,14 @@ def _prose(record: EnvironmentRecord) -> str:
 def tool_findings(record: EnvironmentRecord, methods: list[str]) -> list[Finding]:
     """Public methods that are no tool, and an environment without tools; tools without a method are the runtime's."""
     tools = [tool.name for tool in record.tools]
-    found = [
+    findings = [
         finding("method_without_tool", f"program.{name}", f"The public method {name!r} is not offered as a tool.")
         for name in methods
         if name not in tools
     ]
     if not tools:
-        found.append(finding("no_tools", "tools", "The environment has no tools; an agent can do nothing in it."))
-    return found
+        findings.append(finding("no_tools", "tools", "The environment has no tools; an agent can do nothing in it."))
+    return findings
 
 
 def nondeterminism(tree: ast.Module, class_name: str) -> list[Finding]:
@@ -66,24 +66,24 @@ def nondeterminism(tree: ast.Module, class_name: str) -> list[Finding]:
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
-    found: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {name.asname or name.name.split(".")[0]: name.name for name in node.names}
+            imports |= {name.asname or name.name.split(".")[0]: name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
-    return found
+            imports |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    return imports
 
 
 def _owned(tree: ast.Module, class_name: str) -> list[tuple[str, ast.AST]]:
     """Every node with the method or top-level name that it stands in."""
-    found: list[tuple[str, ast.AST]] = []
+    nodes: list[tuple[str, ast.AST]] = []
     for top in tree.body:
         inner = top.body if isinstance(top, ast.ClassDef) and top.name == class_name else [top]
         for item in inner:
             owner = getattr(item, "name", "the module")
-            found += [(owner, node) for node in ast.walk(item)]
-    return found
+            nodes += [(owner, node) for node in ast.walk(item)]
+    return nodes
 
 
 def _chance(node: ast.AST, aliases: dict[str, str]) -> str:

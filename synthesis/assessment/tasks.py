@@ -21,35 +21,35 @@ def task_findings(
     """`verdicts` and `do_nothing` are what the checks gave on the start state; empty where it does not start."""
     if not checks:
         return [finding("no_checks", "checks", "Nothing judges this task.")]
-    found = [item for index, check in enumerate(checks) for item in _source_findings(check, f"checks[{index}]")]
-    found += start_findings(verdicts)
+    findings = [item for index, check in enumerate(checks) for item in _source_findings(check, f"checks[{index}]")]
+    findings += start_findings(verdicts)
     if len(verdicts) < len(checks):
-        return found
+        return findings
     if verdicts and all(verdict.passed for verdict in verdicts):
-        found.append(finding("all_true_at_start", "checks", f"All {len(verdicts)} checks hold at the start."))
+        findings.append(finding("all_true_at_start", "checks", f"All {len(verdicts)} checks hold at the start."))
     elif do_nothing is not None and do_nothing >= HIGH:
         message = f"Doing nothing scores {do_nothing:.3f}."
-        found.append(finding("high_do_nothing", "checks", message, do_nothing=do_nothing))
-    return found
+        findings.append(finding("high_do_nothing", "checks", message, do_nothing=do_nothing))
+    return findings
 
 
 def start_findings(verdicts: Sequence[Verdict]) -> list[Finding]:
     """One finding for all guards, and one for each check that does not answer."""
-    found = []
+    findings = []
     guards = [index + 1 for index, verdict in enumerate(verdicts) if verdict.passed]
     if guards:
         shown = ", ".join(map(str, guards[:12])) + ("…" if len(guards) > 12 else "")
         message = f"{len(guards)} of {len(verdicts)} checks hold at the start: {shown}."
-        found.append(finding("check_true_at_start", "checks", message, checks=guards))
+        findings.append(finding("check_true_at_start", "checks", message, checks=guards))
     for index, verdict in enumerate(verdicts):
         place = f"checks[{index}]"
         if verdict.non_boolean:
             message = f"Check {index + 1} answers something that is neither True nor False."
-            found.append(finding("check_not_boolean", place, message))
+            findings.append(finding("check_not_boolean", place, message))
         elif verdict.error:
             message = f"Check {index + 1} raises at the start: {verdict.error}"
-            found.append(finding("check_raises_at_start", place, message))
-    return found
+            findings.append(finding("check_raises_at_start", place, message))
+    return findings
 
 
 def _source_findings(check: CheckRecord, place: str) -> list[Finding]:

@@ -22,15 +22,15 @@ HISSING = ("s", "x", "z", "ch", "sh", "o")
 
 def identifiers(tree: ast.AST) -> set[str]:
     """Names in a program: variables, attributes, arguments, functions, classes, keys and identifier-like texts."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         for name in ("id", "attr", "arg", "name"):
             value = getattr(node, name, None)
             if isinstance(value, str):
-                found.add(value)
+                names.add(value)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and WORD.match(node.value):
-            found.add(node.value)
-    return found
+            names.add(node.value)
+    return names
 
 
 def cut_identifiers(
@@ -46,14 +46,14 @@ def cut_identifiers(
     names = sorted(identifiers(tree))
     whole = {name.lower() for name in names}
     words = whole | {part.lower() for name in names for part in PARTS.findall(name)}
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for word, place, is_entity in schema_words(state_schema):
         single = is_entity or "_" not in word.strip("_")
         known = word.lower() in (words if single else whole)
         likely = _spoken_whole(word, spoken, written) if known else likely_whole(word, names)
         if likely or word.startswith("_") or word.endswith("_"):
-            found.setdefault(place, _finding(word, place, likely))
-    return list(found.values())
+            findings.setdefault(place, _finding(word, place, likely))
+    return list(findings.values())
 
 
 def _finding(word: str, place: str, likely: str) -> Finding:

@@ -95,10 +95,10 @@ def _class_name(raw: dict[str, Any], source: str, place: str) -> str:
         if len(name) > 200 or not name.isidentifier():
             raise FormatError(f"{place}.env_class_name", f"{shorten(name, 60)!r} is not a class name")
         return name
-    found = class_names(source)
-    if len(found) != 1:
-        raise FormatError(f"{place}.env_class_name", f"missing, and the code has {len(found)} classes with methods")
-    return found[0]
+    classes = class_names(source)
+    if len(classes) != 1:
+        raise FormatError(f"{place}.env_class_name", f"missing, and the code has {len(classes)} classes with methods")
+    return classes[0]
 
 
 def _rules(raw: dict[str, Any], place: str) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ def _state_schema(raw: dict[str, Any], place: str) -> tuple[dict[str, Any], ...]
 
 
 def _tools(raw: dict[str, Any], source: str, class_name: str, place: str) -> tuple[ToolRecord, ...]:
-    found = {item.name: item for item in signatures(source, class_name)}
+    methods = {item.name: item for item in signatures(source, class_name)}
     operations = _operations(raw, place)
     value = opened(raw.get("tools"), f"{place}.tools")
     if value is None:
-        listed = [ToolRecord(name=item.name, description=clean(item.doc)) for item in found.values()]
+        listed = [ToolRecord(name=item.name, description=clean(item.doc)) for item in methods.values()]
     elif isinstance(value, dict):
         listed = [_tool(_named(item, name), f"{place}.tools.{name}") for name, item in value.items()]
     elif isinstance(value, list):
@@ -141,18 +141,18 @@ def _tools(raw: dict[str, Any], source: str, class_name: str, place: str) -> tup
     for index, name in enumerate(names):
         if name in names[:index]:
             raise FormatError(f"{place}.tools[{index}]", f"the tool {name!r} stands twice")
-    return tuple(_completed(tool, found.get(tool.name), operations.get(tool.name)) for tool in listed)
+    return tuple(_completed(tool, methods.get(tool.name), operations.get(tool.name)) for tool in listed)
 
 
 def _named(item: Any, name: str) -> Any:
     return {"name": name, **item} if isinstance(item, dict) and "function" not in item else item
 
 
-def _completed(tool: ToolRecord, found: Signature | None, operation: tuple[str, ToolKind | None] | None) -> ToolRecord:
+def _completed(tool: ToolRecord, method: Signature | None, operation: tuple[str, ToolKind | None] | None) -> ToolRecord:
     kind = operation[1] if operation else None
     return tool.model_copy(
         update={
-            "kind": kind or (found.kind if found else "query"),
+            "kind": kind or (method.kind if method else "query"),
             "description": tool.description or (operation[0] if operation else ""),
         }
     )
@@ -177,18 +177,18 @@ def _tool(value: Any, place: str) -> ToolRecord:
 
 def _operations(raw: dict[str, Any], place: str) -> dict[str, tuple[str, ToolKind | None]]:
     """What `operation_list` says of each operation; an unknown or absent type is derived from the code."""
-    found: dict[str, tuple[str, ToolKind | None]] = {}
+    operations: dict[str, tuple[str, ToolKind | None]] = {}
     for index, item in enumerate(list_field(raw, "operation_list", place)):
         where = f"{place}.operation_list[{index}]"
         if isinstance(item, str):
-            found[item] = ("", None)
+            operations[item] = ("", None)
             continue
         if not isinstance(item, dict):
             raise FormatError(where, f"expected an object, found a {json_type(item)}")
         kind = text_field(item, "operation_type", where).strip().lower().replace("-", "_").replace(" ", "_")
         description = text_field(item, "operation_description", where)
-        found[text_field(item, "operation_name", where)] = (description, KINDS.get(kind))
-    return found
+        operations[text_field(item, "operation_name", where)] = (description, KINDS.get(kind))
+    return operations
 
 
 def scenario(entry: Entry) -> TaskRecord:

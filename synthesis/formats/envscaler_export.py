@@ -78,11 +78,11 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
         if step.kind == "user":
             messages.append({"role": "user", "content": step.content})
             continue
-        said: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
-        messages.append(said)
+        message: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
+        messages.append(message)
         if step.kind == "call":
             function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
-            said["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
+            message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
             messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
             observation = {"type": "tool", "content": step.recorded}
             action = {"name": step.tool, "arguments": step.arguments}

@@ -101,12 +101,12 @@ def _joined(turns: list[Turn], actions: list[Call]) -> list[Turn]:
         return turns[:1] + _from_actions(actions)
     if not actions:
         return [_executed(turn) for turn in turns]
-    said = [turn for turn in turns if turn.role == "assistant"]
-    if not any(turn.calls for turn in said) and any(call.tool != CHAT for call in actions):
-        return turns[:1] + _spoken_beside(said, actions)
+    replies = [turn for turn in turns if turn.role == "assistant"]
+    if not any(turn.calls for turn in replies) and any(call.tool != CHAT for call in actions):
+        return turns[:1] + _spoken_beside(replies, actions)
     wanted = [call for call in actions if call.tool != CHAT]
     kept: list[tuple[Turn, list[Call]]] = []
-    for turn in said:
+    for turn in replies:
         mine: list[Call] = []
         for call in turn.calls:
             if wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
@@ -127,12 +127,12 @@ def _executed(turn: Turn) -> Turn:
     return turn
 
 
-def _spoken_beside(said: list[Turn], actions: list[Call]) -> list[Turn]:
+def _spoken_beside(replies: list[Turn], actions: list[Call]) -> list[Turn]:
     """Calls written into the text: one assistant message an action, by order."""
     made = _from_actions(actions)
     mine = [turn for turn in made if turn.role == "assistant"]
-    if len(mine) == len(said):
-        for turn, spoken in zip(mine, said, strict=True):
+    if len(mine) == len(replies):
+        for turn, spoken in zip(mine, replies, strict=True):
             turn.reasoning = spoken.reasoning
             turn.content = turn.content or spoken.content
     return made
@@ -173,8 +173,8 @@ def _steps(turns: list[Turn]) -> Iterator[RunStep]:
 
 def _call_steps(call: Call, number: int, content: str, reasoning: str) -> Iterator[RunStep]:
     if call.tool == CHAT:
-        said = "\n\n".join(part for part in (content, _said(call)) if part)
-        yield RunStep(kind="message", turn=number, content=said, reasoning=reasoning)
+        words = "\n\n".join(part for part in (content, _said(call)) if part)
+        yield RunStep(kind="message", turn=number, content=words, reasoning=reasoning)
         if call.result is not None:
             yield RunStep(kind="user", turn=number, content=call.result)
         return

@@ -88,12 +88,12 @@ def _label(text: str) -> str:
 
 
 def _labels(raw: dict[str, Any], place: str) -> tuple[str, ...]:
-    found = []
+    cleaned = []
     for index, item in enumerate(_listed(raw, "secondary_labels", place)):
         if not isinstance(item, str):
             raise FormatError(f"{place}.secondary_labels[{index}]", f"expected text, found a {json_type(item)}")
-        found.append(_label(clean(item)))
-    labels = tuple(dict.fromkeys(label for label in found if label))
+        cleaned.append(_label(clean(item)))
+    labels = tuple(dict.fromkeys(label for label in cleaned if label))
     if len(labels) > MAX_LABELS:
         raise FormatError(f"{place}.secondary_labels", f"{len(labels)} labels; {MAX_LABELS} are allowed")
     return labels

@@ -77,10 +77,10 @@ def loading(shape: Shape, file: str) -> dict[str, Any]:
         return {}
     columns = ("system", "tools")
     if shape.format == "sharegpt":
-        named = {"messages": "conversations", **{one: one for one in columns}}
+        named = {"messages": "conversations", **{column: column for column in columns}}
     else:
         named = {"prompt": "instruction", "query": "input", "response": "output"}
-        named |= {one: one for one in (*columns, "history")}
+        named |= {column: column for column in (*columns, "history")}
     entry = {"file_name": file, "formatting": shape.format, "columns": named}
     return {"dataset_info": {"train": entry}, "arguments": {"mask_history": shape.mask_history}}
 
@@ -112,9 +112,9 @@ def read_conversation(messages: Any, tools: Any, place: str = "") -> Conversatio
             error = "its arguments are no JSON object" if UNPARSED in call.arguments else ""
             identity = call.id or f"call_{number}_{index}"
             calls.append(ToolCall(id=identity, name=call.tool, arguments=call.arguments, error=error))
-        said = Message(role="assistant", content=turn.content, reasoning=turn.reasoning, tool_calls=tuple(calls))
-        results = [(one.id, call.result) for one, call in zip(calls, turn.calls, strict=True)]
-        kept += [said, *(Message(role="tool", content=r, tool_call_id=i) for i, r in results if r is not None)]
+        reply = Message(role="assistant", content=turn.content, reasoning=turn.reasoning, tool_calls=tuple(calls))
+        results = [(tool_call.id, call.result) for tool_call, call in zip(calls, turn.calls, strict=True)]
+        kept += [reply, *(Message(role="tool", content=r, tool_call_id=i) for i, r in results if r is not None)]
     return Conversation(messages=tuple(kept), tools=read_tools(tools, place))
 
 
@@ -123,15 +123,15 @@ def read_tools(tools: Any, place: str = "") -> tuple[Tool, ...]:
     listed = opened(tools, f"{place}tools")
     if not isinstance(listed, list):
         raise FormatError(f"{place}tools", "the tools that the agent was offered are not stored")
-    found = []
+    offered = []
     for index, item in enumerate(listed):
         inner = item.get("function", item) if isinstance(item, dict) else None
         parameters = inner.get("parameters") if isinstance(inner, dict) else None
         if not isinstance(inner, dict) or not isinstance(inner.get("name"), str) or not isinstance(parameters, dict):
             raise FormatError(f"{place}tools[{index}]", "a tool needs a name and the schema of its parameters")
         described = text_of(inner.get("description"), f"{place}tools[{index}].description")
-        found.append(Tool(name=inner["name"], description=described, parameters=parameters))
-    return tuple(found)
+        offered.append(Tool(name=inner["name"], description=described, parameters=parameters))
+    return tuple(offered)
 
 
 def _in_style(message: Message, style: PromptStyle) -> Message:
@@ -208,7 +208,7 @@ def _sharegpt_value(side: _Side) -> str:
 
 def _alpaca(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
     system, sides = _sides(messages)
-    pairs = [[_alpaca_text(put), _alpaca_text(said)] for put, said in zip(sides[::2], sides[1::2], strict=True)]
+    pairs = [[_alpaca_text(put), _alpaca_text(reply)] for put, reply in zip(sides[::2], sides[1::2], strict=True)]
     return {
         "instruction": pairs[-1][0],
         "input": "",
@@ -223,7 +223,7 @@ def _alpaca_text(side: _Side) -> str:
     if side.tag == "observation":
         return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in side.results)
     made = [json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False) for call in side.calls]
-    calls = [f"<tool_call>\n{one}\n</tool_call>" for one in made]
+    calls = [f"<tool_call>\n{text}\n</tool_call>" for text in made]
     return _thought(side.reasoning) + "\n".join(part for part in (side.words, *calls) if part)
 
 

@@ -53,12 +53,12 @@ def signatures(source: str, class_name: str) -> tuple[Signature, ...]:
 def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str]) -> dict[str, Method]:
     if name not in classes or name in seen:
         return {}
-    found: dict[str, Method] = {}
+    inherited: dict[str, Method] = {}
     for base in reversed(classes[name].bases):
         if isinstance(base, ast.Name):
-            found |= _methods(base.id, classes, seen | {name})
+            inherited |= _methods(base.id, classes, seen | {name})
     own = [node for node in classes[name].body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return found | {node.name: node for node in own}
+    return inherited | {node.name: node for node in own}
 
 
 def _public(node: ast.ClassDef) -> bool:

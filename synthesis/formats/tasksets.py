@@ -72,13 +72,13 @@ def tasks(entries: list[Entry]) -> Iterator[tuple[str, SourceTask | Failure]]:
     """Each entry's place with its task, or with the reason why it is none. A text that came before is none."""
     seen: dict[str, str] = {}
     for entry in entries:
-        found = read_or_fail(task, entry)
-        if isinstance(found, SourceTask):
-            first = seen.setdefault(found.key, entry.place)
+        outcome = read_or_fail(task, entry)
+        if isinstance(outcome, SourceTask):
+            first = seen.setdefault(outcome.key, entry.place)
             if first != entry.place:
                 reason = f"the same task already stands at {clean(first)} in this file"
-                found = Failure(place=clean(entry.place), reason=reason)
-        yield entry.place, found
+                outcome = Failure(place=clean(entry.place), reason=reason)
+        yield entry.place, outcome
 
 
 def task(entry: Entry) -> SourceTask:
@@ -98,26 +98,26 @@ def task_key(text: str) -> str:
 
 
 def _text(record: dict[str, Any], place: str) -> str:
-    found = {name: text_field(record, name, place).strip() for name in FIELDS}
-    if found["instruction"]:
+    texts = {name: text_field(record, name, place).strip() for name in FIELDS}
+    if texts["instruction"]:
         more = text_field(record, "input", place).strip()
-        found["instruction"] += f"\n\n{more}" if more else ""
-    found |= {name: _first_words(record, name, place) for name in TALKS if record.get(name)}
-    said = {name: text for name, text in found.items() if text}
-    if not said:
+        texts["instruction"] += f"\n\n{more}" if more else ""
+    texts |= {name: _first_words(record, name, place) for name in TALKS if record.get(name)}
+    filled = {name: text for name, text in texts.items() if text}
+    if not filled:
         raise FormatError(place, f"no task: none of {', '.join((*FIELDS, *TALKS))} says one")
-    if len(set(said.values())) > 1:
-        raise FormatError(place, f"{' and '.join(said)} hold different texts; which one is the task is not clear")
-    return next(iter(said.values()))
+    if len(set(filled.values())) > 1:
+        raise FormatError(place, f"{' and '.join(filled)} hold different texts; which one is the task is not clear")
+    return next(iter(filled.values()))
 
 
 def _first_words(record: dict[str, Any], name: str, place: str) -> str:
     """What the user says first: OpenAI's `role` and `content`, or ShareGPT's `from` and `value`."""
     for index, message in enumerate(list_field(record, name, place)):
         where = f"{place}.{name}[{index}]"
-        one = record_of(message, where)
-        if (one.get("role") or one.get("from")) in PERSON:
-            content = one.get("content", one.get("value"))
+        turn = record_of(message, where)
+        if (turn.get("role") or turn.get("from")) in PERSON:
+            content = turn.get("content", turn.get("value"))
             return (
                 _parts(content, where)
                 if isinstance(content, list)

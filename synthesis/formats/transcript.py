@@ -100,10 +100,10 @@ def _call(item: Any, place: str) -> Call:
 
 def arguments_of(value: Any) -> dict[str, Any]:
     """A call's arguments as an object. What is none stays visible, and the call fails as it did when recorded."""
-    found = _json(value) if isinstance(value, str) and value.strip() else value
-    if found is None or found == "":
+    arguments = _json(value) if isinstance(value, str) and value.strip() else value
+    if arguments is None or arguments == "":
         return {} if not isinstance(value, str) or not value.strip() else {UNPARSED: clean(value)}
-    return found if isinstance(found, dict) else {UNPARSED: clean(json.dumps(found))}
+    return arguments if isinstance(arguments, dict) else {UNPARSED: clean(json.dumps(arguments))}
 
 
 def _json(text: str) -> Any:

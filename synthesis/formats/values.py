@@ -20,7 +20,7 @@ UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
 
 def clean(text: str) -> str:
     """Text that PostgreSQL can hold: NUL and lone surrogates are replaced by visible signs."""
-    return UNKEEPABLE.sub(lambda found: "\u2400" if found[0] == "\x00" else "\ufffd", text)
+    return UNKEEPABLE.sub(lambda match: "\u2400" if match[0] == "\x00" else "\ufffd", text)
 
 
 def record_of(value: Any, place: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Asker:
         self,
         call: StageCall,
         wanted: type[M],
-        check: Callable[[M], Awaitable[None] | None] = lambda found: None,
+        check: Callable[[M], Awaitable[None] | None] = lambda reply: None,
         tries: int = TRIES,
     ) -> M:
         """A reply as `wanted`; one that does not fit, or where `check` raises InputError, is asked for again.
@@ -204,12 +204,12 @@ def _stopped() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _looked_at(found: T, check: Callable[[T], Awaitable[None] | None]) -> T:
+async def _looked_at(reply: T, check: Callable[[T], Awaitable[None] | None]) -> T:
     """What was read, once `check` (which may have to wait for the sandbox) let it pass."""
-    waiting = check(found)
+    waiting = check(reply)
     if inspect.isawaitable(waiting):
         await waiting
-    return found
+    return reply
 
 
 def _with_form(messages: tuple[Message, ...], form: str) -> tuple[Message, ...]:

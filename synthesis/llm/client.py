@@ -113,9 +113,9 @@ class Connection:
                 ]
         except ExceptionGroup as failed:  # the first one has stopped the others
             raise failed.exceptions[0] from None
-        found = [one.result() for one in asked]
-        usage = sum((one.usage for one in found), Usage())
-        vectors = tuple(vector for one in found for vector in one.vectors)
+        batches = [task.result() for task in asked]
+        usage = sum((batch.usage for batch in batches), Usage())
+        vectors = tuple(vector for batch in batches for vector in batch.vectors)
         if len({len(vector) for vector in vectors}) > 1:
             raise LLMError("malformed", f"{self._who()} sent vectors of different lengths.", requests=usage.requests)
         return Embedded(vectors=vectors, usage=usage)
@@ -127,8 +127,10 @@ class Connection:
             return self._client.post("/embeddings", cast_to=httpx.Response, body=body)
 
         read = self._reader(lambda text: read_embeddings(text, len(texts)), "list of embeddings")
-        found, sent = await self._insist(send, read)
-        return found.model_copy(update={"usage": found.usage.model_copy(update={"requests": sent, "lost": sent - 1})})
+        embedded, sent = await self._insist(send, read)
+        return embedded.model_copy(
+            update={"usage": embedded.usage.model_copy(update={"requests": sent, "lost": sent - 1})}
+        )
 
     async def models(self) -> list[str]:
         """The names of the models that the server lists, without a retry. Raises LLMError."""
@@ -224,7 +226,7 @@ class Connection:
         return error
 
     def _refusal(self, response: httpx.Response) -> LLMError:
-        status, said = response.status_code, self._excerpt(response)
+        status, excerpt = response.status_code, self._excerpt(response)
         who = self._who()
         if 300 <= status < 400:
             return LLMError(
@@ -232,17 +234,17 @@ class Connection:
                 f"{who} redirects elsewhere ({status}); redirects are not followed. Register its final address.",
             )
         if status in {401, 403}:
-            return LLMError("refused", f"{who} refused the key ({status}): {said}")
+            return LLMError("refused", f"{who} refused the key ({status}): {excerpt}")
         if status == 404:
-            return LLMError("refused", f"{who} knows no such model or address (404): {said}")
+            return LLMError("refused", f"{who} knows no such model or address (404): {excerpt}")
         if status in {400, 413, 422} and any(word in response.text.lower() for word in _CONTEXT_WORDS):
-            return LLMError("context", f"The conversation is longer than the model of {who} can read: {said}")
+            return LLMError("context", f"The conversation is longer than the model of {who} can read: {excerpt}")
         asked = retry_after(response.headers)
         if status == 429 and not any(word in response.text.lower() for word in _QUOTA_WORDS):
-            return LLMError("rate_limited", f"{who} asks for fewer requests (429): {said}", retry_after=asked)
+            return LLMError("rate_limited", f"{who} asks for fewer requests (429): {excerpt}", retry_after=asked)
         if status in _RETRIED_STATUS - {429} or status >= 500:
-            return LLMError("failed", f"{who} failed ({status}): {said}", retry_after=asked)
-        return LLMError("refused", f"{who} refused the request ({status}): {said}")
+            return LLMError("failed", f"{who} failed ({status}): {excerpt}", retry_after=asked)
+        return LLMError("refused", f"{who} refused the request ({status}): {excerpt}")
 
     def _named(self, error: LLMError) -> LLMError:
         return LLMError(error.reason, f"{self._who()}: {error}") if self._who() not in str(error) else error
@@ -253,8 +255,8 @@ class Connection:
     def _excerpt(self, response: httpx.Response) -> str:
         text = response.text
         try:
-            found = json.loads(text)
-            inner = found.get("error", found.get("message")) if isinstance(found, dict) else None
+            body = json.loads(text)
+            inner = body.get("error", body.get("message")) if isinstance(body, dict) else None
             inner = inner.get("message") if isinstance(inner, dict) else inner
             text = inner if isinstance(inner, str) else text
         except (ValueError, RecursionError):
@@ -322,7 +324,7 @@ async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterat
         opened: list[Connection] = []
         models: dict[str, OpenAIChat] = {}
         for role, (endpoint, model) in chosen.items():
-            connection = next((one for one in opened if one.endpoint == endpoint), None)
+            connection = next((known for known in opened if known.endpoint == endpoint), None)
             if connection is None:
                 connection = await stack.enter_async_context(connect(endpoint))
                 opened.append(connection)

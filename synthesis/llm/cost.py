@@ -141,7 +141,7 @@ class Meter:
         """The tokens that a call will probably use; `size` is that of its body, where it is known."""
         size = _size(call) if size is None else size
         bounds = [call.parameters.get(name) for name in _BOUNDS]
-        bound = next((one for one in bounds if type(one) is int and one > 0), None)
+        bound = next((limit for limit in bounds if type(limit) is int and limit > 0), None)
         longest = max(LIKELY_COMPLETION, self._longest.get((call.site.role, call.site.stage), 0))
         return Usage(prompt_tokens=math.ceil(size / BYTES_A_TOKEN), completion_tokens=bound or longest)
 

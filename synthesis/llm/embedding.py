@@ -36,5 +36,5 @@ class EndpointVectors:
         from synthesis.llm.client import connect  # takes a second to import
 
         async with connect(self.endpoint) as connection:
-            found = await connection.embed(self.model, [text[:CHARACTERS] or " " for text in texts])
-        return found.vectors
+            embedded = await connection.embed(self.model, [text[:CHARACTERS] or " " for text in texts])
+        return embedded.vectors

@@ -68,8 +68,8 @@ def read_json(text: str, wanted: type[M]) -> M:
         return wanted.model_validate(_cleaned(value))
     except ValidationError as error:
         listed = error.errors(include_input=False, include_context=False, include_url=False)
-        said = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in listed[:ERRORS]]
-        raise InputError("; ".join(part[: REASON // ERRORS] for part in said)) from None
+        reasons = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in listed[:ERRORS]]
+        raise InputError("; ".join(part[: REASON // ERRORS] for part in reasons)) from None
     except FormatError as error:
         raise InputError(str(error)[:REASON]) from None
     except (ValueError, RecursionError) as error:
@@ -78,13 +78,13 @@ def read_json(text: str, wanted: type[M]) -> M:
 
 def read_code(text: str) -> str:
     """The one block of code of a reply. Raises InputError."""
-    found, closed = _fenced(_bounded(text), {"", "python", "py", "python3"})
-    if len(found) == 1 and closed:
-        return found[0]
+    blocks, closed = _fenced(_bounded(text), {"", "python", "py", "python3"})
+    if len(blocks) == 1 and closed:
+        return blocks[0]
     if not closed:
         raise InputError("its fenced block of code does not end")
-    if found:
-        raise InputError(f"it holds {len(found)} fenced blocks of code, not one")
+    if blocks:
+        raise InputError(f"it holds {len(blocks)} fenced blocks of code, not one")
     if _REFUSAL.search(text):
         raise InputError("it is a refusal, not the code that was asked for")
     raise InputError("it holds no fenced block of Python code")
@@ -100,12 +100,12 @@ def reason_of(reply: Reply, error: InputError) -> str:
     return str(error)[:REASON]
 
 
-def again(said: Message, reason: str, number: int) -> tuple[Message, Message]:
+def again(reply: Message, reason: str, number: int) -> tuple[Message, Message]:
     """What is added to a conversation so that the model tries once more.
 
     The `number` of the reply stands in it: a model that says the same twice is asked a third time, not looked up.
     """
-    shown = said.content if len(said.content) <= SHOWN else f"{said.content[:SHOWN]} …"
+    shown = reply.content if len(reply.content) <= SHOWN else f"{reply.content[:SHOWN]} …"
     asked = prompt("reply", "again").render(reason=reason, number=str(number))
     return Message(role="assistant", content=shown or "(nothing)"), Message(role="user", content=asked)
 
@@ -118,10 +118,10 @@ def _bounded(text: str) -> str:
 
 def _json_in(text: str) -> str:
     """Where the object is: in the only fence, or from the first to the last brace where no bracket stands outside."""
-    found, _ = _fenced(text, {"", "json"}) if FENCE in text else ([], True)
-    if len(found) > 1:
-        raise InputError(f"it holds {len(found)} fenced blocks, not one JSON object")
-    body = (found[0] if found else text).strip()
+    blocks, _ = _fenced(text, {"", "json"}) if FENCE in text else ([], True)
+    if len(blocks) > 1:
+        raise InputError(f"it holds {len(blocks)} fenced blocks, not one JSON object")
+    body = (blocks[0] if blocks else text).strip()
     start, end = body.find("{"), body.rfind("}") + 1
     if not 0 <= start < end or any(sign in body[:start] + body[end:] for sign in "[]{}"):
         return body
@@ -151,7 +151,7 @@ def _fenced(text: str, languages: set[str]) -> tuple[list[str], bool]:
 
     A block ends at the first line that begins or ends with a fence. Read line by line: a reply may be long and hostile.
     """
-    found: list[str] = []
+    blocks: list[str] = []
     inside: list[str] | None = None
     language = ""
     for line in text.split("\n"):
@@ -163,8 +163,8 @@ def _fenced(text: str, languages: set[str]) -> tuple[list[str], bool]:
         elif bare.endswith(FENCE) or bare.lstrip().startswith(FENCE):
             rest = bare.rpartition(FENCE)[0].rstrip()
             body = "\n".join([*inside, rest] if rest else inside)
-            found += [body] if language in languages else []
+            blocks += [body] if language in languages else []
             inside = None
         else:
             inside.append(line)
-    return found, inside is None
+    return blocks, inside is None

@@ -91,7 +91,7 @@ def read_models(text: str) -> list[str]:
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         raise FormatError("data", "there is no list in it")
-    names = [one.get("id") for one in listed if isinstance(one, dict)]
+    names = [model.get("id") for model in listed if isinstance(model, dict)]
     return [clean(name)[:200] for name in names if isinstance(name, str) and name]
 
 
@@ -104,17 +104,17 @@ def read_embeddings(text: str, count: int) -> Embedded:
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list) or len(listed) != count:
         raise FormatError("data", f"there are not {count} vectors in it")
-    found: dict[Any, tuple[float, ...]] = {}
-    for place, one in enumerate(listed):
-        vector = one.get("embedding") if isinstance(one, dict) else None
-        index = one.get("index", place) if isinstance(one, dict) else place
+    vectors: dict[Any, tuple[float, ...]] = {}
+    for place, entry in enumerate(listed):
+        vector = entry.get("embedding") if isinstance(entry, dict) else None
+        index = entry.get("index", place) if isinstance(entry, dict) else place
         # Numbers that are none, or too large to be kept, are marked by `loads` and are neither int nor float.
         if not isinstance(vector, list) or not vector or not all(type(value) in (int, float) for value in vector):
             raise FormatError(f"data[{place}].embedding", "this is no list of numbers")
-        found[index if type(index) is int else None] = tuple(_bounded(value, place) for value in vector)
-    if found.keys() != set(range(count)) or len({len(vector) for vector in found.values()}) > 1:
+        vectors[index if type(index) is int else None] = tuple(_bounded(value, place) for value in vector)
+    if vectors.keys() != set(range(count)) or len({len(vector) for vector in vectors.values()}) > 1:
         raise FormatError("data", "indices or lengths of the vectors do not fit each other")
-    return Embedded(vectors=tuple(found[index] for index in range(count)), usage=_usage(data.get("usage")))
+    return Embedded(vectors=tuple(vectors[index] for index in range(count)), usage=_usage(data.get("usage")))
 
 
 def _bounded(value: float, place: int) -> float:
@@ -143,9 +143,9 @@ def read_message(data: dict[str, Any]) -> Message:
 def split_reasoning(text: str) -> tuple[str, str]:
     """(content, reasoning) of a text with a `<think>` block, also one cut short or opened by the template."""
     parts: list[str] = []
-    while found := _THINK.match(text):
-        parts.append(found[2].strip())
-        text = text[found.end() :]
+    while match := _THINK.match(text):
+        parts.append(match[2].strip())
+        text = text[match.end() :]
     if not parts and "<think" not in text and (tail := _UNOPENED.match(text)):
         parts.append(tail[1].strip())
         text = text[tail.end() :]
@@ -183,15 +183,15 @@ def read_arguments(value: Any) -> tuple[dict[str, Any], str]:
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}, ""
     try:
-        found = loads(value) if isinstance(value, str) else value
-        require_usable(found, "")
+        arguments = loads(value) if isinstance(value, str) else value
+        require_usable(arguments, "")
     except FormatError as error:
         return {}, f"the arguments cannot be used: {error}"
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON: {error}"[:300]
-    if not isinstance(found, dict):
-        return {}, f"the arguments must be a JSON object, not a {json_type(found)}"
-    return found, ""
+    if not isinstance(arguments, dict):
+        return {}, f"the arguments must be a JSON object, not a {json_type(arguments)}"
+    return arguments, ""
 
 
 def _cut(value: Any) -> str:

@@ -43,7 +43,7 @@ class Prompt:
             raise PromptError(f"The prompt {self.name} does not fit its variables ({'; '.join(parts)}).")
         if (noted := _filled.get()) is not None:
             noted[self.name] = self.sha256
-        return _PLACE.sub(lambda found: values[found[1]], self.text)
+        return _PLACE.sub(lambda match: values[match[1]], self.text)
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def noting() -> Iterator[dict[str, str]]:
 
 def hashes(*used: Prompt) -> dict[str, str]:
     """What provenance keeps: each prompt's name with its hash."""
-    return {one.name: one.sha256 for one in used}
+    return {template.name: template.sha256 for template in used}
 
 
 def fenced(label: str, text: str) -> str:

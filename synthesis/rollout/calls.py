@@ -40,13 +40,13 @@ def read_calls(text: str, names: Iterable[str]) -> tuple[tuple[ToolCall, ...], s
 
 def _candidates(text: str, known: set[str]) -> list[tuple[str, str]]:
     """(words before, text that may be calls), the likeliest first."""
-    found = [("", text)]
+    candidates = [("", text)]
     fences = islice(_FENCE.finditer(text), MOST_FENCES)
-    found += [(text[: match.start()].strip(), match[1].strip()) for match in fences]
+    candidates += [(text[: match.start()].strip(), match[1].strip()) for match in fences]
     start = _start(text, known)
     if start is not None:
-        found.append((text[:start].strip(), text[start:].strip()))
-    return found
+        candidates.append((text[:start].strip(), text[start:].strip()))
+    return candidates
 
 
 def _start(text: str, known: set[str]) -> int | None:

@@ -228,7 +228,7 @@ async def _hear(log: Log) -> bool:
     assert user is not None
     try:
         with _losses():
-            said = await user.say(tuple(log.talk))
+            reply = await user.say(tuple(log.talk))
     except _Lost as lost:
         if isinstance(lost.__cause__, UserFault):
             log.user_usage += lost.__cause__.usage
@@ -237,14 +237,14 @@ async def _hear(log: Log) -> bool:
         raise
     finally:
         log.user_s += time.perf_counter() - started
-    log.user_usage += said.usage
-    shown = "\n".join(part for part in (said.content, STOP if said.stopped else "") if part)
-    await log.add(TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=said.reasoning))
-    if not said.stopped:
-        heard = Message(role="user", content=said.content)
+    log.user_usage += reply.usage
+    shown = "\n".join(part for part in (reply.content, STOP if reply.stopped else "") if part)
+    await log.add(TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=reply.reasoning))
+    if not reply.stopped:
+        heard = Message(role="user", content=reply.content)
         log.talk.append(heard)
         log.messages.append(heard)
-    return said.stopped
+    return reply.stopped
 
 
 async def _nudge(log: Log, message: Message) -> None:

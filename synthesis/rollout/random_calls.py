@@ -68,10 +68,10 @@ class Seen:
 
     def _read(self, text: str) -> None:
         try:
-            found = literal(text.removeprefix("Observation: "))
+            observed = literal(text.removeprefix("Observation: "))
         except (TypeError, *UNREADABLE):
             return
-        for name, value in _leaves(found):
+        for name, value in _leaves(observed):
             values = self.named.setdefault(name, [])
             if value not in values and len(values) < 200:
                 values.append(value)

@@ -65,10 +65,10 @@ def _spelled(calls: Sequence[ToolCall]) -> str:
 
 
 def _actions(text: str) -> tuple[ToolCall, ...]:
-    found = list(_ACTION.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
+    matches = list(_ACTION.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
     return tuple(
-        _action(match, text[match.end() : end]) for match, end in list(zip(found, ends, strict=True))[:MOST_CALLS]
+        _action(match, text[match.end() : end]) for match, end in list(zip(matches, ends, strict=True))[:MOST_CALLS]
     )
 
 

@@ -186,7 +186,7 @@ def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
     uid = "each process has its own user id" if own else "as root only; signals and tracing are refused instead"
     names = "user, mount, pid, net, ipc, uts" if os.geteuid() else "mount, pid, net, ipc, uts"
     abi = about["landlock_abi"]
-    found = (
+    reported = (
         Layer(name="limits", active=layers.get("limits", False), detail="memory, processor, files, processes"),
         Layer(name="seccomp", active=seccomp, detail="allow-list of system calls" if seccomp else "not here"),
         Layer(name="landlock", active=landlock, detail=f"ABI {abi}, nothing allowed" if landlock else "not here"),
@@ -197,6 +197,6 @@ def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
     mode = "no_namespaces" if not inside else "user" if os.geteuid() else "root"
     return SandboxReport(
         mode="reduced" if about["reduced"] else mode,
-        layers=found,
+        layers=reported,
         preloaded=tuple(about["modules"]),
     )

@@ -115,19 +115,19 @@ def check_program(source: str, class_name: str | None = None, tool_names: Iterab
         tree = parse_source(source)
     except ProgramError as error:
         return [_finding("syntax", "fatal", "program", str(error))]
-    found = list(_check_imports(tree))
+    findings = list(_check_imports(tree))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     candidates = environment_classes(tree)
     if class_name is None and len(candidates) != 1:
         if not candidates:
-            return [*found, _finding("no_class", "fatal", "program", "no class with public methods is defined")]
+            return [*findings, _finding("no_class", "fatal", "program", "no class with public methods is defined")]
         message = f"more than one class could be the environment: {', '.join(candidates)}"
-        found.append(_finding("several_classes", "warning", "program", message))
+        findings.append(_finding("several_classes", "warning", "program", message))
     if class_name is not None and class_name not in classes:
-        return [*found, _finding("no_class", "fatal", "program", f"the class {class_name} is not defined")]
+        return [*findings, _finding("no_class", "fatal", "program", f"the class {class_name} is not defined")]
     if class_name is None:
         class_name = outline(source).class_name
-    return found + list(_check_tools(_methods(class_name, classes), class_name, tool_names))
+    return findings + list(_check_tools(_methods(class_name, classes), class_name, tool_names))
 
 
 def _check_tools(methods: dict[str, _Function], class_name: str, tool_names: Iterable[str] | None) -> Iterator[Finding]:
@@ -187,12 +187,12 @@ def _is_data(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 
 def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str] = frozenset()) -> dict[str, _Function]:
     if name not in classes or name in seen:
         return {}
-    found: dict[str, _Function] = {}
+    inherited: dict[str, _Function] = {}
     for base in reversed(classes[name].bases):
         if isinstance(base, ast.Name):
-            found |= _methods(base.id, classes, seen | {name})
+            inherited |= _methods(base.id, classes, seen | {name})
     own = (node for node in classes[name].body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return found | {node.name: node for node in own}
+    return inherited | {node.name: node for node in own}
 
 
 def _decorators(node: _Function) -> tuple[str, ...]:
@@ -229,12 +229,12 @@ def _method(node: _Function, lines: Sequence[str]) -> Method:
 
 def _parameters(node: _Function, bound: bool) -> tuple[Parameter, ...]:
     spec = node.args
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
 
     def add(argument: ast.arg, default: ast.expr | None, kind: ParameterKind) -> None:
         annotation = ast.unparse(argument.annotation) if argument.annotation else ""
         text = ast.unparse(default) if default is not None else None
-        found.append(Parameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
+        parameters.append(Parameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
 
     places = [*spec.posonlyargs, *spec.args]
     defaults = [None] * (len(places) - len(spec.defaults)) + list(spec.defaults)
@@ -248,4 +248,4 @@ def _parameters(node: _Function, bound: bool) -> tuple[Parameter, ...]:
         add(argument, keyword_default, "keyword_only")
     if spec.kwarg:
         add(spec.kwarg, None, "var_keyword")
-    return tuple(found)
+    return tuple(parameters)

@@ -207,21 +207,21 @@ class Sandbox:
         return link
 
     def _verdicts(self, source: str, link: Link, tail: bytes, count: int) -> list[Verdict]:
-        found, lost = _read_verdicts(link, count)
+        verdicts, lost = _read_verdicts(link, count)
         if lost is not None and link.ended_from_outside:
             again = self._ask_check(source, tail)
             try:
-                found, lost = _read_verdicts(again, count)
+                verdicts, lost = _read_verdicts(again, count)
                 if again.ended_from_outside:
                     raise InfrastructureError(f"A check's process was ended from outside: {lost}")
             finally:
                 again.close()
         if lost is not None:
             stopped = Verdict(passed=False, error=f"stopped ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
-            found.append(stopped)
+            verdicts.append(stopped)
             skipped = Verdict(passed=False, error=f"not run: the check was stopped earlier ({lost.reason})")
-            found += [skipped] * (count - len(found))
-        return found
+            verdicts += [skipped] * (count - len(verdicts))
+        return verdicts
 
     def close(self) -> None:
         """End every process of this sandbox."""
@@ -247,18 +247,18 @@ def _moment(now: str) -> None:
 
 
 def _read_verdicts(link: Link, count: int) -> tuple[list[Verdict], EpisodeLost | None]:
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     try:
-        while len(found) < count:
+        while len(verdicts) < count:
             reply = link.receive(0)
             if "refused" in reply:
                 raise StateError(f"the states of a check: {str(reply.get('message'))[:500]}")
-            found.append(frames.verdict(reply, len(found)))
+            verdicts.append(frames.verdict(reply, len(verdicts)))
     except frames.BadFrame as error:
-        return found, link.lose("protocol", str(error))
+        return verdicts, link.lose("protocol", str(error))
     except EpisodeLost as error:
-        return found, error
-    return found, None
+        return verdicts, error
+    return verdicts, None
 
 
 _default: Sandbox | None = None

@@ -163,7 +163,7 @@ def _union(parts: list[Schema]) -> Schema:
 
 def _descriptions(docstring: str) -> dict[str, str]:
     """What the `Args:` section of a docstring says about each parameter."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     inside = False
     for line in docstring.splitlines():
         section = _SECTION.match(line)
@@ -172,8 +172,8 @@ def _descriptions(docstring: str) -> dict[str, str]:
             continue
         match = _ARGUMENT.match(line) if inside else None
         if match:
-            found.setdefault(match[1], match[2].strip()[:500])
-    return found
+            descriptions.setdefault(match[1], match[2].strip()[:500])
+    return descriptions
 
 
 def schema_findings(raw_schema: Any, method: Method) -> list[Finding]:
@@ -187,11 +187,11 @@ def schema_findings(raw_schema: Any, method: Method) -> list[Finding]:
     required = raw_schema.get("required", [])
     required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     own: Schema = working["properties"]
-    found: list[Finding] = []
+    findings: list[Finding] = []
 
     def add(kind: str, name: str, message: str, **data: Any) -> None:
         where = f"{place}.{name}"
-        found.append(Finding(kind=kind, place=where, message=message, data={"parameter": name} | data))
+        findings.append(Finding(kind=kind, place=where, message=message, data={"parameter": name} | data))
 
     for name in raw:
         if name not in own and not working["additionalProperties"]:
@@ -210,7 +210,7 @@ def schema_findings(raw_schema: Any, method: Method) -> list[Finding]:
         if theirs and ours and theirs != ours and not _compatible(theirs, ours):
             message = f"the schema says {' or '.join(sorted(theirs))}, the signature {' or '.join(sorted(ours))}"
             add("type_differs", name, message, schema=sorted(theirs), signature=sorted(ours))
-    return found
+    return findings
 
 
 def _types(schema: Any) -> frozenset[str]:
@@ -219,8 +219,8 @@ def _types(schema: Any) -> frozenset[str]:
         return frozenset()
     parts = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(parts, list):
-        found = [_types(part) for part in parts]
-        return frozenset().union(*found) if all(found) else frozenset()
+        branches = [_types(part) for part in parts]
+        return frozenset().union(*branches) if all(branches) else frozenset()
     names = schema.get("type")
     listed = names if isinstance(names, list) else [names]
     return frozenset(name for name in listed if isinstance(name, str))

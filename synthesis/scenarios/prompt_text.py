@@ -60,5 +60,5 @@ def _spelled(tool: Tool) -> str:
 
 
 def _kind(rule: Any) -> str:
-    found = rule.get("type", "any") if isinstance(rule, dict) else "any"
-    return "|".join(map(str, found)) if isinstance(found, list) else str(found)
+    kind = rule.get("type", "any") if isinstance(rule, dict) else "any"
+    return "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)

@@ -31,12 +31,12 @@ class Owner:
 def reference_faults(state: Record, schema: Sequence[Record]) -> list[str]:
     """What does not fit, in words, at most 20 of it: ids that lead nowhere, and records that stand under another id."""
     owners = list(_owners(state, schema))
-    found: list[str] = []
+    faults: list[str] = []
     for fault in (*_misplaced(state, owners), *_dangling(state, owners)):
-        if len(found) == MOST:
+        if len(faults) == MOST:
             break
-        found.append(fault)
-    return found
+        faults.append(fault)
+    return faults
 
 
 def snake(name: str) -> list[str]:
@@ -131,10 +131,10 @@ def _dangling(state: Record, owners: Sequence[Owner]) -> Iterator[str]:
         owner = by_field.get(field) or _by_end(field, by_field)
         if owner is None:
             continue
-        for one in value if isinstance(value, list) else [value]:
-            known = not isinstance(one, str | int) or isinstance(one, bool) or one == "" or str(one) in owner.ids
+        for key in value if isinstance(value, list) else [value]:
+            known = not isinstance(key, str | int) or isinstance(key, bool) or key == "" or str(key) in owner.ids
             if not known:
-                yield f"{place} is {one!r:.80}, but {owner.key} holds no such record"
+                yield f"{place} is {key!r:.80}, but {owner.key} holds no such record"
 
 
 def _by_end(field: str, by_field: Mapping[str, Owner]) -> Owner | None:

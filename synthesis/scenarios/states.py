@@ -56,16 +56,16 @@ async def initial_state(kit: Kit, record: EnvironmentRecord, ordinal: int) -> Sc
         require_none(state_faults(state, record, tree, most))
         require_none(list(_lost(encode_state(state), construct(kit.sandbox, program, state))))
 
-    async def check(said: StateReply) -> None:
+    async def check(reply: StateReply) -> None:
         kit.check_stop()
-        await kit.run(sound, said.state)
+        await kit.run(sound, reply.state)
 
     try:
-        said = await kit.ask("author", "initial_state", words, StateReply, check)
+        reply = await kit.ask("author", "initial_state", words, StateReply, check)
     except MalformedReply as error:
         reason = f"The author gave no initial state that can be used: {error.__cause__ or error}"
         raise Rejected("state_invalid", reason, {"call_key": error.call_key}) from error
-    return ScenarioDraft(name=said.name, state=said.state)
+    return ScenarioDraft(name=reply.name, state=reply.state)
 
 
 def construct(sandbox: Sandbox, program: Program, state: dict[str, Any]) -> State:
@@ -110,10 +110,10 @@ def _bytes(state: dict[str, Any]) -> int:
     return len(json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _lost(given: State, found: State) -> Iterator[str]:
+def _lost(given: State, held: State) -> Iterator[str]:
     """What the program did not keep of what it was given. Both are encoded; it may make sets or objects of it."""
     for key, value in given.items():
-        kept = found.get(key)
+        kept = held.get(key)
         if value and not kept:
             yield f"{key!r} is empty after the program was constructed"
         elif isinstance(value, dict) and isinstance(kept, dict) and not _tagged(kept):

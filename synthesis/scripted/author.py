@@ -14,12 +14,12 @@ from synthesis.scripted.library import Shelf, Wanting
 _TASK = re.compile(r"scenario-(\d+)/task-(\d+)")
 
 
-def reply(one: Shelf, call: StageCall) -> str:
+def reply(shelf: Shelf, call: StageCall) -> str:
     """The author's reply. Raises Wanting."""
     stage = call.site.stage
     if stage not in STAGES:
-        raise Wanting(f"nothing is written for the stage {stage!r} of the theme {one.key!r}")
-    return STAGES[stage](one, call)
+        raise Wanting(f"nothing is written for the stage {stage!r} of the theme {shelf.key!r}")
+    return STAGES[stage](shelf, call)
 
 
 def below(item: str) -> str:
@@ -35,72 +35,72 @@ def _code(source: str) -> str:
     return f"```python\n{source}```"
 
 
-def _judged(one: Shelf, call: StageCall) -> str:
-    said = one.theme["judged"]
-    return _json({"reasoning": said["analysis"], "stateful": True, "domain_specific": True})
+def _judged(shelf: Shelf, call: StageCall) -> str:
+    judged = shelf.theme["judged"]
+    return _json({"reasoning": judged["analysis"], "stateful": True, "domain_specific": True})
 
 
-def _inferred(one: Shelf, call: StageCall) -> str:
-    said, about = one.theme["judged"], one.theme
-    scores = {name: said[name] for name in ("usefulness", "modelability")}
+def _inferred(shelf: Shelf, call: StageCall) -> str:
+    judged, about = shelf.theme["judged"], shelf.theme
+    scores = {name: judged[name] for name in ("usefulness", "modelability")}
     words = {name: about[name] for name in ("name", "description", "category")}
-    return _json({"reasoning": said["analysis"], **words, **scores})
+    return _json({"reasoning": judged["analysis"], **words, **scores})
 
 
-def _state_plan(one: Shelf, call: StageCall) -> str:
-    parts = {name: one.plan[name] for name in ("introduction", "entities", "rules")}
-    return _json({"name": one.theme["name"], "category": one.theme["category"], **parts})
+def _state_plan(shelf: Shelf, call: StageCall) -> str:
+    parts = {name: shelf.plan[name] for name in ("introduction", "entities", "rules")}
+    return _json({"name": shelf.theme["name"], "category": shelf.theme["category"], **parts})
 
 
-def _operations(one: Shelf, call: StageCall) -> str:
-    return _json({"operations": one.plan["operations"]})
+def _operations(shelf: Shelf, call: StageCall) -> str:
+    return _json({"operations": shelf.plan["operations"]})
 
 
-def _method(one: Shelf, call: StageCall) -> str:
-    operations, index = one.plan["operations"], call.site.sample
+def _method(shelf: Shelf, call: StageCall) -> str:
+    operations, index = shelf.plan["operations"], call.site.sample
     if index >= len(operations):
-        raise Wanting(f"the theme {one.key!r} has {len(operations)} operations, and number {index + 1} was asked for")
-    return _code(one.fragments.methods[operations[index]["name"]])
+        raise Wanting(f"the theme {shelf.key!r} has {len(operations)} operations, and number {index + 1} was asked for")
+    return _code(shelf.fragments.methods[operations[index]["name"]])
 
 
-def _test_state(one: Shelf, call: StageCall) -> str:
-    states = list(one.states.values())
+def _test_state(shelf: Shelf, call: StageCall) -> str:
+    states = list(shelf.states.values())
     return _json({"state": states[call.site.sample % len(states)]["state"]})
 
 
-def _initial_state(one: Shelf, call: StageCall) -> str:
-    return _json(_of(one.states, below(call.site.item), one.key))
+def _initial_state(shelf: Shelf, call: StageCall) -> str:
+    return _json(_of(shelf.states, below(call.site.item), shelf.key))
 
 
-def _instruction(one: Shelf, call: StageCall) -> str:
-    return _json(_of(one.tasks, below(call.site.item), one.key))
+def _instruction(shelf: Shelf, call: StageCall) -> str:
+    return _json(_of(shelf.tasks, below(call.site.item), shelf.key))
 
 
-def _checklist(one: Shelf, call: StageCall) -> str:
-    return _json({"items": [check.item for check in _checks(one, call)]})
+def _checklist(shelf: Shelf, call: StageCall) -> str:
+    return _json({"items": [check.item for check in _checks(shelf, call)]})
 
 
-def _check(one: Shelf, call: StageCall) -> str:
-    checks = _checks(one, call)
+def _check(shelf: Shelf, call: StageCall) -> str:
+    checks = _checks(shelf, call)
     if call.site.sample >= len(checks):
         raise Wanting(f"{call.site.item} has {len(checks)} checks, and number {call.site.sample + 1} was asked for")
     return _code(checks[call.site.sample].source)
 
 
-def _repaired_task(one: Shelf, call: StageCall) -> str:
-    return _json({"checks": [{"item": check.item, "source": check.source} for check in _checks(one, call)]})
+def _repaired_task(shelf: Shelf, call: StageCall) -> str:
+    return _json({"checks": [{"item": check.item, "source": check.source} for check in _checks(shelf, call)]})
 
 
-def _repaired(one: Shelf, call: StageCall) -> str:
-    methods = [one.fragments.methods[operation["name"]] for operation in one.plan["operations"]]
+def _repaired(shelf: Shelf, call: StageCall) -> str:
+    methods = [shelf.fragments.methods[operation["name"]] for operation in shelf.plan["operations"]]
     inner = ["".join(f"    {line}" if line.strip() else line for line in m.splitlines(keepends=True)) for m in methods]
-    return _code("\n".join([one.fragments.attributes, *inner]))
+    return _code("\n".join([shelf.fragments.attributes, *inner]))
 
 
-def _checks(one: Shelf, call: StageCall) -> list[WrittenCheck]:
+def _checks(shelf: Shelf, call: StageCall) -> list[WrittenCheck]:
     place = _TASK.match(below(call.site.item))
     name = f"Scenario{place[1]}Task{place[2]}" if place else ""
-    return _of(one.checks, name, one.key)
+    return _of(shelf.checks, name, shelf.key)
 
 
 def _of(written: dict[str, Any], name: str, theme: str) -> Any:
@@ -114,7 +114,7 @@ STAGES: dict[str, Callable[[Shelf, StageCall], str]] = {
     "infer_theme": _inferred,
     "plan_state": _state_plan,
     "plan_operations": _operations,
-    "code_attributes": lambda one, call: _code(one.fragments.attributes),
+    "code_attributes": lambda shelf, call: _code(shelf.fragments.attributes),
     "code_method": _method,
     "repair": _repaired,
     "test_state": _test_state,

@@ -33,24 +33,24 @@ class Traces(Protocol):
         ...
 
 
-def caught(one: Planted, traces: Traces) -> bool:
+def caught(fault: Planted, traces: Traces) -> bool:
     """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to."""
-    if one.outcome in ("rejected", "failed", "left_out"):
-        end = traces.ending(one.path)
-        wanted = "failed" if one.outcome == "failed" else "rejected"
-        return end is not None and (end.stage, end.state, end.reason) == (one.caught_by, wanted, one.reason)
-    given = traces.output(one.path, one.caught_by)
+    if fault.outcome in ("rejected", "failed", "left_out"):
+        end = traces.ending(fault.path)
+        wanted = "failed" if fault.outcome == "failed" else "rejected"
+        return end is not None and (end.stage, end.state, end.reason) == (fault.caught_by, wanted, fault.reason)
+    given = traces.output(fault.path, fault.caught_by)
     if given is None:
         return False
-    if one.outcome == "asked_again":
-        return traces.calls(one.role, one.stage, one.path, one.sample or 0) > 1
-    if one.outcome == "repaired":
+    if fault.outcome == "asked_again":
+        return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 1
+    if fault.outcome == "repaired":
         return int(given.get("repairs", 0)) > 0
-    if one.outcome == "failing_verdicts":
-        return any(rate["tool"] == one.tool and rate["failed"] > 0 for rate in given.get("rates", ()))
+    if fault.outcome == "failing_verdicts":
+        return any(rate["tool"] == fault.tool and rate["failed"] > 0 for rate in given.get("rates", ()))
     return given.get("reference") is None
 
 
-def seen(one: Planted, traces: Traces) -> bool:
+def seen(fault: Planted, traces: Traces) -> bool:
     """Whether the run came to where the fault is planted at all: a batch may leave its theme out."""
-    return traces.calls(one.role, one.stage, one.path, one.sample or 0) > 0
+    return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 0

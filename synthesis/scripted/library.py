@@ -71,10 +71,10 @@ def themes() -> list[ThemeDraft]:
     return [_draft(shelf(key)) for key in keys()]
 
 
-def _draft(one: Shelf) -> ThemeDraft:
-    about = one.theme
+def _draft(files: Shelf) -> ThemeDraft:
+    about = files.theme
     return ThemeDraft(
-        key=one.key,
+        key=files.key,
         name=about["name"],
         description=about["description"],
         category=about["category"],

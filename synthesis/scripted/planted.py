@@ -70,8 +70,8 @@ class Planted(Frozen):
 @functools.cache
 def planted() -> tuple[Planted, ...]:
     """Every planted fault, theme by theme."""
-    found: list[Planted] = []
+    faults: list[Planted] = []
     for file in sorted(THEMES.glob("*/planted.json")):
         listed = json.loads(file.read_text(encoding="utf-8"))
-        found += [Planted(theme=file.parent.name, **one) for one in listed]
-    return tuple(found)
+        faults += [Planted(theme=file.parent.name, **entry) for entry in listed]
+    return tuple(faults)

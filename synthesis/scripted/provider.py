@@ -48,9 +48,9 @@ class ScriptedModel:
 def _planted(call: StageCall) -> Message | None:
     """The planted reply that takes this one's place."""
     site, part = call.site, author.below(call.site.item)
-    for one in planted():
-        if one.theme == site.theme and one.stands_at(site.role, site.stage, part, site.sample, _attempt(call)):
-            return Message(role="assistant", content=one.text)
+    for fault in planted():
+        if fault.theme == site.theme and fault.stands_at(site.role, site.stage, part, site.sample, _attempt(call)):
+            return Message(role="assistant", content=fault.text)
     return None
 
 
@@ -79,9 +79,9 @@ def _message(call: StageCall) -> Message:
 
 
 def _usage(call: StageCall, message: Message) -> Usage:
-    sent = sum(len(one.content) for one in call.messages) + sum(len(tool.model_dump_json()) for tool in call.tools)
-    said = len(message.content) + sum(len(one.model_dump_json()) for one in message.tool_calls)
-    return Usage(prompt_tokens=_tokens(sent), completion_tokens=_tokens(said), requests=1)
+    sent = sum(len(turn.content) for turn in call.messages) + sum(len(tool.model_dump_json()) for tool in call.tools)
+    replied = len(message.content) + sum(len(tool_call.model_dump_json()) for tool_call in message.tool_calls)
+    return Usage(prompt_tokens=_tokens(sent), completion_tokens=_tokens(replied), requests=1)
 
 
 def _tokens(characters: int) -> int:

@@ -57,11 +57,11 @@ def names(node: ast.stmt) -> list[str]:
 
 def _moves(node: ast.stmt, tree: ast.Module, imports: Imports) -> bool:
     """Whether an import goes to the top: it has its lines for itself, and none of its names means something else."""
-    found = bound(node)
+    bindings = bound(node)
     shared = any(other is not node and _lines_of(other) & _lines_of(node) for other in tree.body)
-    if not found or shared:
+    if not bindings or shared:
         return False
-    moved = [imports.hoist(one) for one in found]
+    moved = [imports.hoist(binding) for binding in bindings]
     return all(moved)
 
 
@@ -72,7 +72,7 @@ def _lines_of(node: ast.stmt) -> set[int]:
 def _add(pieces: _Pieces, fragment: str) -> None:
     source = normal(fragment)
     tree, lines = syntax.parse(source), source.split("\n")
-    local = [one for node in tree.body for one in bound(node) if not pieces.imports.hoist(one)]
+    local = [binding for node in tree.body for binding in bound(node) if not pieces.imports.hoist(binding)]
     floor = 0
     for node in tree.body:
         start = _start(node, lines, floor)
@@ -84,7 +84,7 @@ def _add(pieces: _Pieces, fragment: str) -> None:
 
 def _start(node: ast.stmt, lines: list[str], floor: int) -> int:
     """The line where a statement begins, decorators and the comments right above it included."""
-    start = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    start = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     while start - 1 > floor and lines[start - 2].lstrip().startswith("#"):
         start -= 1
     return start
@@ -99,7 +99,7 @@ def _place(pieces: _Pieces, node: ast.stmt, text: str, local: list[Bound]) -> No
     known |= written
     if isinstance(node, ast.FunctionDef):
         used = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-        text = with_imports(text, [one.line for one in local if one.name in used])
+        text = with_imports(text, [binding.line for binding in local if binding.name in used])
     if member:
         pieces.inside.append(indented(text, pieces.indent))
     else:
@@ -142,7 +142,7 @@ def _string_rows(text: str) -> set[int]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(node, False)
     }
-    found: set[int] = set()
+    rows: set[int] = set()
     opened: list[int] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         kind = tokenize.tok_name[token.type]
@@ -150,14 +150,14 @@ def _string_rows(text: str) -> set[int]:
             opened.append(token.start[0])
         first = opened.pop() if kind == "FSTRING_END" else token.start[0] if kind == "STRING" else token.end[0]
         if first not in documented:
-            found.update(range(first + 1, token.end[0] + 1))
-    return found
+            rows.update(range(first + 1, token.end[0] + 1))
+    return rows
 
 
 def _written(lines: list[str], tree: ast.Module, home: ast.ClassDef, gone: set[int], pieces: _Pieces) -> str:
     opening = tree.body[0]
-    said = (opening.end_lineno or 0) if ast.get_docstring(tree) else 0
-    start, end = _start(home, lines, said) - 1, home.end_lineno or 0
+    docstring_end = (opening.end_lineno or 0) if ast.get_docstring(tree) else 0
+    start, end = _start(home, lines, docstring_end) - 1, home.end_lineno or 0
     while end < len(lines) and (not lines[end].strip() or lines[end].startswith((" ", "\t"))):
         end += 1  # comments that still belong to the class
 
@@ -166,6 +166,6 @@ def _written(lines: list[str], tree: ast.Module, home: ast.ClassDef, gone: set[i
         return "\n".join(rows).strip("\n")
 
     environment = "\n\n".join([kept(start, end).rstrip(), *pieces.inside])
-    top = "\n\n".join(part for part in (kept(0, said), pieces.imports.text()) if part)
-    parts = [top, kept(said, start).rstrip(), *pieces.outside, environment, kept(end, len(lines)).rstrip()]
+    top = "\n\n".join(part for part in (kept(0, docstring_end), pieces.imports.text()) if part)
+    parts = [top, kept(docstring_end, start).rstrip(), *pieces.outside, environment, kept(end, len(lines)).rstrip()]
     return "\n\n\n".join(part for part in parts if part.strip()) + "\n"

@@ -33,20 +33,20 @@ def on_the_class(home: ast.ClassDef) -> list[str]:
 def in_globals(tree: ast.Module) -> list[str]:
     """Functions that change what the module holds."""
     held = {name for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for name in names(node)}
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         for node in ast.walk(function):
             if isinstance(node, ast.Global):
-                found[f"{function.name} declares {', '.join(node.names)} global; keep state in self"] = None
+                problems[f"{function.name} declares {', '.join(node.names)} global; keep state in self"] = None
         local = {
             node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
         local |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
         for name in sorted(_changed(function) & held - local):
-            found[f"{function.name} changes {name}, which is no part of the state; keep it in self"] = None
-    return list(found)
+            problems[f"{function.name} changes {name}, which is no part of the state; keep it in self"] = None
+    return list(problems)
 
 
 def _changed(function: ast.FunctionDef) -> set[str]:
@@ -97,24 +97,24 @@ def unset(tree: ast.Module, home: ast.ClassDef) -> list[str]:
 
 def _family(home: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef] | None:
     """The class and its bases, itself first; None where a base is not of this program."""
-    found, waiting = [], [home]
+    family, waiting = [], [home]
     while waiting:
         node = waiting.pop(0)
-        if node in found:
+        if node in family:
             continue
-        found.append(node)
+        family.append(node)
         for base in node.bases:
             name = base.id if isinstance(base, ast.Name) else ""
             if name in classes:
                 waiting.append(classes[name])
             elif name not in ("object", "ABC"):
                 return None
-    return found
+    return family
 
 
 def _made_by(start: str, methods: dict[str, ast.FunctionDef]) -> set[str] | None:
     """The attributes that a method, and what it calls on self, sets; None where the names are computed."""
-    found: set[str] = set()
+    attributes: set[str] = set()
     waiting, seen = [start], set()
     while waiting:
         name = waiting.pop()
@@ -126,9 +126,9 @@ def _made_by(start: str, methods: dict[str, ast.FunctionDef]) -> set[str] | None
         if computed or any(item.attr == "__dict__" for item in _of_self(method)):
             return None
         bare = {n.target for n in ast.walk(method) if isinstance(n, ast.AnnAssign) and n.value is None}
-        found |= {item.attr for item in _of_self(method) if isinstance(item.ctx, ast.Store) and item not in bare}
+        attributes |= {item.attr for item in _of_self(method) if isinstance(item.ctx, ast.Store) and item not in bare}
         waiting += [item.attr for item in _of_self(method)]
-    return found
+    return attributes
 
 
 def _of_self(method: ast.FunctionDef) -> list[ast.Attribute]:

@@ -23,7 +23,7 @@ async def write_code(kit: Kit, plan: Plan) -> CodeDraft:
     Where one method fails, those that are asked for are waited for and stored, and no more are begun.
     """
     refused: list[str] = []
-    names = {one.name for one in plan.operations}
+    names = {operation.name for operation in plan.operations}
     words = prompt("skeleton", "code_attributes").render(
         plan=fenced("plan", plan_text(plan)), modules=", ".join(ALLOWED_MODULES)
     )
@@ -45,7 +45,7 @@ async def _methods(kit: Kit, plan: Plan, attributes: str) -> tuple[list[str], li
     refused: list[list[str]] = [[] for _ in plan.operations]
     failed: list[str] = []
 
-    async def one(index: int, operation: OperationPlan) -> str:
+    async def method(index: int, operation: OperationPlan) -> str:
         async with gate:
             if failed:
                 return ""
@@ -58,7 +58,7 @@ async def _methods(kit: Kit, plan: Plan, attributes: str) -> tuple[list[str], li
                 failed.append(operation.name)
                 raise
 
-    asked = [one(index, operation) for index, operation in enumerate(plan.operations)]
+    asked = [method(index, operation) for index, operation in enumerate(plan.operations)]
     methods = []
     for got in await asyncio.gather(*asked, return_exceptions=True):
         if isinstance(got, BaseException):
@@ -79,7 +79,9 @@ def method_words(plan: Plan, attributes: str, operation: OperationPlan) -> str:
 
 def plan_text(plan: Plan) -> str:
     """The whole plan as prompts show it."""
-    operations = "\n".join(f"- {one.name} ({one.kind}): {one.description}" for one in plan.operations)
+    operations = "\n".join(
+        f"- {operation.name} ({operation.kind}): {operation.description}" for operation in plan.operations
+    )
     return f"{state_text(plan)}\n\nOperations:\n{operations}"
 
 

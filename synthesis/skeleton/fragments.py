@@ -62,13 +62,13 @@ def read_attributes(source: str, operations: Collection[str]) -> ast.ClassDef:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "__init__" in members(node)]
     if len(classes) != 1:
         raise InputError(f"exactly one class must define __init__; {len(classes)} do")
-    (found,) = classes
-    for name in members(found):
+    (home,) = classes
+    for name in members(home):
         if name in operations:
-            raise InputError(f"{found.name} already has a method {name}; operations are written one by one, later")
+            raise InputError(f"{home.name} already has a method {name}; operations are written one by one, later")
         if not name.startswith("_"):
-            raise InputError(f"{found.name}.{name} is no planned operation; begin a helper's name with an underscore")
-    return found
+            raise InputError(f"{home.name}.{name} is no planned operation; begin a helper's name with an underscore")
+    return home
 
 
 def members(node: ast.ClassDef) -> list[str]:
@@ -99,19 +99,19 @@ def read_method(source: str, name: str) -> ast.FunctionDef:
 def method_problems(node: ast.FunctionDef) -> list[str]:
     """What keeps a function from being a tool's method: agents pass arguments by name, and read its docstring."""
     spec, name = node.args, node.name
-    found = []
+    problems = []
     if node.decorator_list:
-        found.append(f"{name} must be an ordinary method without decorators")
+        problems.append(f"{name} must be an ordinary method without decorators")
     if not spec.args or spec.args[0].arg != "self" or spec.posonlyargs:
-        found.append(f"the first parameter of {name} must be self, and no parameter positional-only")
+        problems.append(f"the first parameter of {name} must be self, and no parameter positional-only")
     if spec.vararg or spec.kwarg:
-        found.append(f"{name} must name its parameters, without * or **")
+        problems.append(f"{name} must name its parameters, without * or **")
     bare = [item.arg for item in [*spec.args[1:], *spec.kwonlyargs] if item.annotation is None]
     if bare:
-        found.append(f"{name} must give its parameters types: {', '.join(bare[:8])}")
+        problems.append(f"{name} must give its parameters types: {', '.join(bare[:8])}")
     if not ast.get_docstring(node):
-        found.append(f"{name} must have a docstring")
-    return found
+        problems.append(f"{name} must have a docstring")
+    return problems
 
 
 def _require_definition(node: ast.stmt, allowed: str) -> None:

@@ -48,19 +48,21 @@ class Imports:
     hoisted: list[Bound] = field(default_factory=list)
     taken: dict[str, str] = field(default_factory=dict)
 
-    def hoist(self, one: Bound) -> bool:
+    def hoist(self, binding: Bound) -> bool:
         """Put an import at the top; false where its name already means something else."""
-        if self.taken.setdefault(one.name, one.target) != one.target:
+        if self.taken.setdefault(binding.name, binding.target) != binding.target:
             return False
-        if one.line not in [known.line for known in self.hoisted]:
-            self.hoisted.append(one)
+        if binding.line not in [known.line for known in self.hoisted]:
+            self.hoisted.append(binding)
         return True
 
     def text(self) -> str:
         """The lines, `__future__` first, then whole modules, then names out of modules."""
         words: dict[str, list[str]] = {}
-        for one in sorted(self.hoisted, key=lambda one: (one.module != "__future__", one.module, one.words)):
-            words.setdefault(one.module, []).append(one.words)
+        for binding in sorted(
+            self.hoisted, key=lambda binding: (binding.module != "__future__", binding.module, binding.words)
+        ):
+            words.setdefault(binding.module, []).append(binding.words)
         plain = [f"import {name}" for name in words.pop("", [])]
         lines = [f"from {module} import {', '.join(names)}" for module, names in words.items()]
         future = [line for line in lines if line.startswith("from __future__ ")]

@@ -80,16 +80,16 @@ async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
     words = prompt("skeleton", "plan_operations").render(
         theme=fenced("theme", about), plan=fenced("plan", state_text(state)), least=str(least), most=str(most)
     )
-    said = await kit.ask(
-        "author", "plan_operations", words, OperationsSaid, lambda found: check_operations(found, least, most)
+    reply = await kit.ask(
+        "author", "plan_operations", words, OperationsSaid, lambda answer: check_operations(answer, least, most)
     )
     return Plan(
         name=state.name,
         introduction=state.introduction,
         category=state.category or theme.category[:80],
-        entities=tuple(EntityPlan(**one.model_dump()) for one in state.entities),
+        entities=tuple(EntityPlan(**entity.model_dump()) for entity in state.entities),
         rules=tuple(state.rules),
-        operations=tuple(OperationPlan(**one.model_dump()) for one in said.operations),
+        operations=tuple(OperationPlan(**operation.model_dump()) for operation in reply.operations),
     )
 
 
@@ -110,22 +110,22 @@ def _spec(tool: ToolSpec) -> str:
     return f"- {tool.name[:NAME_CHARS]!r}: {description[:SPEC_CHARS]}"
 
 
-def check_state(said: StateSaid) -> None:
+def check_state(state: StateSaid) -> None:
     """Raises InputError where entities or attributes stand twice."""
-    _once([one.entity for one in said.entities], "entity")
-    for one in said.entities:
-        _once(one.attributes, f"attribute of {one.entity}")
-    _once([rule.lower() for rule in said.rules], "rule")
+    _once([entity.entity for entity in state.entities], "entity")
+    for entity in state.entities:
+        _once(entity.attributes, f"attribute of {entity.entity}")
+    _once([rule.lower() for rule in state.rules], "rule")
 
 
-def check_operations(said: OperationsSaid, least: int, most: int) -> None:
+def check_operations(reply: OperationsSaid, least: int, most: int) -> None:
     """Raises InputError with everything that is wrong with names, number and kinds."""
-    names = [one.name for one in said.operations]
+    names = [operation.name for operation in reply.operations]
     wrong = [reason for name in names if (reason := name_problem(name))]
     if not least <= len(names) <= most:
         wrong.append(f"there must be {least} to {most} operations, not {len(names)}")
     for kind in ("query", "change"):
-        if not any(one.kind == kind for one in said.operations):
+        if not any(operation.kind == kind for operation in reply.operations):
             wrong.append(f"no operation has the kind {kind!r}")
     if wrong:
         raise InputError("; ".join(wrong[:8]))
@@ -146,17 +146,17 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def state_text(said: StateSaid | Plan) -> str:
+def state_text(state: StateSaid | Plan) -> str:
     """State space and rules as prompts show them."""
-    return "\n".join(_state_lines(said))
+    return "\n".join(_state_lines(state))
 
 
-def _state_lines(said: StateSaid | Plan) -> Iterator[str]:
-    yield from (f"Environment: {said.name}", said.introduction, "", "State:")
-    for one in said.entities:
-        yield f"- {one.entity} ({', '.join(one.attributes)}): {one.description}"
+def _state_lines(state: StateSaid | Plan) -> Iterator[str]:
+    yield from (f"Environment: {state.name}", state.introduction, "", "State:")
+    for entity in state.entities:
+        yield f"- {entity.entity} ({', '.join(entity.attributes)}): {entity.description}"
     yield from ("", "Rules:")
-    yield from (f"{number}. {rule}" for number, rule in enumerate(said.rules, 1))
+    yield from (f"{number}. {rule}" for number, rule in enumerate(state.rules, 1))
 
 
 def _once(names: Sequence[str], what: str) -> None:

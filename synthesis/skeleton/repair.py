@@ -83,8 +83,8 @@ def record_of(theme: ThemeDraft, plan: Plan, class_name: str, source: str) -> En
 
 def _entities(plan: Plan) -> list[dict[str, Any]]:
     return [
-        {"entity": one.entity, "attributes": ", ".join(one.attributes), "description": one.description}
-        for one in plan.entities
+        {"entity": entity.entity, "attributes": ", ".join(entity.attributes), "description": entity.description}
+        for entity in plan.entities
     ]
 
 

@@ -49,10 +49,10 @@ def examine(sandbox: Sandbox, source: str, class_name: str, plan: Plan) -> list[
     Raises SandboxUnavailable and, where the sandbox is closed meanwhile, EpisodeLost: those say nothing about it.
     """
     wanted = [operation.name for operation in plan.operations]
-    found = read_problems(source, class_name, wanted)
-    if not found:
-        found = construct_problems(sandbox, program_of(source, class_name, plan))
-    return [problem[:SHOWN] for problem in found[:MOST]]
+    problems = read_problems(source, class_name, wanted)
+    if not problems:
+        problems = construct_problems(sandbox, program_of(source, class_name, plan))
+    return [problem[:SHOWN] for problem in problems[:MOST]]
 
 
 def program_of(source: str, class_name: str, plan: Plan) -> Program:
@@ -79,18 +79,18 @@ def read_problems(source: str, class_name: str, wanted: Collection[str]) -> list
     except SyntaxError as error:
         return [not_python(error)]
     findings = check_program(source, class_name, wanted)
-    found = [finding.message for finding in findings if finding.kind not in _SAID_BELOW]
+    problems = [finding.message for finding in findings if finding.kind not in _SAID_BELOW]
     if any(finding.kind == "no_class" for finding in findings):
-        return found
+        return problems
     home = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name)
-    found += surplus(source, class_name, wanted)
-    found += twice(tree.body, "the program") + twice(home.body, class_name)
-    found += undefined(top, tree)
-    found += state_problems(tree, home)
+    problems += surplus(source, class_name, wanted)
+    problems += twice(tree.body, "the program") + twice(home.body, class_name)
+    problems += undefined(top, tree)
+    problems += state_problems(tree, home)
     for node in home.body:
         if isinstance(node, ast.FunctionDef) and node.name in wanted:
-            found += method_problems(node)
-    return list(dict.fromkeys(found))
+            problems += method_problems(node)
+    return list(dict.fromkeys(problems))
 
 
 def surplus(source: str, class_name: str, wanted: Collection[str]) -> list[str]:

@@ -87,8 +87,10 @@ def _task(
 
 def references(folder: Path) -> dict[str, dict[str, Any]]:
     """By task key: the calls that reach reward 1, and the answer. Empty where none are written yet."""
-    found: dict[str, dict[str, Any]] = read(folder, "references.json") if (folder / "references.json").exists() else {}
-    return found
+    by_task: dict[str, dict[str, Any]] = (
+        read(folder, "references.json") if (folder / "references.json").exists() else {}
+    )
+    return by_task
 
 
 def runs(folder: Path) -> list[RunRecord]:
@@ -121,7 +123,7 @@ def conversation(about: EnvironmentRecord, run: RunRecord) -> dict[str, Any]:
     listed = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
     raw = run_to_envscaler(run)
     messages = [{"role": "system", "content": told.content}, *raw["messages"]]
-    return raw | {"messages": messages, "tools": [{"type": "function", "function": one} for one in listed]}
+    return raw | {"messages": messages, "tools": [{"type": "function", "function": function} for function in listed]}
 
 
 def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:

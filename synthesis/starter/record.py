@@ -34,8 +34,8 @@ def execute(
 def record(sandbox: Sandbox, program: Program, task: TaskRecord, script: dict[str, Any]) -> RunRecord:
     """One scripted run, executed."""
     lines = script["steps"]
-    said = [line["say"] for line in lines if "say" in line]
-    answer = script.get("answer") or (said[-1] if said else "")
+    spoken = [line["say"] for line in lines if "say" in line]
+    answer = script.get("answer") or (spoken[-1] if spoken else "")
     calls = [{"tool": line["call"], "arguments": line["arguments"]} for line in lines if "call" in line]
     results, reward = execute(sandbox, program, task, calls, answer)
     seen = iter(results)

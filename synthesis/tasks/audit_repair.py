@@ -47,10 +47,10 @@ async def audit(
     Raises Rejected (`red_audit`, `no_goal_check`, `cannot_be_audited`) and what `Kit.ask` and `solve` raise.
     """
     world = await world_of(kit, record, scenario)
-    found = await _audited(kit, world, task)
-    if found.state != "red":
-        return task, found
-    mended = await _solved_again(kit, world, await _repaired(kit, world, task, found))
+    report = await _audited(kit, world, task)
+    if report.state != "red":
+        return task, report
+    mended = await _solved_again(kit, world, await _repaired(kit, world, task, report))
     after = await _audited(kit, world, mended)
     if after.state == "red":
         raise _red("The audit is still red after one repair", after)
@@ -64,39 +64,39 @@ async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
 
 
-async def _repaired(kit: Kit, world: World, task: TaskDraft, found: TaskAudit) -> TaskDraft:
+async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) -> TaskDraft:
     """The task with the checklist and checks that the author makes of the audit's faults."""
     words = prompt("tasks", "repair").render(
         about=prompt_text.about(world.record),
         tools=prompt_text.tools(world.record),
         state=world.shown,
         task=fenced("task", task.instruction),
-        checks=fenced("checks", "\n\n".join(f"# {one.label}\n{one.source}" for one in task.checks)),
+        checks=fenced("checks", "\n\n".join(f"# {condition.label}\n{condition.source}" for condition in task.checks)),
         reference=fenced("reference", _solution(task)),
-        faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(found))),
+        faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(report))),
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
     )
     told: dict[int, set[str]] = {}
     notes: list[str] = []
 
-    async def check(said: RepairReply) -> None:
+    async def check(reply: RepairReply) -> None:
         notes.clear()
-        for index, one in enumerate(said.checks):
+        for index, condition in enumerate(reply.checks):
             try:
-                note = await judge(kit, world, told.setdefault(index, set()))(one.source)
+                note = await judge(kit, world, told.setdefault(index, set()))(condition.source)
             except InputError as error:
-                raise Unfit("red_audit", f"check {index + 1} ({one.label}): {error}") from error
-            notes.extend([f"Check {index + 1} ({one.label}) {note}"] if note else [])
+                raise Unfit("red_audit", f"check {index + 1} ({condition.label}): {error}") from error
+            notes.extend([f"Check {index + 1} ({condition.label}) {note}"] if note else [])
 
     try:
-        said = await kit.ask("author", "repair_task", words, RepairReply, check)
+        reply = await kit.ask("author", "repair_task", words, RepairReply, check)
     except MalformedReply as error:
         if not isinstance(error.__cause__, Unfit):
             raise
-        raise _red(f"The author could not repair it ({error.__cause__})", found) from error
-    given = [CheckRecord(label=one.label, source=one.source) for one in said.checks]
-    fresh = {"checklist": tuple(one.label for one in said.checks), "notes": tuple(notes)}
+        raise _red(f"The author could not repair it ({error.__cause__})", report) from error
+    given = [CheckRecord(label=condition.label, source=condition.source) for condition in reply.checks]
+    fresh = {"checklist": tuple(condition.label for condition in reply.checks), "notes": tuple(notes)}
     return await settle(kit, world, task.model_copy(update=fresh), given)
 
 
@@ -111,15 +111,15 @@ async def _solved_again(kit: Kit, world: World, task: TaskDraft) -> TaskDraft:
     return again if again.reference else await solved(kit, world, task, first=kit.settings.solver_runs)
 
 
-def _red(what: str, found: TaskAudit) -> Rejected:
-    serious = _serious(found)
+def _red(what: str, report: TaskAudit) -> Rejected:
+    serious = _serious(report)
     kinds = ", ".join(dict.fromkeys(fault.kind for fault in serious))
     evidence: list[dict[str, Any]] = [fault.model_dump() for fault in serious]
     return Rejected("red_audit", f"{what}: {kinds}. {serious[0].message[:FAULT_CHARS] if serious else ''}", evidence)
 
 
-def _serious(found: TaskAudit) -> list[Fault]:
-    return [fault for fault in found.faults if fault.kind not in NOTES][:TOLD]
+def _serious(report: TaskAudit) -> list[Fault]:
+    return [fault for fault in report.faults if fault.kind not in NOTES][:TOLD]
 
 
 def _solution(task: TaskDraft) -> str:

@@ -24,9 +24,9 @@ def require_form(source: str) -> None:
     read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     if not read & {"final_state", "answer"}:
         raise Unfit(NEVER_VARIES, "it looks at neither final_state nor answer, so it can never vary")
-    said = [node.value for node in _returns(function)]
-    values = {node.value for node in said if isinstance(node, ast.Constant)}
-    if said and len(values) == 1 and all(isinstance(node, ast.Constant) for node in said):
+    returns = [node.value for node in _returns(function)]
+    values = {node.value for node in returns if isinstance(node, ast.Constant)}
+    if returns and len(values) == 1 and all(isinstance(node, ast.Constant) for node in returns):
         raise Unfit(NEVER_VARIES, f"whatever it is given, it returns {values.pop()!r}, so it can never vary")
 
 

@@ -37,15 +37,15 @@ async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: Scenari
         most=str(MOST),
     )
     try:
-        said = await kit.ask("author", "checklist", words, ChecklistReply, _require_distinct)
+        reply = await kit.ask("author", "checklist", words, ChecklistReply, _require_distinct)
     except MalformedReply as error:
         raise rejected(error) from error
-    return task.model_copy(update={"checklist": said.items})
+    return task.model_copy(update={"checklist": reply.items})
 
 
-def _require_distinct(said: ChecklistReply) -> None:
+def _require_distinct(reply: ChecklistReply) -> None:
     seen: dict[str, int] = {}
-    for number, item in enumerate(said.items, 1):
+    for number, item in enumerate(reply.items, 1):
         first = seen.setdefault(" ".join(item.split()).casefold().rstrip(".?!"), number)
         if first != number:
             raise Unfit("checklist_repeats", f"the items {first} and {number} are the same; each must say one thing")

@@ -37,9 +37,9 @@ async def write_checks(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDr
     if not task.checklist:
         raise InputError("The task has no checklist to make checks of.")
     world = await world_of(kit, record, scenario)
-    found = await all_of(_write(kit, world, task, index) for index in range(len(task.checklist)))
-    checks = [CheckRecord(label=item, source=source) for item, (source, _) in zip(task.checklist, found, strict=True)]
-    notes = [note for _, note in found if note]
+    written = await all_of(_write(kit, world, task, index) for index in range(len(task.checklist)))
+    checks = [CheckRecord(label=item, source=source) for item, (source, _) in zip(task.checklist, written, strict=True)]
+    notes = [note for _, note in written if note]
     return await settle(kit, world, task.model_copy(update={"notes": (*task.notes, *notes)}), checks)
 
 
@@ -54,8 +54,8 @@ async def settle(kit: Kit, world: World, task: TaskDraft, checks: list[CheckReco
         first = kept.setdefault(normal_form(check.source), index)
         if first != index:
             notes.append(f"Check {index + 1} ({check.label}) does the same as check {first + 1}, and was left out.")
-    found = await kit.run(marks_of, kit.sandbox, [checks[index].source for index in kept.values()], world.start)
-    marks: dict[int, Mark] = dict(zip(kept.values(), found, strict=True))
+    start_marks = await kit.run(marks_of, kit.sandbox, [checks[index].source for index in kept.values()], world.start)
+    marks: dict[int, Mark] = dict(zip(kept.values(), start_marks, strict=True))
     for index in [index for index, mark in marks.items() if mark == "guard" and task.rule == "proportion"]:
         notes.append(f"Check {index + 1} ({checks[index].label}) holds at the start: by proportion it was left out.")
         del marks[index]
@@ -75,17 +75,17 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
 
     def look(source: str) -> str:
         require_form(source)
-        said = []
+        verdicts = []
         for answer in (None, ""):
             verdict = kit.sandbox.evaluate_checks([source], world.start, world.start, answer=answer)[0][0]
             if verdict.error:
                 why = verdict.error[:ERROR_CHARS]
                 message = f"on the state at the start, with answer={answer!r}, it does not say True or False: {why}"
                 raise Unfit(INVALID, message)
-            said.append(verdict.passed)
-        if said[0] != said[1]:
+            verdicts.append(verdict.passed)
+        if verdicts[0] != verdicts[1]:
             raise Unfit(INVALID, "at the start it says one thing for answer=None and another for an empty answer")
-        if not said[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
+        if not verdicts[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
             return ""
         if not told:
             told.add(NEVER_VARIES)
@@ -101,11 +101,11 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
 
 async def all_of(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results in order, once all are done; of several errors the first in order is raised."""
-    found = await asyncio.gather(*work, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if not isinstance(one, BaseException)]
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[str, str]:

@@ -40,17 +40,17 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
         count=str(max(kit.settings.tasks, ordinal + 1)),
     )
 
-    def check(said: InstructionReply) -> None:
+    def check(reply: InstructionReply) -> None:
         try:
-            require_no_leak(f"{said.title}\n{said.instruction}", names)
+            require_no_leak(f"{reply.title}\n{reply.instruction}", names)
         except InputError as error:
             raise Unfit("names_a_tool", str(error)) from error
 
     try:
-        said = await kit.ask("author", "instruction", words, InstructionReply, check)
+        reply = await kit.ask("author", "instruction", words, InstructionReply, check)
     except MalformedReply as error:
         raise rejected(error) from error
-    return TaskDraft(title=said.title, instruction=said.instruction, rule=kit.settings.rule)
+    return TaskDraft(title=reply.title, instruction=reply.instruction, rule=kit.settings.rule)
 
 
 def _around(kit: Kit, record: EnvironmentRecord, ordinal: int) -> list[str]:

@@ -74,34 +74,34 @@ def names_of(record: EnvironmentRecord, state: Mapping[str, Any]) -> Names:
         fields |= set(tool.parameters.get("properties", {}))
     fields |= {word for word, _place, _entity in schema_words(record.state_schema)}
     inner, ids = _inside(state)
-    found = (frozenset(map(_normal, names)) - {""} for names in ({tool.name for tool in tools}, fields | inner, ids))
-    named, others, internal = found
+    groups = (frozenset(map(_normal, names)) - {""} for names in ({tool.name for tool in tools}, fields | inner, ids))
+    named, others, internal = groups
     return Names(tools=named, fields=others - named, ids=internal)
 
 
 def leaks(instruction: str, names: Names) -> list[Leak]:
     """What of a system's names stands in an instruction, in its order, each once."""
-    found: dict[tuple[int, str], Leak] = {}
+    by_place: dict[tuple[int, str], Leak] = {}
     text = "".join(c for c in unicodedata.normalize("NFKC", instruction) if unicodedata.category(c) != "Cf")
     for place, word, code in _candidates(text):
         kind = _kind(word, code, names)
         if kind:
-            found.setdefault((place, word), Leak(word=word, kind=kind))
+            by_place.setdefault((place, word), Leak(word=word, kind=kind))
     for match in _NAMED.finditer(text):
         words = match[1].replace("-", " ").split()
         called = [" ".join(words[start:]) for start in range(len(words))]
         for word in called:
             if _normal(word) in names.tools:
-                found.setdefault((match.start(1), word), Leak(word=word, kind="tool"))
-    ordered = [found[key] for key in sorted(found)]
+                by_place.setdefault((match.start(1), word), Leak(word=word, kind="tool"))
+    ordered = [by_place[key] for key in sorted(by_place)]
     return list({leak.word: leak for leak in ordered}.values())
 
 
 def require_no_leak(instruction: str, names: Names) -> None:
     """Raises InputError with what leaked."""
-    found = leaks(instruction, names)
-    if found:
-        told = ", ".join(f"{leak.word[:80]!r} ({WORDS[leak.kind]})" for leak in found[:TOLD])
+    leaked = leaks(instruction, names)
+    if leaked:
+        told = ", ".join(f"{leak.word[:80]!r} ({WORDS[leak.kind]})" for leak in leaked[:TOLD])
         raise InputError(f"the instruction names what a user cannot know: {told}. Say it in the words of a user")
 
 
@@ -149,7 +149,11 @@ def _inside(state: Mapping[str, Any]) -> tuple[set[str], set[str]]:
                 fields |= set(value)
                 own = (item for key, item in value.items() if key == "id" or key.endswith("_id"))
                 shown = _shown(value)
-                ids |= {one for one in own if isinstance(one, str) and _internal(one) and one not in shown}
+                ids |= {
+                    record_id
+                    for record_id in own
+                    if isinstance(record_id, str) and _internal(record_id) and record_id not in shown
+                }
             waiting += value.values()
     return fields, ids
 

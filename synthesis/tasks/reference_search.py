@@ -57,12 +57,12 @@ async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int])
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()
 
-    made = [one async for one in run_attempts(kit.sandbox, plans, at_once=AT_ONCE, on_step=on_step)]
-    made.sort(key=lambda one: one.ordinal)
-    for one in made:
-        if one.outcome == "infra_error" and not one.note.startswith(PROGRAMS_DOING):
-            raise InfrastructureError(f"Run {one.ordinal + 1} of the teacher was lost: {one.note}")
-    return [one for one in made if one.reward is not None]
+    made = [attempt async for attempt in run_attempts(kit.sandbox, plans, at_once=AT_ONCE, on_step=on_step)]
+    made.sort(key=lambda attempt: attempt.ordinal)
+    for attempt in made:
+        if attempt.outcome == "infra_error" and not attempt.note.startswith(PROGRAMS_DOING):
+            raise InfrastructureError(f"Run {attempt.ordinal + 1} of the teacher was lost: {attempt.note}")
+    return [attempt for attempt in made if attempt.reward is not None]
 
 
 def shortest(
@@ -72,13 +72,13 @@ def shortest(
 
     Calls that were refused are left out where the end is the same without them.
     """
-    found = [
+    candidates = [
         (len(calls), attempt.ordinal, calls, attempt)
         for attempt in attempts
         if attempt.reward and attempt.reward.reward >= SOLVED_AT and len(attempt.answer) <= ANSWER_CHARS
         for calls in _sequences(attempt)
     ]
-    for _, _, calls, attempt in sorted(found, key=lambda one: one[:2]):
+    for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
         digest, reward = earned(sandbox, subject, start, reference)
         if digest == attempt.final_hash and reward >= SOLVED_AT:
@@ -113,7 +113,7 @@ def _refused(result: CallResult) -> bool:
 
 
 def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
-    rewards = [one.reward for one in attempts if one.reward]
+    rewards = [attempt.reward for attempt in attempts if attempt.reward]
     best = max((reward.reward for reward in rewards), default=0.0)
     never = [
         f"check {index + 1} ({check.label})"

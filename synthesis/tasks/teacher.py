@@ -54,7 +54,7 @@ async def teach(
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()
 
-    (made,) = [one async for one in run_attempts(kit.sandbox, [plan], at_once=1, on_step=on_step)]
+    (made,) = [attempt async for attempt in run_attempts(kit.sandbox, [plan], at_once=1, on_step=on_step)]
     if made.outcome == "infra_error" and not made.user_error and not made.note.startswith(PROGRAMS_DOING):
         raise InfrastructureError(f"The teacher's attempt was lost: {made.note}")
     return made

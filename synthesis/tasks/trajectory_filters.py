@@ -76,7 +76,7 @@ class Tally:
         return not reason
 
     def counts(self) -> tuple[FilterCount, ...]:
-        return tuple(FilterCount(name=one, seen=self.seen[one], dropped=self.dropped[one]) for one in self.names)
+        return tuple(FilterCount(name=name, seen=self.seen[name], dropped=self.dropped[name]) for name in self.names)
 
 
 class PossibleVerdict(BaseModel):
@@ -115,7 +115,7 @@ def last_filters(chosen: Sifting) -> tuple[Filter, ...]:
 
 def dropped_by(run: AttemptFacts, filters: Iterable[Filter]) -> tuple[str, str] | None:
     """(name, reason) of the first filter that leaves the run out."""
-    return next(((one.name, why) for one in filters if (why := one.why(run))), None)
+    return next(((run_filter.name, why) for run_filter in filters if (why := run_filter.why(run))), None)
 
 
 def run_of(attempt: Attempt) -> AttemptFacts:
@@ -149,9 +149,9 @@ def blamed_on_user(attempt: Attempt, note: str) -> Attempt:
 
 
 def _require(run: AttemptFacts, filters: Iterable[Filter]) -> None:
-    found = dropped_by(run, filters)
-    if found is not None:
-        name, why = found
+    dropped = dropped_by(run, filters)
+    if dropped is not None:
+        name, why = dropped
         raise Rejected(name, why, evidence=run.model_dump(mode="json"))
 
 
@@ -199,17 +199,17 @@ async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) ->
     lines = [{"intent": task.instruction}] + [{"line": n, "who": who, "words": w} for n, (who, w) in enumerate(talk, 1)]
     words = prompt("teaching", "invented").render(talk=fenced("evidence", _joined(lines)))
 
-    def check(found: InventedVerdict) -> None:
-        for one in found.invented:
-            who, said = talk[one.line - 1] if 0 < one.line <= len(talk) else ("nobody", "")
+    def check(reply: InventedVerdict) -> None:
+        for fact in reply.invented:
+            who, spoken = talk[fact.line - 1] if 0 < fact.line <= len(talk) else ("nobody", "")
             if who != "user":
-                raise InputError(f"line {one.line} is none of the user's")
-            if _plain(one.words) not in _plain(said):
-                raise InputError(f"the words of line {one.line} are not quoted exactly: {one.words[:200]!r}")
+                raise InputError(f"line {fact.line} is none of the user's")
+            if _plain(fact.words) not in _plain(spoken):
+                raise InputError(f"the words of line {fact.line} are not quoted exactly: {fact.words[:200]!r}")
 
     verdict = await kit.ask("judge", "judge_run", words, InventedVerdict, check, sample=INVENTED, temperature=0.0)
     if verdict.invented:
-        made_up = "; ".join(f"“{one.words}” (line {one.line})" for one in verdict.invented)
+        made_up = "; ".join(f"“{fact.words}” (line {fact.line})" for fact in verdict.invented)
         note = f"The simulated user made facts up: {made_up}."[:REASON_CHARS]
         spoilt = blamed_on_user(attempt, note)
         evidence = run_of(spoilt).model_dump(mode="json") | verdict.model_dump()
@@ -218,8 +218,8 @@ async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) ->
 
 def talk_of(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
     """What user and assistant said to each other, in order."""
-    said = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in steps]
-    return [(who, words) for who, words in said if words]
+    turns = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in steps]
+    return [(who, words) for who, words in turns if words]
 
 
 def _recording(task: TaskDraft, attempt: Attempt) -> str:

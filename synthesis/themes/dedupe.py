@@ -60,8 +60,8 @@ def group(texts: Sequence[str], threshold: float, vectorise: Vectoriser = local)
 
 def theme_text(name: str, description: str, tools: Iterable[str] = ()) -> str:
     """What two themes are compared by. Tools tell apart what boilerplate descriptions make alike."""
-    said = f"{name}\n{description}"[:COMPARED]
-    return "\n".join([said, *[tool.replace("_", " ") for tool in list(tools)[:TOOLS]]])
+    words = f"{name}\n{description}"[:COMPARED]
+    return "\n".join([words, *[tool.replace("_", " ") for tool in list(tools)[:TOOLS]]])
 
 
 def similar(
@@ -96,11 +96,11 @@ def counts(
     count: int, pairs: Sequence[Pair], thresholds: Iterable[float] = THRESHOLDS, apart: Collection[int] = ()
 ) -> list[Count]:
     """What each threshold would fold, so that a person can choose one."""
-    found = []
+    by_threshold = []
     for threshold in thresholds:
-        sizes = [len(one.members) for one in grouped(count, pairs, threshold, apart) if one.members]
-        found.append(Count(threshold=threshold, groups=len(sizes), folded=sum(sizes)))
-    return found
+        sizes = [len(cluster.members) for cluster in grouped(count, pairs, threshold, apart) if cluster.members]
+        by_threshold.append(Count(threshold=threshold, groups=len(sizes), folded=sum(sizes)))
+    return by_threshold
 
 
 def require_threshold(value: float) -> float:
@@ -113,7 +113,7 @@ def _pairs(vectors: Matrix, tell: Callable[[int, int], None]) -> list[Pair]:
     import numpy as np  # with scikit-learn, only where something is compared
 
     total = vectors.shape[0]
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for start in range(0, total, BLOCK):
         tell(start, total)
         near = vectors[start:] @ vectors[start : start + BLOCK].T
@@ -126,6 +126,6 @@ def _pairs(vectors: Matrix, tell: Callable[[int, int], None]) -> list[Pair]:
             rows, columns = np.nonzero(near >= FLOOR - SAME)
             rows, columns = rows[rows > columns], columns[rows > columns]
             values = near[rows, columns]
-        found += zip((columns + start).tolist(), (rows + start).tolist(), values.tolist(), strict=True)
+        pairs += zip((columns + start).tolist(), (rows + start).tolist(), values.tolist(), strict=True)
     tell(total, total)
-    return found
+    return pairs

@@ -48,10 +48,10 @@ def _axes(alike: Any) -> Any:
     centred = alike - alike.mean(axis=0)
     centred = centred - centred.mean(axis=1, keepdims=True)
     values, vectors = numpy.linalg.eigh((centred + centred.T) / 2)
-    found = vectors[:, ::-1][:, :2] * numpy.sqrt(numpy.clip(values[::-1][:2], 0.0, None))
+    axes = vectors[:, ::-1][:, :2] * numpy.sqrt(numpy.clip(values[::-1][:2], 0.0, None))
     # An eigenvector has no sign of its own: its largest part is made positive.
-    largest = numpy.abs(found).argmax(axis=0)
-    return found * numpy.where(found[largest, range(found.shape[1])] < 0, -1.0, 1.0)
+    largest = numpy.abs(axes).argmax(axis=0)
+    return axes * numpy.where(axes[largest, range(axes.shape[1])] < 0, -1.0, 1.0)
 
 
 def _unit(points: Any) -> Any:

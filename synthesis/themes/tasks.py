@@ -56,13 +56,13 @@ async def discover(kit: Kit, text: str, key: str) -> ThemeDraft:
         raise Rejected("task_too_long", message)
     if kit.settings.stateful_only:
         require_home(await kit.ask("author", "judge_task", spelled("judge_task", text), JudgedTask))
-    found = await kit.ask("author", "infer_theme", spelled("infer_theme", text), InferredTheme, _says_enough)
-    require_scores(found, kit.settings)
+    theme = await kit.ask("author", "infer_theme", spelled("infer_theme", text), InferredTheme, _says_enough)
+    require_scores(theme, kit.settings)
     return ThemeDraft(
         key=key,
-        name=" ".join(clean(found.name).split()),
-        description=clean(found.description),
-        category=" ".join(clean(found.category).split()),
+        name=" ".join(clean(theme.name).split()),
+        description=clean(theme.description),
+        category=" ".join(clean(theme.category).split()),
         origin="tasks",
         origin_text=text,
     )
@@ -78,16 +78,16 @@ def require_home(judged: JudgedTask) -> None:
         raise Rejected("not_domain_specific", message, judged.model_dump())
 
 
-def require_scores(found: InferredTheme, settings: StageSettings) -> None:
+def require_scores(theme: InferredTheme, settings: StageSettings) -> None:
     """Raises Rejected for a theme below a threshold."""
     wanted = {
-        "not_useful": ("usefulness", found.usefulness, settings.least_usefulness),
-        "not_modelable": ("modelability", found.modelability, settings.least_modelability),
+        "not_useful": ("usefulness", theme.usefulness, settings.least_usefulness),
+        "not_modelable": ("modelability", theme.modelability, settings.least_modelability),
     }
     for reason, (what, score, least) in wanted.items():
         if score < least:
             message = f"Its {what} is {score} of 10; kept from {least} on."
-            raise Rejected(reason, message, found.model_dump())
+            raise Rejected(reason, message, theme.model_dump())
 
 
 def spelled(name: str, task: str) -> str:
@@ -95,7 +95,7 @@ def spelled(name: str, task: str) -> str:
     return prompt("themes", name).render(task=fenced("task", task))
 
 
-def _says_enough(found: InferredTheme) -> None:
-    words = len(found.description.split())
+def _says_enough(theme: InferredTheme) -> None:
+    words = len(theme.description.split())
     if words < LEAST_WORDS:
         raise InputError(f"description: {words} words; it must have at least {LEAST_WORDS}")

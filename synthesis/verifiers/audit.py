@@ -141,14 +141,14 @@ def run_mutants(
 ) -> list[ExecutedSequence]:
     """The end of each mutant. An altered answer leaves the calls alone: its end state is the reference's."""
 
-    def run(one: Mutant) -> ExecutedSequence:
+    def run(mutant: Mutant) -> ExecutedSequence:
         check_stop()
-        if one.kind == "answer_altered":
+        if mutant.kind == "answer_altered":
             return first
-        return run_calls(sandbox, subject, one.reference.calls, start)
+        return run_calls(sandbox, subject, mutant.reference.calls, start)
 
     if at_once == 1:
-        return [run(one) for one in tried]
+        return [run(mutant) for mutant in tried]
     with ThreadPoolExecutor(at_once) as threads:
         return list(threads.map(run, tried))
 
@@ -156,7 +156,7 @@ def run_mutants(
 def _reference_runs(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> Runs:
     later = subject.model_copy(update={"now": OTHER_NOW})
     other = subject.model_copy(update={"seed": subject.seed + 1})
-    return Runs(*(run_calls(sandbox, one, calls, start) for one in (subject, subject, later, other)))
+    return Runs(*(run_calls(sandbox, variant, calls, start) for variant in (subject, subject, later, other)))
 
 
 def spread(every: Sequence[Mutant], most: int) -> list[Mutant]:
@@ -210,7 +210,7 @@ def _judge(
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
-    faults += said.check_faults(subject.labels, [at_start, *(one for one in columns if one is not None)])
+    faults += said.check_faults(subject.labels, [at_start, *(column for column in columns if column is not None)])
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
@@ -230,19 +230,19 @@ def _table(
     """The verdicts at the start and at each end, None where the episode was lost; equal ends are judged once."""
     places: dict[tuple[str, str], int] = {}
     distinct = [(start, "")]
-    found: list[int | None] = [0]
+    indices: list[int | None] = [0]
     for run, answer in ends:
         key = (run.digest, answer)
         if run.state is not None and key not in places:
             places[key] = len(distinct)
             distinct.append((run.state, answer))
-        found.append(None if run.state is None else places[key])
+        indices.append(None if run.state is None else places[key])
     columns: list[list[Verdict]] = verdict_table(sandbox, subject.checks, start, distinct)
-    if found[1] is not None and found[1] == found[2]:
+    if indices[1] is not None and indices[1] == indices[2]:
         # The reference's end is judged twice on purpose: a check may differ on one and the same state.
-        found[2] = len(columns)
-        columns += verdict_table(sandbox, subject.checks, start, [distinct[found[1]]])
-    return [None if place is None else columns[place] for place in found]
+        indices[2] = len(columns)
+        columns += verdict_table(sandbox, subject.checks, start, [distinct[indices[1]]])
+    return [None if place is None else columns[place] for place in indices]
 
 
 def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> Probe:
@@ -274,7 +274,9 @@ def _mutant_probe(
     if verdicts is None:
         return MutantProbe(mutant=mutant, probe=Probe(reward=None, note=run.lost))
     noticed = tuple(
-        index for index, (one, other) in enumerate(zip(verdicts, solved, strict=True)) if one.passed != other.passed
+        index
+        for index, (verdict, other) in enumerate(zip(verdicts, solved, strict=True))
+        if verdict.passed != other.passed
     )
     same = run.digest == first.digest and mutant.kind != "answer_altered"
     probe = _probe(subject, verdicts, marks, _refusals(mutant.reference, run))

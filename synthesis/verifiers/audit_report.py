@@ -87,12 +87,12 @@ class TaskAudit(Frozen):
 
     @property
     def counted(self) -> tuple[MutantProbe, ...]:
-        return tuple(one for one in self.mutants if not one.equivalent)
+        return tuple(mutant for mutant in self.mutants if not mutant.equivalent)
 
     @property
     def below(self) -> int:
         """How many mutants are known to earn less than the full reward."""
-        return sum(one.probe.reward is not None and not full(one.probe.reward) for one in self.counted)
+        return sum(mutant.probe.reward is not None and not full(mutant.probe.reward) for mutant in self.counted)
 
 
 class AuditedTask(Frozen):

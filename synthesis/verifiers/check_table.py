@@ -43,8 +43,8 @@ def verdict_table(sandbox: Sandbox, checks: Sequence[str], start: State, ends: S
         if not rows:
             continue
         answer = ends[places[0]][1]
-        found = _evaluate(sandbox, [checks[row] for row in rows], start, [ends[place][0] for place in places], answer)
-        for place, column in zip(places, found, strict=True):
+        judged = _evaluate(sandbox, [checks[row] for row in rows], start, [ends[place][0] for place in places], answer)
+        for place, column in zip(places, judged, strict=True):
             for row, verdict in zip(rows, column, strict=True):
                 columns[place][row] = verdict
     return [[verdict for verdict in column if verdict is not None] for column in columns]

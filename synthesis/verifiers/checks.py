@@ -34,8 +34,8 @@ def score_checks(
     """
     if rule == "goals" and marks is None:
         marks = _marks(sandbox, checks, initial)
-    found = sandbox.evaluate_checks(checks, initial, final, answer=answer)
-    return reward_of([row[0] for row in found], rule, marks)
+    rows = sandbox.evaluate_checks(checks, initial, final, answer=answer)
+    return reward_of([row[0] for row in rows], rule, marks)
 
 
 def reward_of(verdicts: Sequence[Verdict], rule: ScoreRule, marks: Sequence[Mark] | None = None) -> Reward:
@@ -67,8 +67,8 @@ def marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]
 
 
 def _marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
-    found = sandbox.evaluate_checks(checks, initial, initial)
-    return [mark_of(row[0]) for row in found]
+    rows = sandbox.evaluate_checks(checks, initial, initial)
+    return [mark_of(row[0]) for row in rows]
 
 
 def mark_of(verdict: Verdict) -> Mark:

@@ -66,13 +66,13 @@ def elsewhere_faults(reference: Probe, clock: Probe, seed: Probe) -> list[Fault]
 def mutant_faults(probes: Sequence[MutantProbe], wanted: int) -> list[Fault]:
     """Mutants that earn everything, and those whose episode was lost. `wanted` is how many there are to try."""
     faults = []
-    for one in probes:
-        if one.equivalent:
+    for probe in probes:
+        if probe.equivalent:
             continue
-        if full(one.probe.reward):
-            faults.append(Fault(kind="mutant_passes", message=f"Earns the full reward: {describe(one.mutant)}."))
-        elif one.probe.reward is None:
-            message = f"Could not be judged: {describe(one.mutant)}. {one.probe.note}"
+        if full(probe.probe.reward):
+            faults.append(Fault(kind="mutant_passes", message=f"Earns the full reward: {describe(probe.mutant)}."))
+        elif probe.probe.reward is None:
+            message = f"Could not be judged: {describe(probe.mutant)}. {probe.probe.note}"
             faults.append(Fault(kind="mutant_lost", message=message))
     if len(probes) < wanted:
         message = f"{len(probes):,} of {wanted:,} mutants were tried, evenly spread over the reference."
@@ -104,7 +104,7 @@ def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
             faults.append(Fault(kind="check_raises_later", message=message, check=index))
     for index in range(len(rows)):
         for other in range(index + 1, len(rows)):
-            both = any(one.passed and two.passed for one, two in zip(rows[index], rows[other], strict=True))
+            both = any(first.passed and second.passed for first, second in zip(rows[index], rows[other], strict=True))
             if not both and True in values[index] and True in values[other]:
                 message = f"{label(labels, index)} and {label(labels, other)} each pass somewhere, but in none of the "
                 message += f"{seen} together. This is observed, not proved."

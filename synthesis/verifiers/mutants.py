@@ -46,12 +46,12 @@ def mutants(
     """All mutants. `changing` are the indices of the calls that changed the state; `answer`: alter that as well."""
     pool = _Pool(initial, reference)
     schemas = {tool.name: tool.parameters for tool in program.tools}
-    found = [_without(reference, step) for step in changing]
+    variants = [_without(reference, step) for step in changing]
     for step in changing:
-        found += _altered(reference, step, schemas.get(reference.calls[step].tool, {}), pool)
+        variants += _altered(reference, step, schemas.get(reference.calls[step].tool, {}), pool)
     if answer:
-        found += _answers(reference)
-    return found
+        variants += _answers(reference)
+    return variants
 
 
 def _without(reference: Reference, step: int) -> Mutant:

@@ -83,8 +83,8 @@ async def judge_rubric(judge: ChatModel, case: RubricCase, tries: int = TRIES) -
         except ValueError as error:
             wrong = str(error)
             again = prompt("judge", "again").render(reason=wrong, count=str(len(case.criteria)))
-            said = Message(role="assistant", content=reply.message.content[:REPLY_CHARS])
-            messages = [messages[0], said, Message(role="user", content=again)]
+            unusable = Message(role="assistant", content=reply.message.content[:REPLY_CHARS])
+            messages = [messages[0], unusable, Message(role="user", content=again)]
             continue
         met = sum(verdict.passed for verdict in verdicts)
         return RubricReward(
@@ -119,15 +119,15 @@ def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
     if len(text) > REPLY_CHARS:
         raise ValueError(f"it is longer than {REPLY_CHARS:,} characters")
     try:
-        said = _Said.model_validate(json.loads(text))
+        reply = _Said.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from None
     except (ValueError, RecursionError):
         raise ValueError("it is not one JSON object") from None
-    if [one.criterion for one in said.verdicts] != list(range(1, count + 1)):
+    if [verdict.criterion for verdict in reply.verdicts] != list(range(1, count + 1)):
         raise ValueError(f"it must judge the criteria 1 to {count}, each once and in their order")
-    return tuple(CriterionVerdict(passed=one.passed, reason=one.reason) for one in said.verdicts)
+    return tuple(CriterionVerdict(passed=verdict.passed, reason=verdict.reason) for verdict in reply.verdicts)
 
 
 def _bounded(text: str, most: int) -> str:

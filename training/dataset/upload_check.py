@@ -114,14 +114,14 @@ def read_row(value: dict[str, Any], kind: DatasetKind) -> Row:
     try:
         return TaskRow.model_validate(value) if kind == "tasks" else TrajectoryRow.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        place = ".".join(str(part) for part in found[0]["loc"])
-        others = len(found) - 1
+        problems = error.errors(include_url=False, include_input=False)
+        place = ".".join(str(part) for part in problems[0]["loc"])
+        others = len(problems) - 1
         more = f" (and {others} more problem{'s' * (others > 1)} in this line)" if others else ""
-        message = found[0]["msg"].removeprefix("Value error, ")
-        if found[0]["type"] == "extra_forbidden":
+        message = problems[0]["msg"].removeprefix("Value error, ")
+        if problems[0]["type"] == "extra_forbidden":
             message = "is no field of this format"
-        elif found[0]["type"] == "tuple_type":
+        elif problems[0]["type"] == "tuple_type":
             message = "must be a list"
         raise FormatError(_short(place), f"{_short(message)}{more}") from error
 

@@ -21,20 +21,20 @@ def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
     """Prepare and carry out both jobs; returns seed, held-out success `before`, `after_sft`, `after_rl`, seconds."""
     started = time.perf_counter()
     prepare_demo(folder, seed, threads)
-    found = []
+    scores = []
     for name in ("sft", "rl"):
         status = launch([str(folder / name)])
         if status != Exit.DONE:
             raise SystemExit(status)
-        found.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
-        told = f"{name}: held-out success {found[-1][0]['success']:.2f} before, {found[-1][-1]['success']:.2f} after"
+        scores.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
+        told = f"{name}: held-out success {scores[-1][0]['success']:.2f} before, {scores[-1][-1]['success']:.2f} after"
         print(told, f"({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
     return {
         "seed": seed,
-        "before": found[0][0]["success"],
-        "after_sft": found[0][-1]["success"],
-        "after_rl": found[1][-1]["success"],
-        "environments": {"after_sft": found[0][-1]["environments"], "after_rl": found[1][-1]["environments"]},
+        "before": scores[0][0]["success"],
+        "after_sft": scores[0][-1]["success"],
+        "after_rl": scores[1][-1]["success"],
+        "environments": {"after_sft": scores[0][-1]["environments"], "after_rl": scores[1][-1]["environments"]},
         "seconds": time.perf_counter() - started,
     }
 

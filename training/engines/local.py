@@ -94,9 +94,9 @@ class LocalMaker:
                     if not asked.answer.done():
                         asked.answer.set_exception(_told(error))
                 continue
-            for asked, one in zip(batch, made, strict=True):
+            for asked, continuation in zip(batch, made, strict=True):
                 if not asked.answer.done():
-                    asked.answer.set_result(one)
+                    asked.answer.set_result(continuation)
 
     async def _gather(self) -> None:
         """Wait until everybody is there, or nobody came for a while. Who ends meanwhile is no longer expected."""
@@ -148,7 +148,7 @@ class EngineMaker(LocalMaker):
         ]
         prompts = [{"prompt_token_ids": list(asked.ids)} for asked in batch]
         told = self.model.generate(prompts, sampling_params=wanted, use_tqdm=False)
-        return [self._made(one.outputs[0]) for one in told]
+        return [self._made(output.outputs[0]) for output in told]
 
     def _made(self, output: Any) -> Made:
         ids = tuple(int(token) for token in output.token_ids)

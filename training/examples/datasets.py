@@ -65,9 +65,9 @@ def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: floa
     rows: list[TrajectoryRow] = []
     for place, (lesson, attempt) in enumerate(zip(lessons, done, strict=True)):
         task = lesson.task
-        said = Conversation(messages=attempt.messages, tools=task.rollout.program.tools)
+        conversation = Conversation(messages=attempt.messages, tools=task.rollout.program.tools)
         origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
-        rows += trajectory_rows(said, Shape(), origin)
+        rows += trajectory_rows(conversation, Shape(), origin)
     return rows
 
 

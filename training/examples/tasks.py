@@ -169,14 +169,14 @@ def draw_tasks(seed: int, each: int) -> list[DemoTask]:
 
 def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
     dice = random.Random(f"demo:{seed}:{name}")
-    found: dict[str, DemoTask] = {}
-    while len(found) < each:
+    tasks: dict[str, DemoTask] = {}
+    while len(tasks) < each:
         drawn = ENVIRONMENTS[name].draw(dice)
         alike = f"{drawn.instruction}{drawn.initial}"
-        if alike in found:
+        if alike in tasks:
             continue
         rollout = RolloutTask(
-            key=f"{name}-{seed}-{len(found)}",
+            key=f"{name}-{seed}-{len(tasks)}",
             program=code,
             initial=encode_state(drawn.initial),
             instruction=drawn.instruction,
@@ -184,5 +184,5 @@ def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
             checks=tuple(source for source, _ in drawn.checks),
             marks=tuple(mark for _, mark in drawn.checks),
         )
-        found[alike] = DemoTask(name, rollout, drawn.reference, drawn.careless)
-    return list(found.values())
+        tasks[alike] = DemoTask(name, rollout, drawn.reference, drawn.careless)
+    return list(tasks.values())

@@ -60,8 +60,8 @@ class Difference(Frozen):
 
 def names() -> tuple[str, ...]:
     """The names of all presets, in order."""
-    found = (entry.name for entry in resources.files(__package__).iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
+    entries = (entry.name for entry in resources.files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
 
 
 def load(name: str) -> Preset:

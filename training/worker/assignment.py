@@ -102,10 +102,10 @@ def read_told(kind: type[M], reply: object) -> M:
     try:
         return kind.model_validate(reply)
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        place = ".".join(map(str, found["loc"]))
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"]))
         raise InfrastructureError(
-            f"the server's reply cannot be read ({place}: {found['msg']}); are worker and server of one version?"
+            f"the server's reply cannot be read ({place}: {problem['msg']}); are worker and server of one version?"
         ) from error
 
 
@@ -130,8 +130,8 @@ def write_whole(path: Path, text: str) -> None:
 def read_id(home: Path) -> str:
     """The id that the worker of this folder was registered under; empty where it never was."""
     try:
-        said = json.loads((home / REGISTERED).read_bytes())
-        known = str(said["id"])[:48] if said["home"] == str(home) else ""
+        registered = json.loads((home / REGISTERED).read_bytes())
+        known = str(registered["id"])[:48] if registered["home"] == str(home) else ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return known if _NAME.fullmatch(known) else ""

@@ -234,8 +234,8 @@ def _tell(
 def _result(folder: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
         if (folder / RESULT).stat().st_size <= RESULT_BYTES:
-            found = json.loads((folder / RESULT).read_bytes())
-            return found if isinstance(found, dict) else None
+            result = json.loads((folder / RESULT).read_bytes())
+            return result if isinstance(result, dict) else None
     return None
 
 

@@ -127,24 +127,24 @@ def _from_hub(name: str, models: Path | None, hub: Sequence[str]) -> str:
     try:
         return str(snapshot_download(name, allow_patterns=WANTED))
     except (OSError, ValueError) as error:
-        said = (
+        message = (
             f"model: {name!r}: {where}, and it cannot be fetched from Hugging Face ({type(error).__name__}: "
             f"{str(error)[:300]}); put its folder below --models"
         )
         unknown = isinstance(error, RepositoryNotFoundError | RevisionNotFoundError | ValueError)
         if unknown or constants.HF_HUB_OFFLINE:
-            raise InputError(f"{said}, or correct the name") from error
+            raise InputError(f"{message}, or correct the name") from error
         # A hub that is away says nothing about the model.
-        raise InfrastructureError(f"{said}, or wait until the hub answers") from error
+        raise InfrastructureError(f"{message}, or wait until the hub answers") from error
 
 
 def prune(cache: Path, most: int) -> None:
     """Remove what was used longest ago, until the cache has at most so many bytes."""
     if not cache.is_dir():
         return
-    found = [(path.stat(), path) for path in cache.iterdir() if path.is_file()]
+    files = [(path.stat(), path) for path in cache.iterdir() if path.is_file()]
     total = 0
-    for stat, path in sorted(found, key=lambda one: -one[0].st_mtime):
+    for stat, path in sorted(files, key=lambda entry: -entry[0].st_mtime):
         total += stat.st_size
         if total > most:
             path.unlink(missing_ok=True)

@@ -71,7 +71,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def exit_of(folder: Path, code: int | None) -> str:
     """The name of an `Exit`, or `crashed`. What starts several processes gives a code of its own, so the file tells;
     `code` is None where nobody saw the trainer end."""
-    names = {one.name.lower() for one in Exit}
+    names = {ending.name.lower() for ending in Exit}
     if code is not None and code in set(Exit) and code != Exit.FAULT:
         return Exit(code).name.lower()
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -85,8 +85,8 @@ def message_of(folder: Path, name: str, code: int | None) -> str:
     """Why the trainer ended, in a sentence: the last error in its record, or the last thing that it printed."""
     if name in ("done", "stopped", "out_of_time"):
         return ""
-    if said := _last_error(folder / RECORD):
-        return said
+    if reason := _last_error(folder / RECORD):
+        return reason
     if shutil.disk_usage(folder).free < FULL_BYTES:
         # Neither the record nor the log could take the reason.
         return f"The worker's disk is full ({folder.parent}): free some space there, then resume."
@@ -104,9 +104,9 @@ def _last_error(record: Path) -> str:
         if b'"error"' not in line:
             continue
         with contextlib.suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict) and found.get("kind") == "event" and found.get("level") == "error":
-                return str(found.get("message", ""))[:4_000]
+            entry = json.loads(line)
+            if isinstance(entry, dict) and entry.get("kind") == "event" and entry.get("level") == "error":
+                return str(entry.get("message", ""))[:4_000]
     return ""
 
 

@@ -170,10 +170,10 @@ class Client:
             return None
         if not reply.is_success:
             _raise(reply, text)
-        found = json.loads(text)
-        if not isinstance(found, dict):
+        body = json.loads(text)
+        if not isinstance(body, dict):
             raise ValueError("no object")
-        return found
+        return body
 
     def _patiently(self, once: Callable[[], Any], what: str, tries: int | None, given_up: Callable[[], bool]) -> Any:
         number, (wait, longest) = 0, WAITS_S
@@ -238,9 +238,9 @@ def _raise(reply: httpx.Response, text: bytes) -> None:
     except ValueError:
         data = {}
     data = data if isinstance(data, dict) else {}
-    said = data.get("error") if isinstance(data.get("error"), dict) else {}
-    code = str((said or {}).get("code") or data.get("code") or "")[:60]
-    message = str(data.get("detail") or (said or {}).get("message") or f"status {reply.status_code}")[:1_000]
+    error = data.get("error") if isinstance(data.get("error"), dict) else {}
+    code = str((error or {}).get("code") or data.get("code") or "")[:60]
+    message = str(data.get("detail") or (error or {}).get("message") or f"status {reply.status_code}")[:1_000]
     if asked := reply.headers.get("Retry-After"):
         data = {**data, "retry_after": asked}
     if 300 <= reply.status_code < 400:

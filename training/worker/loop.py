@@ -108,12 +108,12 @@ def _arguments() -> argparse.ArgumentParser:
 
 def _token(file: Path | None) -> str:
     try:
-        found = (file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")).strip()
+        token = (file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--token-file: {file} cannot be read: {error}") from error
-    if not found or not found.isascii() or not found.isprintable():
+    if not token or not token.isascii() or not token.isprintable():
         raise InputError(f"No token: give --token-file, or an API token of scope worker in {TOKEN}.")
-    return found
+    return token
 
 
 def _home(folder: Path, held: contextlib.ExitStack) -> Path:

@@ -25,15 +25,15 @@ def gpus() -> list[dict[str, Any]]:
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return []
-    found = []
+    cards = []
     for line in shown.splitlines()[:64]:
         parts = [part.strip() for part in line.split(",")]
         if len(parts) == 6 and _visible(parts[0], parts[1]):
             used, total, busy = (_number(part) for part in parts[3:])
             share = None if busy is None else min(max(busy / 100, 0.0), 1.0)
             told = {"name": parts[2][:100], "used_mib": used or 0, "total_mib": total or 0, "utilisation": share}
-            found.append(told)
-    return found
+            cards.append(told)
+    return cards
 
 
 def _visible(index: str, uuid: str) -> bool:
@@ -55,13 +55,13 @@ def devices() -> list[dict[str, Any]]:
 
 def software() -> dict[str, str]:
     """Versions of what training stands on."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def engines() -> list[str]:
@@ -73,9 +73,9 @@ def models(folder: Path | None) -> list[str]:
     """Names of the models below a folder: NAME or OWNER/NAME, wherever a `config.json` lies."""
     if folder is None or not folder.is_dir():
         return []
-    found = [path.parent.relative_to(folder).as_posix() for path in folder.glob("*/config.json")]
-    found += [path.parent.relative_to(folder).as_posix() for path in folder.glob("*/*/config.json")]
-    return sorted(name for name in found if is_model_name(name))[:200]
+    names = [path.parent.relative_to(folder).as_posix() for path in folder.glob("*/config.json")]
+    names += [path.parent.relative_to(folder).as_posix() for path in folder.glob("*/*/config.json")]
+    return sorted(name for name in names if is_model_name(name))[:200]
 
 
 def usage(pid: int | None) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _memory(pid: int) -> int:
 
     try:
         first = psutil.Process(pid)
-        return sum(_rss(one) for one in [first, *first.children(recursive=True)])
+        return sum(_rss(process) for process in [first, *first.children(recursive=True)])
     except psutil.Error:
         return 0
 

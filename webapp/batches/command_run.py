@@ -116,13 +116,13 @@ class BatchTraces:
         """What a stage gave for an item."""
         row = StageRun.objects.filter(item__batch=self.batch, item__path=item, stage=stage, state=StageState.KEPT)
         digest = row.values_list("output", flat=True).first()
-        found = load(Body, digest) if digest else None
-        return found if isinstance(found, dict) else None
+        output = load(Body, digest) if digest else None
+        return output if isinstance(output, dict) else None
 
 
 def planted_report(batch: Batch) -> dict[str, Any]:
     """How many of the scripted provider's planted faults the batch came to, and how many it caught."""
     traces = BatchTraces(batch)
-    met = [one for one in planted() if seen(one, traces)]
-    missed = [f"{one.path}: {one.kind} ({one.caught_by})" for one in met if not caught(one, traces)]
+    met = [fault for fault in planted() if seen(fault, traces)]
+    missed = [f"{fault.path}: {fault.kind} ({fault.caught_by})" for fault in met if not caught(fault, traces)]
     return {"planted_failures": len(met), "planted_caught": len(met) - len(missed), "planted_missed": missed}

@@ -29,10 +29,10 @@ def item_counts(batch: int) -> dict[str, dict[str, int]]:
     """By level and state."""
     rows = BatchItem.objects.filter(batch_id=batch).values_list("level", "state").annotate(Count("id"))
     counts = {(level, state): count for level, state, count in rows.order_by()}  # by index alone
-    found: dict[str, dict[str, int]] = {}
+    by_level: dict[str, dict[str, int]] = {}
     for level, state in sorted(counts, key=lambda pair: (LEVELS.index(pair[0]), pair[1])):
-        found.setdefault(level, {})[state] = counts[level, state]
-    return found
+        by_level.setdefault(level, {})[state] = counts[level, state]
+    return by_level
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,13 @@ def failures(batch: int) -> list[Failures]:
     rows = BatchItem.objects.filter(batch_id=batch, state__in=[ItemState.FAILED, ItemState.REJECTED])
     rows = rows.exclude(signature="")
     groups = rows.values("signature", "state", "stage", "reason").annotate(count=Count("id"), item=Min("id"))
-    found = list(groups.order_by("-count", "signature")[:GROUPS])
-    first = {row.pk: row for row in BatchItem.objects.filter(pk__in=[group["item"] for group in found]).defer("spec")}
+    frequent = list(groups.order_by("-count", "signature")[:GROUPS])
+    first = {
+        row.pk: row for row in BatchItem.objects.filter(pk__in=[group["item"] for group in frequent]).defer("spec")
+    }
     return [
         Failures(**group, message=first[group["item"]].message, call_key=first[group["item"]].call_key)
-        for group in found
+        for group in frequent
     ]
 
 

@@ -81,18 +81,18 @@ class BatchIn(BodyIn):
 
     def specs(self) -> list[ItemSpec]:
         """Raises InputError."""
-        themes = [of_theme(typed(one.name, one.description, one.category)) for one in self.typed]
+        themes = [of_theme(typed(theme.name, theme.description, theme.category)) for theme in self.typed]
         texts = [of_text(text, self.source) for text in self.tasks]
         by_id = [*of_rows(self.theme_ids), *of_environments(self.environment_ids)]
         return [*choice.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
 
     def _filtered(self) -> list[ItemSpec]:
-        found = choice.Chosen()
-        if self.themes is not None and not choice.add_themes(found, self.themes.wanted()):
+        chosen = choice.Chosen()
+        if self.themes is not None and not choice.add_themes(chosen, self.themes.wanted()):
             raise InputError("No kept theme fits `themes`. Change the filter, or leave it out.")
-        if self.environments is not None and not choice.add_environments(found, self.environments.wanted()):
+        if self.environments is not None and not choice.add_environments(chosen, self.environments.wanted()):
             raise InputError("No environment fits `environments`. Change the filter, or leave it out.")
-        return list(found.specs.values())
+        return list(chosen.specs.values())
 
 
 class CloneIn(BodyIn):

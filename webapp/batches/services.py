@@ -55,7 +55,7 @@ def of_text(text: str, source: str = "") -> ItemSpec:
 def of_environment(version: Version | int) -> ItemSpec:
     """An item that grows more onto a version of an environment that is there. Raises InputError where it is gone."""
     row = version if isinstance(version, Version) else _version(version)
-    newest = max(row.assessments.all(), key=lambda one: one.pk, default=None)
+    newest = max(row.assessments.all(), key=lambda assessment: assessment.pk, default=None)
     record = record_of(row)
     key = version_key(record.key, row.environment.source, row.content_hash)
     return ItemSpec(environment=record, version=row.pk, score=newest.score if newest else None, key=key)
@@ -245,13 +245,13 @@ def retry_items(
     chosen = rows.filter(pk=item, state__in=RETRIED) if item is not None else rows.filter(state__in=states)
     chosen = chosen.filter(stage=stage) if stage else chosen
     chosen = chosen.filter(signature=signature) if signature else chosen
-    found = list(chosen)
-    if not found:
+    items = list(chosen)
+    if not items:
         raise InputError("There is nothing to try again: no such item has failed or was rejected.")
-    for row in found:
+    for row in items:
         _again(row)
-    _run(user, batch, "batch.retry", items=len(found), item=item, stage=stage)
-    return len(found)
+    _run(user, batch, "batch.retry", items=len(items), item=item, stage=stage)
+    return len(items)
 
 
 def _again(row: BatchItem) -> None:

@@ -100,7 +100,7 @@ RUNNING = (
     ("lanes", "Lanes", "jobs side by side; each has its share of what an endpoint takes at once"),
     ("at_once", "Items at once", "in each lane"),
 )
-STAGE_SETTINGS = (*COUNTS, *(one for _, group in GROUPS for one in group))
+STAGE_SETTINGS = (*COUNTS, *(setting for _, group in GROUPS for setting in group))
 
 
 @dataclass(frozen=True)
@@ -114,23 +114,23 @@ class Changed:
 
 def differences(before: BatchSettings, after: BatchSettings) -> list[Changed]:
     """Where two settings differ, as people read it."""
-    found = difference(before, after)
-    models = {one.value: one.label for one in choices()} if found else {}
-    return [Changed(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in found]
+    changes = difference(before, after)
+    models = {choice.value: choice.label for choice in choices()} if changes else {}
+    return [Changed(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in changes]
 
 
 def differs_from_origin(batch: Batch) -> list[Changed]:
     """Where a clone's settings differ from those of the batch it was cloned from; nothing for any other batch."""
     if batch.cloned_from is None:
         return []
-    before, after = (BatchSettings.model_validate(one.settings) for one in (batch.cloned_from, batch))
+    before, after = (BatchSettings.model_validate(row.settings) for row in (batch.cloned_from, batch))
     return differences(before, after)
 
 
 def _label(name: str) -> str:
     place, _, rest = name.partition(".")
     if place == "stages":
-        return {one.name: one.label for one in STAGE_SETTINGS}.get(rest, rest)
+        return {setting.name: setting.label for setting in STAGE_SETTINGS}.get(rest, rest)
     if place == "models":
         return f"Model of the {rest}"
     if place == "prices":
@@ -152,8 +152,10 @@ def _said(value: Any, models: dict[str, str]) -> str:
 
 def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
     """Every setting as people read it: label, value, what it means."""
-    models = {one.value: one.label for one in choices()}
-    hints = {f"stages.{one.name}": one.hint for one in STAGE_SETTINGS} | {name: hint for name, _, hint in RUNNING}
+    models = {choice.value: choice.label for choice in choices()}
+    hints = {f"stages.{setting.name}": setting.hint for setting in STAGE_SETTINGS} | {
+        name: hint for name, _, hint in RUNNING
+    }
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
     values = flat(settings.model_dump(mode="json"))
     return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in values.items()]

@@ -45,7 +45,7 @@ def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, An
 
 def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Settings by their whole name (`stages.tasks`)."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, inner in value.items():
-        found |= flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
-    return found
+        settings |= flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
+    return settings

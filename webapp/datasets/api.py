@@ -64,8 +64,8 @@ def create_dataset(request: HttpRequest, body: DatasetIn) -> Any:
     if body.file:
         row = _of_file(request, body)
     elif body.dry_run:
-        found = look(body.choice(), body.split.split())
-        return Status(200, found.model_dump() | {"object": "dataset.dry_run"})
+        preview = look(body.choice(), body.split.split())
+        return Status(200, preview.model_dump() | {"object": "dataset.dry_run"})
     else:
         row = services.create_dataset(person(request), body.choice(), body.split.split(), body.name)
     return Status(202, whole(row))

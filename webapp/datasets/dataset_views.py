@@ -62,8 +62,10 @@ def new(request: HttpRequest) -> HttpResponse:
             return services.create_dataset(request.user, form.choice, form.split(), name).public_id
 
         made, now = once(request.user, f"dataset-{fingerprint(request)}", make)
-        said = "It is being frozen; this page follows it." if now else "This form was sent before; here is its dataset."
-        messages.success(request, said)
+        message = (
+            "It is being frozen; this page follows it." if now else "This form was sent before; here is its dataset."
+        )
+        messages.success(request, message)
         return redirect("datasets:dataset", made)
     refused = request.method == "POST" and not form.is_valid()
     text = Params(request.POST if "find" in request.POST else request.GET).text("find")
@@ -71,7 +73,7 @@ def new(request: HttpRequest) -> HttpResponse:
     context = _looked(form) | _picks(form, text)
     context |= {"form": form, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
     context["are_attempts_open"] = any(form[name].value() for name in ("pass_low", "pass_high", "attempts", "policy"))
-    context |= {one: address_of(form, kind=one, seed=None) for one in KINDS}
+    context |= {kind: address_of(form, kind=kind, seed=None) for kind in KINDS}
     return render(request, "datasets/new.html", context, status=422 if refused else 200)
 
 
@@ -98,9 +100,9 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
     """What the panel shows: what it would come to, or what is wrong with the form."""
     if not form.is_valid():
         return {"found": None}
-    found: Look = look(form.choice, form.split(), form.seen)
-    near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in found.proposals]
-    return {"found": found, "proposals": near, "words": words(form.choice)[1:]}
+    preview: Look = look(form.choice, form.split(), form.seen)
+    near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in preview.proposals]
+    return {"found": preview, "proposals": near, "words": words(form.choice)[1:]}
 
 
 def _way_out(split: Split) -> str:

@@ -59,12 +59,14 @@ def upload_file(
     try:
         return file_out(file_uploads.store_file(person(request), file, kind))
     except file_uploads.BadFile as error:
-        found = error.report.problems if error.report else ()
+        problems = error.report.problems if error.report else ()
         faults = [
             FieldError(
-                loc=["file", "file", one.line, *([one.place] if one.place else [])], message=one.message, code="line"
+                loc=["file", "file", problem.line, *([problem.place] if problem.place else [])],
+                message=problem.message,
+                code="line",
             )
-            for one in found
+            for problem in problems
         ]
         whole = [FieldError(loc=["file", "file"], message=str(error), code="unusable")]
         raise Problem(422, str(error), errors=faults or whole) from error
@@ -74,12 +76,12 @@ def upload_file(
 def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
     """Uploaded files, newest first unless `order` is `asc`."""
     rows = queries.files(query.purpose)
-    found, more = paged(rows, query.after, query.limit, newest=query.order == "desc")
+    files, more = paged(rows, query.after, query.limit, newest=query.order == "desc")
     return {
         "object": "list",
-        "data": [file_out(row) for row in found],
-        "first_id": found[0].public_id if found else None,
-        "last_id": found[-1].public_id if found else None,
+        "data": [file_out(row) for row in files],
+        "first_id": files[0].public_id if files else None,
+        "last_id": files[-1].public_id if files else None,
         "has_more": more,
     }
 

@@ -124,11 +124,11 @@ def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
 
 def first_problem(report: dict[str, Any]) -> str:
     """The first problem of a stored report, with its line; how many more there are."""
-    found = report.get("problems") or [{"message": "it holds no rows"}]
-    line, place, message = (found[0].get(name) for name in ("line", "place", "message"))
+    problems = report.get("problems") or [{"message": "it holds no rows"}]
+    line, place, message = (problems[0].get(name) for name in ("line", "place", "message"))
     where = [f"line {line}"] if line else []
     where += [str(place)] if place else []
-    others = int(report.get("problem_count") or len(found)) - 1
+    others = int(report.get("problem_count") or len(problems)) - 1
     more = f". {others} more problem{'s' * (others > 1)}" if others else ""
     return f"{': '.join([', '.join(where), str(message)] if where else [str(message)])}{more}."
 

@@ -111,10 +111,10 @@ def delete(request: HttpRequest, file: str) -> HttpResponse:
 
 def _ways_out(sides: Sides, near: list[Sides]) -> str:
     told = [
-        f"by {one.split.unit} with seed {one.split.seed} ({one.train_rows} to learn from, {one.test_rows} held out)"
-        if one.split.test_share
+        f"by {way.split.unit} with seed {way.split.seed} ({way.train_rows} to learn from, {way.test_rows} held out)"
+        if way.split.test_share
         else "a share of 0, which holds nothing out"
-        for one in near
+        for way in near
     ]
     return f"With this split there is {sides.empty}. Take another: {'; or '.join(told)}."
 

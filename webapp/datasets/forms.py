@@ -34,7 +34,10 @@ AUDITS = [
     ("stale", "stale"),
     ("none", "not audited"),
 ]
-OUTCOMES = [("", "any"), *((one, one.replace("_", " ")) for one in ("solved", "failed", "agent_error", "truncated"))]
+OUTCOMES = [
+    ("", "any"),
+    *((outcome, outcome.replace("_", " ")) for outcome in ("solved", "failed", "agent_error", "truncated")),
+]
 SETTINGS = [("", "any"), ("task", "task"), ("conversation", "conversation")]
 ATTEMPTED_AS: Options = [("task", "a task, told at once"), ("conversation", "a conversation with a user")]
 NAMES = ("source", "category", "setting", "audit", "policy", "attempts", "pass_low", "pass_high")
@@ -45,7 +48,7 @@ class SplitForm(forms.Form):
     """Fields of a split: what is held out."""
 
     name = forms.CharField(label="Name", max_length=200, required=False, widget=PlainInput)
-    unit = forms.ChoiceField(label="Split by", choices=[(one, one) for one in UNITS])
+    unit = forms.ChoiceField(label="Split by", choices=[(unit, unit) for unit in UNITS])
     test_share = forms.FloatField(
         label="Share held out",
         help_text="0 holds nothing out. Otherwise every row has to name the unit.",
@@ -108,38 +111,36 @@ class DatasetForm(SplitForm):
     def picked(self) -> list[int]:
         """The environments that are ticked."""
         given = self["environments"].value() or []
-        return [int(one) for one in map(str, given) if one.isascii() and one.isdigit() and len(one) < 19][
-            :MOST_ENVIRONMENTS
-        ]
+        return [int(pk) for pk in map(str, given) if pk.isascii() and pk.isdigit() and len(pk) < 19][:MOST_ENVIRONMENTS]
 
     @property
     def kind_now(self) -> str:
         return "trajectories" if self["kind"].value() == "trajectories" else "tasks"
 
     def clean(self) -> dict[str, Any]:
-        said: dict[str, Any] = super().clean() or {}
+        cleaned: dict[str, Any] = super().clean() or {}
         if self.errors:
-            return said
-        wanted = {name: value for name in NAMES if (value := said.get(name)) not in (None, "")}
-        wanted |= {"kind": said["kind"], "environments": tuple(said.get("environments") or ())}
+            return cleaned
+        wanted = {name: value for name in NAMES if (value := cleaned.get(name)) not in (None, "")}
+        wanted |= {"kind": cleaned["kind"], "environments": tuple(cleaned.get("environments") or ())}
         try:
-            if said["kind"] == "trajectories":
-                wanted |= self._of_trajectories(said)
+            if cleaned["kind"] == "trajectories":
+                wanted |= self._of_trajectories(cleaned)
             self.choice = choice_of(wanted)
         except InputError as error:
             self._refuse(str(error))
-        return said
+        return cleaned
 
-    def _of_trajectories(self, said: dict[str, Any]) -> dict[str, Any]:
+    def _of_trajectories(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         told = ("outcome", "low", "high", "least_reward")
-        wanted = {name: value for name in told if (value := said.get(name)) not in (None, "")}
-        wanted["actions"] = read_range(said.get("actions") or "")
-        return wanted | {"mask_history": said["shape"] == "turns", "reasoning": said["thinking"] != "stripped"}
+        wanted = {name: value for name in told if (value := cleaned.get(name)) not in (None, "")}
+        wanted["actions"] = read_range(cleaned.get("actions") or "")
+        return wanted | {"mask_history": cleaned["shape"] == "turns", "reasoning": cleaned["thinking"] != "stripped"}
 
     def _refuse(self, why: str) -> None:
         """Put what the choice says beside its field."""
-        name, found, rest = why.removeprefix("selection.").partition(": ")
-        fits = bool(found) and name in self.fields
+        name, separator, rest = why.removeprefix("selection.").partition(": ")
+        fits = bool(separator) and name in self.fields
         self.add_error(name if fits else "actions" if "actions" in why else None, rest if fits else why)
 
 
@@ -159,21 +160,21 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
 
 
 def _given(query: QueryDict) -> dict[str, Any]:
-    said = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
-    said |= {"shape": "whole", "thinking": "kept"}
+    values = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
+    values |= {"shape": "whole", "thinking": "kept"}
     for name in DatasetForm.base_fields:
         if name in query and name not in ("token", "environments"):
-            said[name] = str(query[name]).replace("\x00", "")[:200]
-    return said | {"environments": query.getlist("environments")[:MOST_ENVIRONMENTS]}
+            values[name] = str(query[name]).replace("\x00", "")[:200]
+    return values | {"environments": query.getlist("environments")[:MOST_ENVIRONMENTS]}
 
 
 def address_of(form: DatasetForm, **changes: Any) -> str:
     """The query of the page with this form as it is filled in, and these changes."""
     names = [name for name in form.fields if name not in ("token", "environments")]
-    said = {name: form[name].value() for name in names} | changes
-    if said["kind"] != "trajectories":
-        said = {name: value for name, value in said.items() if name not in (*OF_TRAJECTORIES, "shape", "thinking")}
-    kept: list[tuple[str, Any]] = [(name, value) for name, value in said.items() if value not in (None, "")]
+    values = {name: form[name].value() for name in names} | changes
+    if values["kind"] != "trajectories":
+        values = {name: value for name, value in values.items() if name not in (*OF_TRAJECTORIES, "shape", "thinking")}
+    kept: list[tuple[str, Any]] = [(name, value) for name, value in values.items() if value not in (None, "")]
     return urlencode(kept + [("environments", pk) for pk in form.picked])
 
 
@@ -190,8 +191,8 @@ def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], b
         others = others.filter(source=str(source)[:32])
     if category and (node := _node(category)) is not None:
         others = others.filter(node__in=subtree(node))
-    found = list(others[: PICKS + 1])
-    return ticked + found[:PICKS], len(found) > PICKS
+    unticked = list(others[: PICKS + 1])
+    return ticked + unticked[:PICKS], len(unticked) > PICKS
 
 
 def offer_choices(form: DatasetForm) -> None:
@@ -199,7 +200,7 @@ def offer_choices(form: DatasetForm) -> None:
     table = Environment if form.kind_now == "tasks" else Trajectory
     nodes = list(siblings(None)[:LISTED])
     node = _node(form["category"].value())
-    if node is not None and node.pk not in {one.pk for one in nodes}:
+    if node is not None and node.pk not in {row.pk for row in nodes}:
         nodes.append(node)
     sources = distinct(table._meta.db_table, "source")
     offer(form, "source", options(((name, name) for name in sources), 40, first="any"))

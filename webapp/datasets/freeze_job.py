@@ -52,7 +52,7 @@ def characters(row: Row) -> int:
         tools = sum(len(tool.model_dump_json()) for tool in row.rollout.program.tools)
         return len(row.rollout.instruction) + len(row.rollout.documentation) + tools
     spoken = (*row.messages, *row.prompt, *row.completion)
-    return sum(len(one.model_dump_json(exclude_defaults=True)) for one in spoken) + sum(
+    return sum(len(message.model_dump_json(exclude_defaults=True)) for message in spoken) + sum(
         len(tool.model_dump_json()) for tool in row.tools
     )
 
@@ -125,8 +125,8 @@ def _rows(dataset: Dataset, left_out: LeftOut, context: JobContext) -> Iterator[
     if dataset.file is not None:
         return file_rows(dataset.file, lambda done, total: context.progress(done, total, "Reading lines"))
     choice = DatasetSelection.model_validate(dataset.selection)
-    found = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
-    total = found.count()
+    rows = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
+    total = rows.count()
     told = f"Reading {choice.kind}"
     return rows_of(choice, left_out, lambda done: context.progress(done, max(done, total), told))
 

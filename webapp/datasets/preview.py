@@ -110,13 +110,13 @@ def sight_of(choice: DatasetSelection) -> Sight:
 def look(choice: DatasetSelection, split: Split, seen: Sight | None = None) -> Look:
     """What a choice and a split come to; `seen` is what `sight_of` gave of the same choice, where that is known."""
     rows: QuerySet = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
-    found = rows.order_by()[: COUNTED + 1].count()
+    matching = rows.order_by()[: COUNTED + 1].count()
     seen = seen or sight_of(choice)
     sides = sides_of(seen.rows, split)
-    problem = _problem(choice, min(found, COUNTED), seen, sides)
+    problem = _problem(choice, min(matching, COUNTED), seen, sides)
     return Look(
-        found=min(found, COUNTED),
-        more=found > COUNTED,
+        found=min(matching, COUNTED),
+        more=matching > COUNTED,
         looked=seen.looked,
         usable=len(seen.rows),
         environments=len({names[0] for names in seen.rows}),
@@ -151,8 +151,8 @@ def proposals(rows: Sequence[Names], split: Split) -> Iterator[Sides]:
     for unit in UNITS[UNITS.index(split.unit) :]:
         if not all(names[LEVELS.index(unit)] for names in rows):
             continue
-        if (found := _reseeded(rows, split.model_copy(update={"unit": unit}))) is not None:
-            yield sides_of(rows, found)
+        if (reseeded := _reseeded(rows, split.model_copy(update={"unit": unit}))) is not None:
+            yield sides_of(rows, reseeded)
     yield sides_of(rows, split.model_copy(update={"test_share": 0.0}))
 
 
@@ -161,7 +161,7 @@ def _reseeded(rows: Sequence[Names], split: Split) -> Split | None:
     if len(units) < 2 or not split.test_share:
         return None
     seeds = (split.model_copy(update={"seed": (split.seed + step) % 2**31}) for step in range(SEEDS))
-    return next((one for one in seeds if len({side_of_unit(unit, one) for unit in units}) == 2), None)
+    return next((candidate for candidate in seeds if len({side_of_unit(unit, candidate) for unit in units}) == 2), None)
 
 
 def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[Names]:
@@ -187,9 +187,9 @@ def _trajectories(choice: DatasetSelection) -> Sight:
     seen, sieve = Sight(), Sieve(choice.sifting)
     rows = _sample(choice)
     tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
-    for one in sifted(rows, choice, sieve):
-        seen.rows.append((one.environment, one.scenario, one.task))
-        name = ":".join(one.id.split(":")[:2])
+    for sifted_row in sifted(rows, choice, sieve):
+        seen.rows.append((sifted_row.environment, sifted_row.scenario, sifted_row.task))
+        name = ":".join(sifted_row.id.split(":")[:2])
         if len(seen.keys) < SHOWN and (not seen.keys or seen.keys[-1][1] != int(name.split(":")[1])):
             seen.keys.append((tasks[name], int(name.split(":")[1])))
     seen.looked = len(rows)
@@ -201,14 +201,14 @@ def _sample(choice: DatasetSelection) -> list[Trajectory]:
     """The first trajectories of a choice whose conversations together are not too much to be read, one at least."""
     stored = Func(F("record"), function="pg_column_size", output_field=IntegerField())
     rows = trajectories_of(choice).only(*COLUMNS, "task_id").annotate(stored=stored).order_by("pk")[:SAMPLED]
-    found: list[Trajectory] = []
+    sample: list[Trajectory] = []
     size = 0
     for row in rows:
         size += row.stored
-        if found and size > SAMPLED_BYTES:
+        if sample and size > SAMPLED_BYTES:
             break
-        found.append(row)
-    return found
+        sample.append(row)
+    return sample
 
 
 def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
@@ -219,8 +219,8 @@ def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
         yield Example(task=task, trajectory=trajectory, title=row.title, environment=row.environment.name)
 
 
-def _problem(choice: DatasetSelection, found: int, seen: Sight, sides: Sides) -> str:
-    if not found:
+def _problem(choice: DatasetSelection, matching: int, seen: Sight, sides: Sides) -> str:
+    if not matching:
         return "Nothing matches. Widen the filter."
     if not seen.rows:
         told = "Everything that was looked at would be left out, for the reasons below."

@@ -26,32 +26,32 @@ def page_of(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     start, number = params.number("at", high=LARGEST_ID) or 0, params.number("row", high=LARGEST_ID) or 0
     told: dict[str, Any] = {"side": side, "sides": [("train", manifest.train), ("test", manifest.test)]}
     try:
-        found, end = _read(dataset, side, start)
+        rows, end = _read(dataset, side, start)
     except EnvariumError as error:
         return told | {"rows_problem": str(error), "lines": [], "first": 0}
     total = manifest.test.rows if side == "test" else manifest.train.rows
     more = end < (manifest.test.bytes if side == "test" else manifest.train.bytes)
     base = reverse("datasets:dataset", args=[dataset.public_id])
     return told | {
-        "lines": _lines(found, number, here=dataset.source == "selection"),
+        "lines": _lines(rows, number, here=dataset.source == "selection"),
         "first": number + 1,
         "total": total,
-        "following": f"{base}?side={side}&at={end}&row={number + len(found)}#rows" if more and found else "",
+        "following": f"{base}?side={side}&at={end}&row={number + len(rows)}#rows" if more and rows else "",
         "beginning": f"{base}?side={side}#rows" if start else "",
     }
 
 
 def _read(dataset: Dataset, side: SideName, start: int) -> tuple[list[Row], int]:
     """A page of rows from a byte on, and the byte that follows them."""
-    found: list[Row] = []
+    rows: list[Row] = []
     with open_file(dataset, f"{side}.jsonl") as file:
         if start:
             file.seek(start - 1)
             if file.read(1) != b"\n":
                 raise FormatError("at", "no row begins there; go back to the first page")
-        while len(found) < PAGE and (line := file.readline(LINE_BYTES + 1)):
-            found.append(parse_line(line, dataset.kind))  # type: ignore[arg-type]
-        return found, file.tell()
+        while len(rows) < PAGE and (line := file.readline(LINE_BYTES + 1)):
+            rows.append(parse_line(line, dataset.kind))  # type: ignore[arg-type]
+        return rows, file.tell()
 
 
 def _lines(rows: list[Row], number: int, *, here: bool) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _said(row: Row) -> str:
     """The instruction of a task, or what the user said first."""
     if isinstance(row, TaskRow):
         return row.rollout.instruction
-    return next((one.content for one in (*row.messages, *row.prompt) if one.role == "user"), "")
+    return next((message.content for message in (*row.messages, *row.prompt) if message.role == "user"), "")
 
 
 def _size(row: Row) -> str:
@@ -93,5 +93,5 @@ def _size(row: Row) -> str:
 
 
 def _turns(row: TrajectoryRow) -> str:
-    number = sum(one.role == "assistant" for one in (*row.messages, *row.completion))
+    number = sum(message.role == "assistant" for message in (*row.messages, *row.completion))
     return f"{number} turn{'s' * (number != 1)}"

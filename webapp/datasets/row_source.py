@@ -70,9 +70,9 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
     rows = (
         TaskRevision.objects.filter(pk__in=list(revisions))
         .annotate(judged=Exists(Check.objects.filter(revision=OuterRef("pk"))))
-        .values_list("pk", *columns, *(f"task__{one}" for one in NAMED_BY))
+        .values_list("pk", *columns, *(f"task__{name}" for name in NAMED_BY))
     )
-    found = {}
+    by_pk = {}
     for pk, criteria, judged, category, *told in rows:
         environment, scenario, task = names_of(*told)
         origin = Origin(
@@ -83,8 +83,8 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
             category=named(category),
             setting=setting,
         )
-        found[pk] = Place(origin, unjudged(bool(criteria), judged))
-    return found
+        by_pk[pk] = Place(origin, unjudged(bool(criteria), judged))
+    return by_pk
 
 
 def first_tasks(tasks: QuerySet[Task], most: int) -> Iterator[tuple[int, str, Names]]:
@@ -116,8 +116,8 @@ def rows_of(
     choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None
 ) -> Iterator[Row]:
     """Every row of a choice, in the order of their numbers. `seen` is told how many were looked at; it may raise."""
-    found = _task_rows(choice, left_out, seen) if choice.kind == "tasks" else _trajectory_rows(choice, left_out, seen)
-    for row in found:
+    rows = _task_rows(choice, left_out, seen) if choice.kind == "tasks" else _trajectory_rows(choice, left_out, seen)
+    for row in rows:
         if len(json.dumps(row.trl(), ensure_ascii=False).encode()) >= LINE_BYTES:
             left_out.note(f"Longer than {LINE_BYTES >> 20} MiB")
             continue

@@ -85,10 +85,10 @@ class DatasetSelection(Frozen):
         return Sifting(least_reward=self.least_reward, action_range=self.actions)
 
 
-def choice_of(said: dict[str, Any]) -> DatasetSelection:
+def choice_of(values: dict[str, Any]) -> DatasetSelection:
     """A choice out of values by field. Raises InputError, which names the field."""
     try:
-        return DatasetSelection.model_validate(said)
+        return DatasetSelection.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -168,38 +168,40 @@ def _by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Tas
 
 def words(choice: DatasetSelection) -> list[tuple[str, str]]:
     """The choice in words: (field, value). Names are those of now."""
-    said: list[tuple[str, str]] = [("Rows", choice.kind)]
+    lines: list[tuple[str, str]] = [("Rows", choice.kind)]
     if choice.source:
-        said.append(("Source", choice.source))
+        lines.append(("Source", choice.source))
     if choice.category is not None:
         node = Node.objects.filter(pk=choice.category).first()
-        said.append(("Category", f"{node.name}, with all below" if node else f"label {choice.category}, which is gone"))
+        lines.append(
+            ("Category", f"{node.name}, with all below" if node else f"label {choice.category}, which is gone")
+        )
     if choice.environments:
-        said.append(("Environments", _environments(choice.environments)))
+        lines.append(("Environments", _environments(choice.environments)))
     if choice.setting:
-        said.append(("Setting", choice.setting))
+        lines.append(("Setting", choice.setting))
     if choice.audit:
-        said.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
+        lines.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
     if choice.policy:
-        said.append(("Policy", f"begins with {choice.policy}"))
+        lines.append(("Policy", f"begins with {choice.policy}"))
     if choice.by_attempts:
         band = _band(choice.pass_low, choice.pass_high)
         least = max(choice.attempts, 1)
-        said.append(("Solved share of a task", f"{band}, of at least {least} judged attempt{'s' * (least != 1)}"))
-    return said + (_words_of_trajectories(choice) if choice.kind == "trajectories" else [])
+        lines.append(("Solved share of a task", f"{band}, of at least {least} judged attempt{'s' * (least != 1)}"))
+    return lines + (_words_of_trajectories(choice) if choice.kind == "trajectories" else [])
 
 
 def _words_of_trajectories(choice: DatasetSelection) -> list[tuple[str, str]]:
-    said: list[tuple[str, str]] = [("Outcome", choice.outcome)] if choice.outcome else []
+    lines: list[tuple[str, str]] = [("Outcome", choice.outcome)] if choice.outcome else []
     if choice.low is not None or choice.high is not None:
-        said.append(("Reward", _band(choice.low, choice.high)))
-    said.append(("Least reward to learn from", f"{choice.least_reward:g}"))
+        lines.append(("Reward", _band(choice.low, choice.high)))
+    lines.append(("Least reward to learn from", f"{choice.least_reward:g}"))
     if choice.actions:
         own = choice.actions if isinstance(choice.actions, str) else "{} to {}".format(*choice.actions)
-        said.append(("Actions", "as released" if own == "released" else own))
-    said.append(("Reasoning", "kept" if choice.reasoning else "stripped"))
-    said.append(("A row is", "one turn, the turns before it masked" if choice.mask_history else "a whole trajectory"))
-    return said
+        lines.append(("Actions", "as released" if own == "released" else own))
+    lines.append(("Reasoning", "kept" if choice.reasoning else "stripped"))
+    lines.append(("A row is", "one turn, the turns before it masked" if choice.mask_history else "a whole trajectory"))
+    return lines
 
 
 def _band(low: float | None, high: float | None) -> str:

@@ -38,8 +38,8 @@ def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "") 
     with transaction.atomic():
         StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
         made = file.datasets.filter(archived=False).exclude(state=DatasetState.FAILED).order_by("pk")
-        if found := [one for one in made if Split.model_validate(one.split) == split]:
-            return found[0]
+        if same := [dataset for dataset in made if Split.model_validate(dataset.split) == split]:
+            return same[0]
         named = clean(name).strip()[:200] or file.filename
         return _create(user, Dataset(name=named, kind=file.kind, source="file", file=file), split)
 

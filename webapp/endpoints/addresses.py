@@ -25,10 +25,10 @@ def check_address(url: str, *, vouched: bool = False) -> None:
         raise InputError(f"The address {url} has no usable port.") from None
     if vouched or {host, f"{host}:{port}"} & {entry.lower() for entry in settings.ENDPOINT_HOSTS}:
         return
-    found = _resolve(host, port)
-    if all(one.is_loopback for one in found) and not settings.PRODUCTION:
+    addresses = _resolve(host, port)
+    if all(address.is_loopback for address in addresses) and not settings.PRODUCTION:
         return
-    inside = next((one for one in found if not one.is_global or one.is_multicast), None)
+    inside = next((address for address in addresses if not address.is_global or address.is_multicast), None)
     if inside is not None:
         raise InputError(
             f"{host} is inside a private network ({inside}). Requests go there only if whoever starts the server lists "
@@ -46,6 +46,6 @@ def _resolve(host: str, port: int) -> list[ipaddress.IPv4Address | ipaddress.IPv
         known = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise LLMError("unreachable", f"The name {host} is not known to this machine. Is it spelled right?") from None
-    found = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in known]
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in known]
     # ::ffff:10.0.0.1 is 10.0.0.1.
-    return [getattr(one, "ipv4_mapped", None) or one for one in found]
+    return [getattr(address, "ipv4_mapped", None) or address for address in addresses]

@@ -57,9 +57,11 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     status = 422 if request.method == "POST" else 200
     context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
     if row is not None:
-        found = Params(request.GET).choice("found", Structured.values)
+        structured_form = Params(request.GET).choice("found", Structured.values)
         context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
-        context |= {"found": Structured(found) if found and found != row.structured else None}
+        context |= {
+            "found": Structured(structured_form) if structured_form and structured_form != row.structured else None
+        }
     return render(request, "endpoints/edit.html", context, status=status)
 
 
@@ -90,11 +92,11 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     if not model:
         messages.error(request, "Name a model to try. None is listed: look for models, or type their names.")
         return redirect("endpoints:edit", pk)
-    found = trying.try_endpoint(row, model)
-    level = messages.SUCCESS if found.calls_tools else messages.WARNING if found.ok else messages.ERROR
-    messages.add_message(request, level, f"{found.message} ({found.seconds:.1f} s)")
+    outcome = trying.try_endpoint(row, model)
+    level = messages.SUCCESS if outcome.calls_tools else messages.WARNING if outcome.ok else messages.ERROR
+    messages.add_message(request, level, f"{outcome.message} ({outcome.seconds:.1f} s)")
     page = reverse("endpoints:edit", args=[pk])
-    return redirect(f"{page}?found={found.structured}" if found.structured else page)
+    return redirect(f"{page}?found={outcome.structured}" if outcome.structured else page)
 
 
 @access("admin")
@@ -140,7 +142,9 @@ def price(request: HttpRequest, pk: int) -> HttpResponse:
             model = form.cleaned_data["model"]
             services.save_price(request.user, pk, model, form.price())
         else:
-            wrong = [f"{form.fields[name].label or name}: {said.as_text()[2:]}" for name, said in form.errors.items()]
+            wrong = [
+                f"{form.fields[name].label or name}: {errors.as_text()[2:]}" for name, errors in form.errors.items()
+            ]
             raise InputError(f"The price is not saved. {' '.join(wrong)}")
     except InputError as error:
         messages.error(request, str(error))

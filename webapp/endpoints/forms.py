@@ -70,16 +70,16 @@ class EndpointForm(forms.Form):
         self.fields["structured"].help_text = format_html("{} A trial finds it out.", STRUCTURED)
 
     def wish(self) -> Wish:
-        said = self.cleaned_data
-        key = "" if said["no_key"] else (said["key"].strip() or None)
+        cleaned = self.cleaned_data
+        key = "" if cleaned["no_key"] else (cleaned["key"].strip() or None)
         return Wish(
-            name=said["name"],
-            base_url=said["base_url"],
+            name=cleaned["name"],
+            base_url=cleaned["base_url"],
             key=key,
-            models=names_in(said["models"]),
-            max_concurrency=said["max_concurrency"],
-            timeout_s=said["timeout_s"],
-            structured=said["structured"] or "none",
+            models=names_in(cleaned["models"]),
+            max_concurrency=cleaned["max_concurrency"],
+            timeout_s=cleaned["timeout_s"],
+            structured=cleaned["structured"] or "none",
         )
 
 
@@ -104,5 +104,5 @@ class PriceForm(forms.Form):
     )
 
     def price(self) -> Price:
-        said = self.cleaned_data
-        return Price(prompt=said["prompt"], completion=said["completion"], cached=said["cached"])
+        cleaned = self.cleaned_data
+        return Price(prompt=cleaned["prompt"], completion=cleaned["completion"], cached=cleaned["cached"])

@@ -34,9 +34,9 @@ def endpoints() -> QuerySet[Endpoint]:
 
 def choices() -> list[ModelChoice]:
     return [
-        ModelChoice(one.pk, one.name, model)
-        for one in endpoints().only("name", "model_names")
-        for model in one.model_names
+        ModelChoice(endpoint.pk, endpoint.name, model)
+        for endpoint in endpoints().only("name", "model_names")
+        for model in endpoint.model_names
     ]
 
 
@@ -60,17 +60,17 @@ class PriceLine:
 
 def prices_of(row: Endpoint) -> list[PriceLine]:
     """Every model that the endpoint lists or has a price for."""
-    known = {model: Price.model_validate(said) for model, said in row.prices.items()}
+    known = {model: Price.model_validate(price) for model, price in row.prices.items()}
     listed = [PriceLine(model, known.get(model)) for model in row.model_names]
-    return listed + [PriceLine(model, said, False) for model, said in known.items() if model not in row.model_names]
+    return listed + [PriceLine(model, price, False) for model, price in known.items() if model not in row.model_names]
 
 
 def prices() -> dict[str, Price]:
     """Every known price by the name that calls are counted under (`endpoint/model`)."""
     return {
-        f"{one.name}/{model}": Price.model_validate(said)
-        for one in endpoints().only("name", "prices")
-        for model, said in one.prices.items()
+        f"{endpoint.name}/{model}": Price.model_validate(price)
+        for endpoint in endpoints().only("name", "prices")
+        for model, price in endpoint.prices.items()
     }
 
 
@@ -86,17 +86,17 @@ class RoleLine:
 
 def roles() -> list[RoleLine]:
     """Every role with its default model, empty where none is set."""
-    lines = {one.role: _line(one) for one in RoleModel.objects.select_related("endpoint")}
+    lines = {default.role: _line(default) for default in RoleModel.objects.select_related("endpoint")}
     return [lines.get(value, RoleLine(value, label, "")) for value, label in Role.choices]
 
 
-def _line(one: RoleModel) -> RoleLine:
-    choice = ModelChoice(one.endpoint_id, one.endpoint.name, one.model)
-    gone = "" if one.model in one.endpoint.model_names else choice.label
-    return RoleLine(one.role, Role(one.role).label, choice.value, gone)
+def _line(default: RoleModel) -> RoleLine:
+    choice = ModelChoice(default.endpoint_id, default.endpoint.name, default.model)
+    gone = "" if default.model in default.endpoint.model_names else choice.label
+    return RoleLine(default.role, Role(default.role).label, choice.value, gone)
 
 
 def default_of(role: str) -> tuple[Endpoint, str] | None:
     """The default model of a role."""
-    found = RoleModel.objects.select_related("endpoint").filter(role=role).first()
-    return (found.endpoint, found.model) if found else None
+    default = RoleModel.objects.select_related("endpoint").filter(role=role).first()
+    return (default.endpoint, default.model) if default else None

@@ -77,7 +77,7 @@ class EndpointIn(BodyIn):
     prices: Annotated[dict[PricedModel, PriceIn], Field(max_length=MAX_MODELS)] | None = None
 
     def wish(self) -> Wish:
-        said = self.prices
+        prices = self.prices
         return Wish(
             name=self.name,
             base_url=self.base_url,
@@ -86,7 +86,9 @@ class EndpointIn(BodyIn):
             max_concurrency=self.max_concurrency,
             timeout_s=self.timeout_s,
             structured=self.structured,
-            prices={name: Price(**one.model_dump()) for name, one in said.items()} if said is not None else None,
+            prices={name: Price(**price.model_dump()) for name, price in prices.items()}
+            if prices is not None
+            else None,
         )
 
 

@@ -57,7 +57,7 @@ def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
     try:
         opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s, wish.structured)
     except ValidationError as error:
-        raise InputError("; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())) from None
+        raise InputError("; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())) from None
     try:
         check_address(opened.base_url, vouched=vouched)
     except LLMError as error:
@@ -68,7 +68,7 @@ def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
 def _require_prices(prices: dict[str, Price]) -> None:
     if len(prices) > MAX_MODELS or any(not 0 < len(model) <= 200 for model in prices):
         raise InputError(f"At most {MAX_MODELS} prices, each for a model of 1 to 200 characters.")
-    if any(max(one.prompt, one.completion, one.cached or 0.0) > MAX_PRICE for one in prices.values()):
+    if any(max(price.prompt, price.completion, price.cached or 0.0) > MAX_PRICE for price in prices.values()):
         raise InputError(f"A million tokens cost {MAX_PRICE:,} at most: is this the price of a million?")
 
 
@@ -160,7 +160,7 @@ def save_price(actor: Any, pk: int, model: str, price: Price | None) -> None:
     before = row.prices.pop(model, None)
     if price is not None:
         row.prices[model] = price.model_dump()
-        _require_prices({name: Price.model_validate(said) for name, said in row.prices.items()})
+        _require_prices({name: Price.model_validate(stored) for name, stored in row.prices.items()})
     row.save(update_fields=["prices", "updated_at"])
     audit(actor, "endpoint.price", row, model=model, price=row.prices.get(model), before=before)
 
@@ -171,21 +171,21 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
 
     Raises InputError.
     """
-    known = {one.role: one for one in RoleModel.objects.select_for_update()}
+    known = {default.role: default for default in RoleModel.objects.select_for_update()}
     for role, value in values.items():
         if role not in Role.values:
             raise InputError(f"There is no role {role[:30]!r}.")
         before = known.get(role)
         if value == (f"{before.endpoint_id}/{before.model}" if before else ""):
             continue
-        found = find_choice(value) if value else None
-        if value and found is None:
+        chosen = find_choice(value) if value else None
+        if value and chosen is None:
             raise InputError(f"The model chosen for {role} is not listed at its endpoint. Choose another one.")
-        if found is None:
+        if chosen is None:
             RoleModel.objects.filter(role=role).delete()
         else:
-            RoleModel.objects.update_or_create(role=role, defaults={"endpoint": found[0], "model": found[1]})
-        audit(actor, "endpoint.role", found[0] if found else None, role=role, model=found[1] if found else "")
+            RoleModel.objects.update_or_create(role=role, defaults={"endpoint": chosen[0], "model": chosen[1]})
+        audit(actor, "endpoint.role", chosen[0] if chosen else None, role=role, model=chosen[1] if chosen else "")
 
 
 def opened(row: Endpoint) -> llm.Endpoint:

@@ -64,11 +64,11 @@ def try_endpoint(row: Row, model: str) -> Trial:
     started = time.monotonic()
     try:
         endpoint = services.opened(row).model_copy(update={"timeout_s": SECONDS, "max_retries": 0})
-        calls, said, form, more = asyncio.run(_ask(endpoint, model))
+        calls, verdict, form, more = asyncio.run(_ask(endpoint, model))
     except EnvariumError as error:
         advice = ADVICE.get(getattr(error, "reason", ""), "")
         return Trial(False, f"{error} {advice}".strip(), time.monotonic() - started)
-    return Trial(True, f"{model} {said} {more}", time.monotonic() - started, calls, form)
+    return Trial(True, f"{model} {verdict} {more}", time.monotonic() - started, calls, form)
 
 
 async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
@@ -78,12 +78,12 @@ async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredFor
     async with connect(endpoint) as connection:
         chat = connection.chat(model)
         try:
-            calls, said = _of_call(await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0))
+            calls, verdict = _of_call(await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0))
         except LLMError as error:
             if error.reason not in REFUSED:
                 raise
-            calls, said = await _without_tools(chat, error)
-        return calls, said, *await _form(chat)
+            calls, verdict = await _without_tools(chat, error)
+        return calls, verdict, *await _form(chat)
 
 
 def _of_call(reply: Reply) -> tuple[bool, str]:
@@ -95,8 +95,8 @@ def _of_call(reply: Reply) -> tuple[bool, str]:
         return True, f"replied and calls tools.{used}"
     if calls:
         return False, f"replied with a call that cannot be used: {calls[0].error}.{used}"
-    said = " ".join(reply.message.content.split())[:120] or "nothing"
-    return False, f"replied, but with words instead of a call: {said!r}.{used} {WITHOUT_CALLS}"
+    words = " ".join(reply.message.content.split())[:120] or "nothing"
+    return False, f"replied, but with words instead of a call: {words!r}.{used} {WITHOUT_CALLS}"
 
 
 async def _without_tools(chat: OpenAIChat, error: LLMError) -> tuple[bool, str]:
@@ -131,12 +131,12 @@ def _keeps(reply: Reply, form: StructuredForm) -> bool:
     """Whether a reply has the form; one that was cut off at the limit of tokens, so far as it goes."""
     text = reply.message.content.strip()
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return reply.finish_reason == "length" and text.startswith("{")
     if form == "json_object":
-        return isinstance(found, dict)
-    return isinstance(found, dict) and found.keys() == {"colour"} and found["colour"] in ("red", "green")
+        return isinstance(parsed, dict)
+    return isinstance(parsed, dict) and parsed.keys() == {"colour"} and parsed["colour"] in ("red", "green")
 
 
 def _listed(heard: list[str]) -> str:
@@ -153,7 +153,7 @@ def look_for_models(row: Row, seconds: float = SECONDS) -> list[str]:
         async with connect(endpoint) as connection:
             return await connection.models()
 
-    found = asyncio.run(ask())
-    if not found:
+    names = asyncio.run(ask())
+    if not names:
         raise LLMError("malformed", f"The endpoint {row.name} lists no model.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

@@ -101,9 +101,9 @@ def drafts_of(assessment: Assessment) -> Iterator[tuple[ToolCase, CaseDraft]]:
 _SAME_NAME = ("tool", "case", "arguments", "seed", "now", "ok", "result", "error", "digest", "cut", "verdict", "reason")
 
 
-def keep_rerun(row: ToolCase, found: Rerun) -> None:
-    row.rerun = "same" if found.same else "differs"
-    row.differs = ", ".join(found.differs)[:100]
+def keep_rerun(row: ToolCase, rerun: Rerun) -> None:
+    row.rerun = "same" if rerun.same else "differs"
+    row.differs = ", ".join(rerun.differs)[:100]
     row.save(update_fields=["rerun", "differs"])
 
 

@@ -187,14 +187,14 @@ def diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
     if max(a, b) >= 2**31:
         raise Http404("No such version.")
     rows = environment.versions.defer("record").prefetch_related("tools")
-    found = {version.number: version for version in rows.filter(number__in=[a, b])}
-    if a not in found or b not in found:
+    versions = {version.number: version for version in rows.filter(number__in=[a, b])}
+    if a not in versions or b not in versions:
         raise Http404("No such version.")
     context = {
         "environment": environment,
-        "old": found[a],
-        "new": found[b],
-        "parts": version_diff.compare(found[a], found[b]),
+        "old": versions[a],
+        "new": versions[b],
+        "parts": version_diff.compare(versions[a], versions[b]),
     }
     return render(request, "environments/diff.html", context)
 

@@ -16,17 +16,17 @@ OPEN, CLOSE = "{", "\n}\n"
 
 
 def batch(rows: QuerySet[Environment], after: int) -> list[tuple[int, str, dict[str, object]]]:
-    found = rows.filter(pk__gt=after, current__isnull=False).order_by("pk")
-    return list(found.values_list("pk", "key", "current__record")[:BATCH])
+    rest = rows.filter(pk__gt=after, current__isnull=False).order_by("pk")
+    return list(rest.values_list("pk", "key", "current__record")[:BATCH])
 
 
 async def stream(rows: QuerySet[Environment]) -> AsyncIterator[str]:
     """One object keyed by environment id. An id that two sources share is exported from the first alone."""
     last, first, seen = 0, True, set[str]()
     yield OPEN
-    while found := await sync_to_async(batch)(rows, last):
-        last = found[-1][0]
-        fresh = [(key, record) for _, key, record in found if not (key in seen or seen.add(key))]  # type: ignore[func-returns-value]
+    while chunk := await sync_to_async(batch)(rows, last):
+        last = chunk[-1][0]
+        fresh = [(key, record) for _, key, record in chunk if not (key in seen or seen.add(key))]  # type: ignore[func-returns-value]
         text = "".join(environments_to_envscaler(fresh)).removeprefix(OPEN).removesuffix(CLOSE)
         if text:
             yield text if first else f",{text}"

@@ -24,8 +24,8 @@ class FindingGroup:
 
 def tool_of(place: str) -> str:
     """The tool that a place such as `tools.book_slot.parameters` lies in; empty for other places."""
-    found = OF_TOOL.match(place)
-    return found.group(1) if found else ""
+    match = OF_TOOL.match(place)
+    return match.group(1) if match else ""
 
 
 def grouped(findings: Iterable[FindingBase]) -> list[FindingGroup]:
@@ -36,7 +36,7 @@ def grouped(findings: Iterable[FindingBase]) -> list[FindingGroup]:
         if SEVERITIES.index(_known(row.severity)) < SEVERITIES.index(_known(group.severity)):
             group.severity = row.severity
         group.rows.append(row)
-    return sorted(groups.values(), key=lambda one: (SEVERITIES.index(_known(one.severity)), -len(one.rows)))
+    return sorted(groups.values(), key=lambda kind: (SEVERITIES.index(_known(kind.severity)), -len(kind.rows)))
 
 
 def _known(severity: str) -> str:

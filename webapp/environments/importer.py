@@ -26,11 +26,11 @@ def import_environment(
     if stored is not None and (stored.environment.scenario_count or not states):
         return "unchanged", stored
     view = view_of(record)
-    found = read_findings(record, view)
-    if not any(item.severity == "fatal" for item in found):
-        found += probe_findings(sandbox, view.program, encode_state(states[0]) if states else {})
+    findings = read_findings(record, view)
+    if not any(item.severity == "fatal" for item in findings):
+        findings += probe_findings(sandbox, view.program, encode_state(states[0]) if states else {})
     if stored is not None:
-        replace_findings(stored, found)
+        replace_findings(stored, findings)
         return "unchanged", stored
-    saved, _, version = save_environment(record, found, source)
+    saved, _, version = save_environment(record, findings, source)
     return saved, version

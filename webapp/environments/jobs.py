@@ -38,11 +38,11 @@ def rerun_cases(context: JobContext) -> dict[str, Any]:
     sandbox, program = default_sandbox(), program_of(assessment.version)
     same = differs = 0
     for row, case in drafts_of(assessment):
-        found = rerun(sandbox, program, case)
-        keep_rerun(row, found)
-        same, differs = same + found.same, differs + (not found.same)
-        if not found.same and differs <= LOGGED:
-            context.log(f"Call {row.position + 1}, {row.tool}: another {', '.join(found.differs)}.", "warning")
+        comparison = rerun(sandbox, program, case)
+        keep_rerun(row, comparison)
+        same, differs = same + comparison.same, differs + (not comparison.same)
+        if not comparison.same and differs <= LOGGED:
+            context.log(f"Call {row.position + 1}, {row.tool}: another {', '.join(comparison.differs)}.", "warning")
         context.progress(same + differs, assessment.made)
     keep_reruns(assessment, same, differs)
     return {"assessment": assessment.pk, "cases": same + differs, "same": same, "differs": differs}

@@ -100,8 +100,8 @@ def read_filters(query: QueryDict) -> Filters:
 def environments(filters: Filters) -> QuerySet[Environment]:
     rows = Environment.objects.only(*LISTED)
     if filters.text:
-        found = Q(name__icontains=filters.text) | Q(key__iexact=filters.text)
-        rows = rows.filter(found)
+        by_name = Q(name__icontains=filters.text) | Q(key__iexact=filters.text)
+        rows = rows.filter(by_name)
     if filters.category:
         rows = rows.filter(category=filters.category)
     if filters.node is not None:
@@ -156,6 +156,6 @@ def of_node(node: Node) -> tuple[list[Environment], bool, list[str]]:
     """The newest environments on a node or below it, whether there are more, and the categories among these."""
     columns = ("name", "category", "tool_count", "task_count", "green_count", "red_count", "trajectory_count")
     rows = Environment.objects.filter(node__in=subtree(node)).only(*columns, "scored_count", "solved_count")
-    found = list(rows.order_by("-id")[: OF_NODE + 1])
-    names = dict.fromkeys(row.category for row in found[:OF_NODE] if row.category)
-    return found[:OF_NODE], len(found) > OF_NODE, list(names)
+    newest = list(rows.order_by("-id")[: OF_NODE + 1])
+    names = dict.fromkeys(row.category for row in newest[:OF_NODE] if row.category)
+    return newest[:OF_NODE], len(newest) > OF_NODE, list(names)

@@ -95,19 +95,19 @@ def _add_tools(version: Version, record: EnvironmentRecord) -> None:
     )
 
 
-def finding_fields(found: FoundDefect) -> dict[str, Any]:
+def finding_fields(defect: FoundDefect) -> dict[str, Any]:
     """A finding as the columns of `FindingBase`, in text that PostgreSQL holds."""
     return {
-        "kind": found.kind[:64],
-        "severity": found.severity,
-        "place": clean(found.place)[:300],
-        "message": clean(found.message),
-        "data": found.data,
+        "kind": defect.kind[:64],
+        "severity": defect.severity,
+        "place": clean(defect.place)[:300],
+        "message": clean(defect.message),
+        "data": defect.data,
     }
 
 
 def _add_findings(version: Version, findings: Iterable[FoundDefect]) -> None:
-    Finding.objects.bulk_create(Finding(version=version, **finding_fields(found)) for found in findings)
+    Finding.objects.bulk_create(Finding(version=version, **finding_fields(defect)) for defect in findings)
 
 
 @transaction.atomic

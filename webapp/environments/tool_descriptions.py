@@ -42,7 +42,7 @@ class ToolView:
 
     @property
     def signature(self) -> str:
-        return f"({', '.join(one.spelled for one in self.parameters)})"
+        return f"({', '.join(parameter.spelled for parameter in self.parameters)})"
 
 
 def brief(value: Any) -> str:
@@ -56,10 +56,10 @@ def type_name(schema: Any) -> str:
         return "any"
     for joined in ("anyOf", "oneOf"):
         if isinstance(schema.get(joined), list):
-            return " or ".join(type_name(one) for one in schema[joined][:4]) or "any"
+            return " or ".join(type_name(alternative) for alternative in schema[joined][:4]) or "any"
     kind = schema.get("type", "any")
     if isinstance(kind, list):
-        return " or ".join(str(one) for one in kind[:4])
+        return " or ".join(str(alternative) for alternative in kind[:4])
     if kind == "array" and isinstance(schema.get("items"), dict) and schema["items"]:
         return f"array of {type_name(schema['items'])}"
     return str(kind)
@@ -78,15 +78,15 @@ def members(schema: Any) -> tuple[dict[str, Any], list[str]]:
 
 def parameters_of(schema: Any) -> list[Parameter]:
     properties, required = members(schema)
-    found = []
-    for name, one in properties.items():
-        one = one if isinstance(one, dict) else {}
-        default = brief(json.dumps(one["default"], ensure_ascii=False)) if "default" in one else ""
+    parameters = []
+    for name, definition in properties.items():
+        definition = definition if isinstance(definition, dict) else {}
+        default = brief(json.dumps(definition["default"], ensure_ascii=False)) if "default" in definition else ""
         if not default and name not in required:
             default = "…"
-        text = str(one.get("description", ""))
-        found.append(Parameter(str(name), type_name(one), name in required, default, text))
-    return found
+        text = str(definition.get("description", ""))
+        parameters.append(Parameter(str(name), type_name(definition), name in required, default, text))
+    return parameters
 
 
 def differences(imported: Any, working: Any) -> list[Difference]:
@@ -97,21 +97,23 @@ def differences(imported: Any, working: Any) -> list[Difference]:
         return [Difference("schema", brief(imported), "an object schema")]
     theirs, their_required = members(imported)
     ours, our_required = members(working)
-    found: list[Difference] = []
+    mismatches: list[Difference] = []
     for name in [*ours, *(name for name in theirs if name not in ours)]:
         if name not in theirs or name not in ours:
-            found.append(Difference(str(name), *("parameter" if name in side else "absent" for side in (theirs, ours))))
+            mismatches.append(
+                Difference(str(name), *("parameter" if name in side else "absent" for side in (theirs, ours)))
+            )
             continue
         sides = ((theirs[name], name in their_required), (ours[name], name in our_required))
         asked = ["required" if required else "optional" for _, required in sides]
         if asked[0] != asked[1]:
-            found.append(Difference(str(name), *asked))
-        left, right = (one if isinstance(one, dict) else {} for one, _ in sides)
+            mismatches.append(Difference(str(name), *asked))
+        left, right = (schema if isinstance(schema, dict) else {} for schema, _ in sides)
         for part in COMPARED:
             if left.get(part) != right.get(part):
-                spelled = (brief(one[part]) if part in one else "not given" for one in (left, right))
-                found.append(Difference(f"{name}.{part}", *spelled))
-    return found
+                spelled = (brief(schema[part]) if part in schema else "not given" for schema in (left, right))
+                mismatches.append(Difference(f"{name}.{part}", *spelled))
+    return mismatches
 
 
 def tool_views(tools: list[Tool], findings: list[Finding]) -> list[ToolView]:

@@ -61,9 +61,9 @@ def part(title: str, before: str, after: str) -> DiffPart:
         if len(made.rows) >= ROWS_UP_TO:
             made.note = f"Only the first {ROWS_UP_TO:,} lines of this difference are shown."
             break
-        found = HUNK.match(line)
-        if found:
-            left, right = int(found.group(1)), int(found.group(2))
+        hunk = HUNK.match(line)
+        if hunk:
+            left, right = int(hunk.group(1)), int(hunk.group(2))
             made.rows.append(DiffRow("hunk", "", None, None, f"line {right}"))
             continue
         text = line[1:] if len(line) <= LINE_UP_TO else line[1:LINE_UP_TO] + "…"
@@ -101,4 +101,4 @@ def compare(old: Version, new: Version) -> list[DiffPart]:
     for name in [*ours, *(name for name in theirs if name not in ours)]:
         before, after = (spelled_tool(side[name]) if name in side else "" for side in (theirs, ours))
         parts.append(part(f"Tool {name}", before, after))
-    return [one for one in parts if one.rows or one.note]
+    return [diff_part for diff_part in parts if diff_part.rows or diff_part.note]

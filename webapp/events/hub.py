@@ -62,7 +62,7 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
 
     def streams_of(self, person: int) -> int:
-        return sum(one.person == person for one in self.followers)
+        return sum(follower.person == person for follower in self.followers)
 
     @contextlib.asynccontextmanager
     async def follow(self, person: int, topics: frozenset[str]) -> AsyncIterator[Follower]:
@@ -140,7 +140,7 @@ _HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 def hub() -> Hub:
     """The hub of the running loop."""
     loop = asyncio.get_running_loop()
-    found = _HUBS.get(loop)
-    if found is None:
-        found = _HUBS[loop] = Hub()
-    return found
+    current = _HUBS.get(loop)
+    if current is None:
+        current = _HUBS[loop] = Hub()
+    return current

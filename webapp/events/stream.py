@@ -77,8 +77,8 @@ def _missed(topics: frozenset[str], after: int | None, until: int) -> list[str]:
         if after < until - KEPT:
             return [said("reset", number=until)]
         rows = Event.objects.filter(pk__gt=after, pk__lte=until, topic__in=topics).order_by("-pk")
-        found = {topic: number for number, topic in reversed(rows.values_list("pk", "topic")[:MISSED_AT_ONCE])}
-        return [said("change", topic, number) for topic, number in sorted(found.items(), key=lambda pair: pair[1])]
+        numbers = {topic: number for number, topic in reversed(rows.values_list("pk", "topic")[:MISSED_AT_ONCE])}
+        return [said("change", topic, number) for topic, number in sorted(numbers.items(), key=lambda pair: pair[1])]
     finally:
         connection.close()
 

@@ -87,7 +87,7 @@ def probe_sandbox(self: Task[Any, Any]) -> None:
     """Let this worker's sandbox report itself, so that the health page knows it from where jobs run."""
     try:
         report = default_sandbox().report()
-        said: dict[str, Any] = {"ok": True, "mode": report.mode}
+        sandbox: dict[str, Any] = {"ok": True, "mode": report.mode}
     except SandboxUnavailable as error:
-        said = {"ok": False, "mode": "none", "error": str(error)}
-    presence.tell_sandbox(settings.BROKER_URL, str(self.request.hostname), said)
+        sandbox = {"ok": False, "mode": "none", "error": str(error)}
+    presence.tell_sandbox(settings.BROKER_URL, str(self.request.hostname), sandbox)

@@ -49,8 +49,8 @@ def workers(url: str) -> list[Seen]:
     """Every worker heard of in the last `KEPT_SECONDS`. Raises redis.RedisError when the broker is away."""
     with client(url) as broker:
         keys = sorted(key.decode() for key in broker.scan_iter(match=PREFIX + "*", count=1000))
-        found = [_seen(broker, key) for key in keys]
-    return [seen for seen in found if seen is not None]
+        answers = [_seen(broker, key) for key in keys]
+    return [seen for seen in answers if seen is not None]
 
 
 def _seen(broker: redis.Redis, key: str) -> Seen | None:
@@ -62,7 +62,7 @@ def _seen(broker: redis.Redis, key: str) -> Seen | None:
     value, left, sandbox = pipe.execute()
     if value is None:
         return None
-    said = json.loads(value)
+    worker = json.loads(value)
     seconds = max(0.0, KEPT_SECONDS - left / 1000)
     report = json.loads(sandbox) if sandbox else None
-    return Seen(name, int(said["pid"]), tuple(said["queues"]), seconds, report)
+    return Seen(name, int(worker["pid"]), tuple(worker["queues"]), seconds, report)

@@ -42,11 +42,18 @@ def result_view(result: Any) -> Result:
     if parts:
         tables.append(summary(parts))
     listed = {f"{key}: failed": part["failed"] for key, part in parts.items()}
-    for key, value in {**{key: one for key, one in result.items() if key not in parts}, **listed}.items():
+    for key, value in {**{key: value for key, value in result.items() if key not in parts}, **listed}.items():
         if isinstance(value, str | int | float | bool):
             facts.append((spoken(key), value))
-        elif isinstance(value, dict) and value and all(isinstance(one, str | int | float) for one in value.values()):
-            rows = [[spoken(name), one] for name, one in sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))]
+        elif (
+            isinstance(value, dict)
+            and value
+            and all(isinstance(number, str | int | float) for number in value.values())
+        ):
+            rows = [
+                [spoken(name), number]
+                for name, number in sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))
+            ]
             tables.append((spoken(key), ["kind", "number"], rows[::-1], 0))
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             columns = list(dict.fromkeys(name for row in value[:ROWS_UP_TO] for name in row))[:8]
@@ -57,7 +64,7 @@ def result_view(result: Any) -> Result:
         elif value not in (None, [], {}):
             rest[key] = value
     failures = [result.get("failed"), *listed.values()]
-    return Result(facts, tables, rest, sum(len(one) for one in failures if isinstance(one, list)))
+    return Result(facts, tables, rest, sum(len(failed) for failed in failures if isinstance(failed, list)))
 
 
 def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list[Any]], int]:

@@ -38,10 +38,10 @@ class Spread:
 
 
 def spread(numbers: Iterable[int]) -> Spread | None:
-    found = list(numbers)
-    if not found:
+    values = list(numbers)
+    if not values:
         return None
-    return Spread(len(found), fmean(found), float(median(found)), min(found), max(found), bins(found))
+    return Spread(len(values), fmean(values), float(median(values)), min(values), max(values), bins(values))
 
 
 def bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:

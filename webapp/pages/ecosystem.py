@@ -162,8 +162,8 @@ class Measured:
 
 def measured(rows: list[Numbers]) -> list[Measured]:
     """What can be said of these environments, in the order of `MEASURES`."""
-    found = ((one, spread(number for row in rows for number in one.take(row))) for one in MEASURES)
-    return [Measured(one, said) for one, said in found if said is not None]
+    spreads = ((measure, spread(number for row in rows for number in measure.take(row))) for measure in MEASURES)
+    return [Measured(measure, distribution) for measure, distribution in spreads if distribution is not None]
 
 
 def steps(scope: Scope) -> Spread | None:
@@ -294,7 +294,7 @@ def verdicts(scope: Scope) -> Verdicts | None:
         worst=worst,
         mean=fmean(scores),
         median=median(scores),
-        scores=[replace(one, high=min(one.high, 100)) for one in percents],
+        scores=[replace(bar, high=min(bar.high, 100)) for bar in percents],
         **asdict(tally),
     )
 
@@ -316,7 +316,7 @@ class Ecosystem:
 
     @property
     def drawn(self) -> list[Measured]:
-        known = {one.measure.name: one for one in self.measured}
+        known = {row.measure.name: row for row in self.measured}
         return [known[name] for name in DRAWN if name in known]
 
 

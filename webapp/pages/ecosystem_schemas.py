@@ -110,33 +110,33 @@ class ThemeMapOut(Schema):
     more: bool
 
 
-def spread_out(found: Spread | None) -> SpreadOut | None:
-    return SpreadOut.model_validate(found, from_attributes=True) if found else None
+def spread_out(spread: Spread | None) -> SpreadOut | None:
+    return SpreadOut.model_validate(spread, from_attributes=True) if spread else None
 
 
-def verdicts_out(found: Verdicts | None) -> VerdictsOut | None:
-    return VerdictsOut.model_validate(found, from_attributes=True) if found else None
+def verdicts_out(verdicts: Verdicts | None) -> VerdictsOut | None:
+    return VerdictsOut.model_validate(verdicts, from_attributes=True) if verdicts else None
 
 
-def measure_of(one: Measured) -> dict[str, Any]:
-    measure = one.measure
+def measure_of(measured: Measured) -> dict[str, Any]:
+    measure = measured.measure
     mean, median = measure.published or (None, None)
     about = {name: getattr(measure, name) for name in ("name", "group", "label", "meaning")}
-    return asdict(one.spread) | about | {"published_mean": mean, "published_median": median}
+    return asdict(measured.spread) | about | {"published_mean": mean, "published_median": median}
 
 
-def ecosystem_out(found: Ecosystem) -> EcosystemOut:
-    measures = [MeasureOut.model_validate(measure_of(one)) for one in found.measured]
+def ecosystem_out(ecosystem: Ecosystem) -> EcosystemOut:
+    measures = [MeasureOut.model_validate(measure_of(measured)) for measured in ecosystem.measured]
     return EcosystemOut(
-        environments=found.environments,
-        undescribed=found.undescribed,
+        environments=ecosystem.environments,
+        undescribed=ecosystem.undescribed,
         measures=measures,
-        steps=spread_out(found.steps),
-        verdicts=verdicts_out(found.verdicts),
+        steps=spread_out(ecosystem.steps),
+        verdicts=verdicts_out(ecosystem.verdicts),
     )
 
 
-def theme_map_out(found: ThemeMap) -> ThemeMapOut:
+def theme_map_out(theme_map: ThemeMap) -> ThemeMapOut:
     points = [
         PointOut(
             number=point.number,
@@ -148,6 +148,6 @@ def theme_map_out(found: ThemeMap) -> ThemeMapOut:
             nearest=None if point.place.nearest is None else point.place.nearest + 1,
             similarity=point.place.similarity,
         )
-        for point in found.points
+        for point in theme_map.points
     ]
-    return ThemeMapOut(points=points, more=found.more)
+    return ThemeMapOut(points=points, more=theme_map.more)

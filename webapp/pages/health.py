@@ -81,25 +81,25 @@ def sandbox() -> Answer:
 
 def workers() -> Answer:
     """Workers by the part of their name before the host, which is nobody's business."""
-    found: Answer = {}
+    answer: Answer = {}
     try:
         seen = presence.workers(settings.BROKER_URL)
     except redis.RedisError:
-        return found
+        return answer
     for worker in seen:
         kind = name = worker.name.split("@", 1)[0]
         number = 1
-        while name in found:
+        while name in answer:
             number += 1
             name = f"{kind}-{number}"
         bad_sandbox = worker.sandbox is not None and not worker.sandbox.get("ok")
-        found[name] = {
+        answer[name] = {
             "ok": worker.seconds < LATE_SECONDS and not bad_sandbox,
             "queues": list(worker.queues),
             "last_seen_s": round(worker.seconds, 1),
             "sandbox": worker.sandbox,
         }
-    return found
+    return answer
 
 
 PROBES = {name: Probe(ask) for name, ask in (("postgres", postgres), ("broker", broker), ("sandbox", sandbox))}
@@ -140,5 +140,5 @@ def _since(began: float) -> float:
 @access("public")
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 while everything that jobs need is there (`ok`, `degraded`), 503 when it is not (`down`)."""
-    found = look()
-    return JsonResponse(found, status=503 if found["status"] == "down" else 200)
+    answer = look()
+    return JsonResponse(answer, status=503 if answer["status"] == "down" else 200)

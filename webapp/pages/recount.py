@@ -34,7 +34,7 @@ def recount() -> Differences:
 
 def hang_environments() -> Differences:
     """Put environments that hang nowhere, or not where their category says, on their node."""
-    found: Differences = []
+    differences: Differences = []
     for category in Environment.objects.order_by().values_list("category", flat=True).distinct():
         path = path_of_category(category)
         wrong = Environment.objects.filter(category=category)
@@ -42,8 +42,8 @@ def hang_environments() -> Differences:
         names = list(wrong.values_list("name", "node__name"))
         if names:
             wrong.update(node=place([path])[path])
-        found += [_difference("environment", name, "node", was, path[0]) for name, was in names]
-    return found
+        differences += [_difference("environment", name, "node", was, path[0]) for name, was in names]
+    return differences
 
 
 def recount_environments() -> Differences:
@@ -95,25 +95,25 @@ def recount_nodes() -> Differences:
 
 
 def _add(numbers: Numbers, rows: Any, key: str, **counts: Any) -> None:
-    for found in rows.order_by().values(key).annotate(**{f"n_{name}": count for name, count in counts.items()}):
-        numbers.setdefault(found[key], Counter()).update({name: found[f"n_{name}"] or 0 for name in counts})
+    for row in rows.order_by().values(key).annotate(**{f"n_{name}": count for name, count in counts.items()}):
+        numbers.setdefault(row[key], Counter()).update({name: row[f"n_{name}"] or 0 for name in counts})
 
 
 def _settle(rows: Any, kind: str, numbers: Numbers, columns: dict[str, str]) -> Differences:
     """Write what differs, and say it."""
-    found: Differences = []
+    differences: Differences = []
     wrong = []
     for row in rows.iterator(chunk_size=2000):
         right = numbers.get(row.pk, Counter())
         different = {column: right[name] for name, column in columns.items() if getattr(row, column) != right[name]}
         for column, value in different.items():
             name = row.node.name if kind == "node" else row.name
-            found.append(_difference(kind, name, column, getattr(row, column), value))
+            differences.append(_difference(kind, name, column, getattr(row, column), value))
             setattr(row, column, value)
         if different:
             wrong.append(row)
     rows.model.objects.bulk_update(wrong, list(columns.values()), batch_size=500)
-    return found
+    return differences
 
 
 def _difference(kind: str, name: str, count: str, was: Any, now: Any) -> dict[str, Any]:

@@ -78,14 +78,14 @@ class ThemeMap:
 
 def theme_map(scope: Scope) -> ThemeMap:
     """In a few queries; the first time for these texts it takes what `layout` takes."""
-    found = _of_batch(scope) if scope.batch else _of_all(scope)
-    shown = found[:MOST]
+    themes = _of_batch(scope) if scope.batch else _of_all(scope)
+    shown = themes[:MOST]
     places = _placed(tuple(theme.text for theme in shown))
     points = [
         Point(at, theme, place, shown[place.nearest] if place.nearest is not None else None)
         for at, (theme, place) in enumerate(zip(shown, places, strict=True), start=1)
     ]
-    return ThemeMap(points, len(found) > MOST)
+    return ThemeMap(points, len(themes) > MOST)
 
 
 @lru_cache(maxsize=8)
@@ -105,13 +105,13 @@ def _of_all(scope: Scope) -> list[Named]:
     keys = _keys(kept)
     others = _others(MOST + 1 - len(kept), set(keys.values()))
     environments = _grown(scope, [*keys.values(), *(key for key, _ in others)])
-    found = [(keys.get(row.pk, ""), _named(row)) for row in kept] + others
+    themes = [(keys.get(row.pk, ""), _named(row)) for row in kept] + others
     shown = []
-    for key, one in found:
+    for key, theme in themes:
         if key in environments:
-            shown.append(replace(one, state=ItemState.KEPT, environment=environments[key]))
+            shown.append(replace(theme, state=ItemState.KEPT, environment=environments[key]))
         elif not scope.narrowed:
-            shown.append(replace(one, state=ItemState.WAITING))
+            shown.append(replace(theme, state=ItemState.WAITING))
     return shown
 
 
@@ -125,18 +125,18 @@ def _others(most: int, known: set[str]) -> list[tuple[str, Named]]:
         return []
     newest = list(Batch.objects.order_by("-id").values_list("pk", flat=True)[:BATCHES])
     rows = _told(BatchItem.objects.filter(batch__in=newest, level="theme").order_by("-id"))
-    found: dict[str, Named] = {}
+    by_key: dict[str, Named] = {}
     for pk, path, _, name, description in rows.exclude(name=None)[: most * 2]:
         key = slug(path)
         if key not in known:
-            found.setdefault(key, Named(name, f"{name}. {description}"[:READ], reverse("batches:item", args=[pk]), ""))
-    return list(found.items())[:most]
+            by_key.setdefault(key, Named(name, f"{name}. {description}"[:READ], reverse("batches:item", args=[pk]), ""))
+    return list(by_key.items())[:most]
 
 
 def _told(rows: Any) -> Any:
     """Number, path, state, and the name (None: it is no theme) and description of what an item began with."""
     fields = ("name", "description")
-    about = {one: RawSQL(f"spec #>> '{{theme,{one}}}'", (), output_field=TextField()) for one in fields}
+    about = {field: RawSQL(f"spec #>> '{{theme,{field}}}'", (), output_field=TextField()) for field in fields}
     return rows.annotate(**about).values_list("pk", "path", "state", "name", "description")
 
 
@@ -180,7 +180,7 @@ def _of_batch(scope: Scope) -> list[Named]:
     heads = list(_told(items)[: MOST + 1])
     untold = [pk for pk, _, _, name, _ in heads if not name and pk not in made]
     texts = dict(BatchItem.objects.filter(pk__in=untold).values_list("pk", "spec"))
-    found = []
+    themes = []
     for pk, path, state, name, description in heads:
         row = made.get(pk)
         address = reverse("environments:detail", args=[row["environment"]]) if row else ""
@@ -188,5 +188,5 @@ def _of_batch(scope: Scope) -> list[Named]:
             name = row["environment__name"] if row else path
             description = row["environment__summary"] if row else (texts.get(pk) or {}).get("text")
         text = f"{name}. {description or ''}"[:READ]
-        found.append(Named(name, text, reverse("batches:item", args=[pk]), state, address))
-    return found
+        themes.append(Named(name, text, reverse("batches:item", args=[pk]), state, address))
+    return themes

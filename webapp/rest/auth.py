@@ -29,12 +29,12 @@ class Caller:
 
 def caller_of(request: HttpRequest) -> Caller:
     """Who sent this request; looked up once. Raises `Problem` (401, 403 without CSRF token)."""
-    found: Caller | None = getattr(request, "caller", None)
-    if found is None:
-        found = _by_token(request) if "Authorization" in request.headers else _by_session(request)
-        request.caller = found  # type: ignore[attr-defined]
-        request.user = found.user
-    return found
+    caller: Caller | None = getattr(request, "caller", None)
+    if caller is None:
+        caller = _by_token(request) if "Authorization" in request.headers else _by_session(request)
+        request.caller = caller  # type: ignore[attr-defined]
+        request.user = caller.user
+    return caller
 
 
 def _by_token(request: HttpRequest) -> Caller:

@@ -35,8 +35,8 @@ def conditional(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def matches(header: str, etag: str, *, weak: bool) -> bool:
-    found = parse_etags(header)
-    return "*" in found or etag in found or (weak and f"W/{etag}" in found)
+    etags = parse_etags(header)
+    return "*" in etags or etag in etags or (weak and f"W/{etag}" in etags)
 
 
 def require_match(request: HttpRequest, current: Schema) -> None:
@@ -46,5 +46,5 @@ def require_match(request: HttpRequest, current: Schema) -> None:
     """
     header = request.headers.get("If-Match", "")
     if header and not matches(header, etag_of(dump(current.model_dump())), weak=False):
-        said = "It was changed since you read it. Read it again, look at what changed, and send the new ETag."
-        raise Problem(412, said)
+        message = "It was changed since you read it. Read it again, look at what changed, and send the new ETag."
+        raise Problem(412, message)

@@ -62,14 +62,14 @@ def _once(request: HttpRequest, user: User, key: str, run: Callable[[], HttpResp
     if len(key) > LONGEST or not key.isascii() or not key.isprintable():
         raise Problem(400, f"An Idempotency-Key has 1 to {LONGEST} printable ASCII characters.", code="bad_key")
     if not _lock(user, key):
-        said = "A request with this Idempotency-Key is being answered now. Try again in a moment."
-        raise Problem(409, said, code="in_flight", headers={"Retry-After": "1"})
+        message = "A request with this Idempotency-Key is being answered now. Try again in a moment."
+        raise Problem(409, message, code="in_flight", headers={"Retry-After": "1"})
     mark = fingerprint(request)
     known = IdempotentReply.objects.filter(user=user, key=key, created_at__gt=timezone.now() - KEPT_FOR).first()
     if known is not None:
         if known.fingerprint != mark:
-            said = "This Idempotency-Key was sent before with another request. Take a new key for a new request."
-            raise Problem(422, said, code="key_reused")
+            message = "This Idempotency-Key was sent before with another request. Take a new key for a new request."
+            raise Problem(422, message, code="key_reused")
         headers = {"Idempotency-Replayed": "true"}
         return HttpResponse(bytes(known.body), status=known.status, content_type=known.content_type, headers=headers)
     answer = run()
@@ -127,19 +127,19 @@ def _forget(user: Any, key: str) -> None:
 
 def fingerprint(request: HttpRequest) -> str:
     """SHA-256 of method, address and body; of a multipart body its fields and the content of its files."""
-    found = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+    digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     if request.content_type != "multipart/form-data":
         try:
-            found.update(request.body)
+            digest.update(request.body)
         except RequestDataTooBig as error:
             raise Problem(413, problems.SAID[413]) from error
-        return found.hexdigest()
+        return digest.hexdigest()
     for name in sorted(request.POST):
-        found.update(f"{name}={request.POST.getlist(name)}\n".encode("utf-8", "backslashreplace"))
+        digest.update(f"{name}={request.POST.getlist(name)}\n".encode("utf-8", "backslashreplace"))
     for name in sorted(request.FILES):
         for file in request.FILES.getlist(name):
-            found.update(f"{name}:{file.name}:{file.size}\n".encode("utf-8", "backslashreplace"))
+            digest.update(f"{name}:{file.name}:{file.size}\n".encode("utf-8", "backslashreplace"))
             for chunk in file.chunks():
-                found.update(chunk)
+                digest.update(chunk)
             file.seek(0)
-    return found.hexdigest()
+    return digest.hexdigest()

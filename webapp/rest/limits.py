@@ -47,5 +47,5 @@ def count(token: ApiToken, kind: Kind = "api") -> None:
         return
     if used > most:
         wait = WINDOW_SECONDS - now % WINDOW_SECONDS
-        said = f"This token sent more than {most} requests within a minute. Try again in {wait} seconds."
-        raise Problem(429, said, headers={"Retry-After": str(wait)})
+        message = f"This token sent more than {most} requests within a minute. Try again in {wait} seconds."
+        raise Problem(429, message, headers={"Retry-After": str(wait)})

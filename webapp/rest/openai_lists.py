@@ -26,8 +26,8 @@ def page(rows: QuerySet[Row], after: str, limit: int, *, newest: bool = True) ->
     if after:
         at = rows.model._default_manager.only("pk").get(public_id=after).pk
         rows = rows.filter(pk__lt=at) if newest else rows.filter(pk__gt=at)
-    found = list(rows.order_by("-pk" if newest else "pk")[: limit + 1])
-    return found[:limit], len(found) > limit
+    fetched = list(rows.order_by("-pk" if newest else "pk")[: limit + 1])
+    return fetched[:limit], len(fetched) > limit
 
 
 def paged(rows: QuerySet[Any], after: str, limit: int, *, newest: bool = True) -> tuple[list[Any], bool]:

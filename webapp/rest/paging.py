@@ -38,9 +38,9 @@ def cursor_page(rows: QuerySet[Any], query: PageQuery, order: str = "-id") -> di
     if query.cursor and (at is None or not fits(rows, order, at[0])):
         raise Problem(400, BAD, code="bad_cursor")
     try:
-        found = list(paging.window(rows, order, at, False)[: query.limit + 1])
+        fetched = list(paging.window(rows, order, at, False)[: query.limit + 1])
     except (ValueError, TypeError, OverflowError) as error:
         raise Problem(400, BAD, code="bad_cursor") from error
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    page = fetched[: query.limit]
+    more = len(fetched) > query.limit
     return {"data": page, "next_cursor": paging.cursor_of(page[-1], order) if more else None}

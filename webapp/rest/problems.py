@@ -143,13 +143,13 @@ def field_error(row: dict[str, Any]) -> FieldError:
 
 
 def from_validation(error: ValidationError) -> Problem:
-    found = [field_error(row) for row in error.errors[:ERRORS_SHOWN]]
-    first = found[0]
+    errors = [field_error(row) for row in error.errors[:ERRORS_SHOWN]]
+    first = errors[0]
     place = ".".join(str(part) for part in first.loc)
     others = len(error.errors) - 1
-    first_of = f", the first {len(found) - 1} of them" if others >= len(found) else ""
+    first_of = f", the first {len(errors) - 1} of them" if others >= len(errors) else ""
     more = f" {others} more: see errors{first_of}." if others else ""
-    return Problem(422, f"{place}: {first.message}.{more}", errors=found)
+    return Problem(422, f"{place}: {first.message}.{more}", errors=errors)
 
 
 def no_such(place: str, name: str, pk: int) -> Problem:
@@ -210,8 +210,8 @@ def api_problems(
             return answer
         if answer.headers.get("Content-Type", "").startswith(CONTENT_TYPE):
             return answer
-        said = SAID.get(answer.status_code, HTTPStatus(answer.status_code).phrase)
+        message = SAID.get(answer.status_code, HTTPStatus(answer.status_code).phrase)
         kept = {name: answer.headers[name] for name in ("Allow", "Retry-After") if name in answer.headers}
-        return response(request, Problem(answer.status_code, said, headers=kept))
+        return response(request, Problem(answer.status_code, message, headers=kept))
 
     return middleware

@@ -43,8 +43,8 @@ def strict(operation: Operation) -> None:
 
 def tables_of(operation: Operation) -> set[str]:
     """Parameters of the address that are spelled `name[key]=value`, as the operation's schema declares them."""
-    said = (operation.openapi_extra or {}).get("parameters", [])
-    return {one["name"] for one in said if one.get("style") == "deepObject"}
+    parameters = (operation.openapi_extra or {}).get("parameters", [])
+    return {parameter["name"] for parameter in parameters if parameter.get("style") == "deepObject"}
 
 
 def in_tables(sent: Any, tables: set[str]) -> set[str]:
@@ -62,8 +62,8 @@ def form_problem(request: HttpRequest, files: set[str], texts: set[str]) -> Prob
     try:
         return refusal("form", request.POST, texts) or refusal("file", request.FILES, files)
     except MultiPartParserError as error:
-        said = f"The form could not be read: {str(error)[:200].rstrip('.')}."
-        return Problem(400, said, code="malformed_body")
+        message = f"The form could not be read: {str(error)[:200].rstrip('.')}."
+        return Problem(400, message, code="malformed_body")
 
 
 def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:

@@ -77,14 +77,14 @@ def find(job: str) -> TrainingJob:
 def find_checkpoint(job: str, checkpoint: str) -> Checkpoint:
     row = Checkpoint.objects.filter(job=find(job), public_id=checkpoint).first()
     if row is None:
-        said = f"This job has no checkpoint {checkpoint[:60]!r}. GET /fine_tuning/jobs/{job}/checkpoints lists them."
-        raise Problem(404, said)
+        message = f"This job has no checkpoint {checkpoint[:60]!r}. GET /fine_tuning/jobs/{job}/checkpoints lists them."
+        raise Problem(404, message)
     return row
 
 
 def metadata_of(request: HttpRequest) -> dict[str, str]:
     """The filter `metadata[key]=value`. Raises Problem (422)."""
-    found = {}
+    metadata = {}
     for name in request.GET:
         value = str(request.GET[name])
         if name.startswith("metadata["):
@@ -94,8 +94,8 @@ def metadata_of(request: HttpRequest) -> dict[str, str]:
                     loc=["query", "metadata"], message="Is spelled metadata[key]=value", code="malformed"
                 )
                 raise Problem(422, f"metadata: {fault.message}.", errors=[fault])
-            found[entry[1]] = value
-    return found
+            metadata[entry[1]] = value
+    return metadata
 
 
 @router.post("/fine_tuning/jobs", auth=needs("train"), response=TrainingJobOut | PreflightOut)
@@ -125,7 +125,7 @@ def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
 @router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
 def list_training_presets(request: HttpRequest) -> Any:
     """Every preset with each value and where it comes from: published (the place) or ours (the reason)."""
-    found = []
+    entries = []
     for name in presets.names():
         preset = presets.load(name)
         values = [
@@ -133,8 +133,8 @@ def list_training_presets(request: HttpRequest) -> Any:
             for path, value in presets.leaves(preset.config)
         ]
         told = preset.model_dump(mode="json", include={"name", "title", "paper", "about", "config"})
-        found.append(told | {"method": preset.config.type, "values": values})
-    return {"object": "list", "data": found}
+        entries.append(told | {"method": preset.config.type, "values": values})
+    return {"object": "list", "data": entries}
 
 
 @router.get("/fine_tuning/jobs/{job}", auth=needs("read"), response=TrainingJobOut)
@@ -185,10 +185,10 @@ def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[
     """Checkpoints of a job, newest first; those that a resumed job superseded are left out."""
     row = find(job)
     rows, more = paged(queries.checkpoints_of(row), query.after, query.limit)
-    numbers = queries.metrics_at(row, [one.step for one in rows], conversion.TOLD_AT_CHECKPOINT)
+    numbers = queries.metrics_at(row, [checkpoint.step for checkpoint in rows], conversion.TOLD_AT_CHECKPOINT)
     return {
         "object": "list",
-        "data": [conversion.checkpoint_out(one, row, numbers.get(one.step, {})) for one in rows],
+        "data": [conversion.checkpoint_out(checkpoint, row, numbers.get(checkpoint.step, {})) for checkpoint in rows],
         "first_id": rows[0].public_id if rows else None,
         "last_id": rows[-1].public_id if rows else None,
         "has_more": more,
@@ -207,8 +207,8 @@ def list_checkpoint_files(request: HttpRequest, job: PublicId, checkpoint: Publi
         return reverse("api:download_checkpoint_file", args=[job, row.public_id, path])
 
     told = [
-        {"path": one.path, "bytes": one.bytes, "sha256": one.sha256, "url": url(one.path)}
-        for one in checkpoint_files.files_of(row)
+        {"path": file.path, "bytes": file.bytes, "sha256": file.sha256, "url": url(file.path)}
+        for file in checkpoint_files.files_of(row)
     ]
     return {"object": "list", "data": told, "has_more": False}
 
@@ -241,12 +241,12 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
             loc=["query", "keys"], message=f"Names {len(names)} keys, {MOST_KEYS} at most", code="too_long"
         )
         raise Problem(422, f"keys: {fault.message}.", errors=[fault])
-    found = queries.series(row, names, query.from_step, query.to_step, query.resolution)
+    series_by_name = queries.series(row, names, query.from_step, query.to_step, query.resolution)
     return {
         "job": row.public_id,
         "sentence": sentence_of(row.dataset),
         "keys": conversion.keys_out(keys),
-        "series": [one.model_dump() for one in found.values()],
+        "series": [series.model_dump() for series in series_by_name.values()],
     }
 
 

@@ -42,12 +42,12 @@ def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
     if not job.model.startswith("ft:"):
         return None
     name, _, step = job.model.removeprefix("ft:").partition(":step-")
-    found = TrainingJob.objects.filter(public_id=name).first()
-    if found is None:
+    source = TrainingJob.objects.filter(public_id=name).first()
+    if source is None:
         raise InputError(f"model: there is no training job {name[:60]}.")
     if not step:
-        return _final(found)
-    rows = whole(Checkpoint.objects.filter(job=found, final=False, superseded=False))
+        return _final(source)
+    rows = whole(Checkpoint.objects.filter(job=source, final=False, superseded=False))
     number = whole_number(step)
     row = rows.filter(step=number).order_by("-attempt").first() if number is not None else None
     if row is None:

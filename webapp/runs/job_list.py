@@ -47,9 +47,9 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
     )
 
 
-def lines(found: Iterable[TrainingJob]) -> list[TrainingJobLine]:
+def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
     """Lines of a page of rows, in two queries."""
-    page = list(found)
+    page = list(page_rows)
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
     known: dict[int, dict[str, MetricKey]] = {}
     for key in keys:
@@ -76,12 +76,12 @@ def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricP
 
 def standing_still(user: Any, since: datetime) -> list[TrainingJob]:
     """A person's jobs that go on only when somebody says so, the newest first."""
-    found = TrainingJob.objects.filter(created_by=user, created_at__gte=since)
-    found = found.filter(state__in=(TrainingState.PAUSED, TrainingState.FAILED))
-    return list(found.only("public_id", "name", "state", "reason", "error").order_by("-id")[:NEWEST])
+    job_rows = TrainingJob.objects.filter(created_by=user, created_at__gte=since)
+    job_rows = job_rows.filter(state__in=(TrainingState.PAUSED, TrainingState.FAILED))
+    return list(job_rows.only("public_id", "name", "state", "reason", "error").order_by("-id")[:NEWEST])
 
 
 def working() -> list[TrainingJobLine]:
     """Jobs that run or wait for a worker, the newest first, for the home page."""
-    found = rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))
-    return lines(found[:NEWEST])
+    job_rows = rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))
+    return lines(job_rows[:NEWEST])

@@ -47,7 +47,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 @never_cache
 def of_dataset(request: HttpRequest, dataset: str) -> HttpResponse:
     """The newest jobs on a dataset: a part of its page, and a page of its own."""
-    found = get_object_or_404(Dataset.objects.only("name", "public_id"), public_id=dataset)
-    context = {"dataset": found, "jobs": list(queries.jobs_on(dataset)[:ON_DATASET])}
+    dataset_row = get_object_or_404(Dataset.objects.only("name", "public_id"), public_id=dataset)
+    context = {"dataset": dataset_row, "jobs": list(queries.jobs_on(dataset)[:ON_DATASET])}
     part = wants_fragment(request, "dataset-jobs")
     return render(request, "runs/of_dataset_part.html" if part else "runs/of_dataset.html", context)

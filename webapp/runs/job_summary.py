@@ -87,8 +87,13 @@ def changed(job: TrainingJob) -> list[Change]:
         return _asked(job.changes)
     kind = config.horizon.kind if isinstance(config, Reinforcement) else ""
     return [
-        Change(_label(one.path, kind), told(one.chosen), told(one.preset), f"{one.mark.kind}: {one.mark.note}")
-        for one in differences(preset, config)
+        Change(
+            _label(difference.path, kind),
+            told(difference.chosen),
+            told(difference.preset),
+            f"{difference.mark.kind}: {difference.mark.note}",
+        )
+        for difference in differences(preset, config)
     ]
 
 
@@ -96,14 +101,14 @@ _preset = lru_cache(maxsize=64)(load)
 
 
 def _asked(changes: dict[str, Any], above: str = "") -> list[Change]:
-    found: list[Change] = []
+    asked: list[Change] = []
     for name, value in changes.items():
         path = f"{above}{name}"
         if isinstance(value, dict) and value:
-            found += _asked(value, f"{path}.")
+            asked += _asked(value, f"{path}.")
         else:
-            found.append(Change(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
-    return found
+            asked.append(Change(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
+    return asked
 
 
 def _label(path: str, kind: str) -> str:
@@ -124,20 +129,20 @@ def numbers(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[Nu
     """(a chart's numbers step by step, the newest first, from below `before` on; where the next page begins)."""
     names = [line.key for line in chart.lines]
     keys = {key.name: key.pk for key in MetricKey.objects.filter(job=job, name__in=names)}
-    found: dict[int, dict[str, float | None]] = {}
+    by_step: dict[int, dict[str, float | None]] = {}
     for name, key in keys.items():
         points = MetricPoint.objects.filter(key=key, superseded=False)
         points = points if before is None else points.filter(step__lt=before)
         for step, value in points.order_by("-step", "-attempt").values_list("step", "value")[: ROWS + 1]:
-            found.setdefault(step, {}).setdefault(name, value)
-    steps = sorted(found, reverse=True)
+            by_step.setdefault(step, {}).setdefault(name, value)
+    steps = sorted(by_step, reverse=True)
     kept = steps[:ROWS]
     words: dict[int, list[str]] = {}
     for mark in marks_of(job):
         words.setdefault(mark.step, []).append(mark.words)
     absent = 0.0 if chart.stacked else None
     rows = [
-        NumbersRow(step, [found[step].get(name, absent) for name in names], "; ".join(words.get(step, [])))
+        NumbersRow(step, [by_step[step].get(name, absent) for name in names], "; ".join(words.get(step, [])))
         for step in kept
     ]
     return rows, kept[-1] if len(steps) > ROWS else None

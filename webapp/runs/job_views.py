@@ -161,7 +161,7 @@ def _parts(
 ) -> list[dict[str, Any]]:
     """What may be drawn part by part, with what is."""
     drawn = {line.key for group in groups if group.name == "parts" for chart in group.charts for line in chart.lines}
-    found = []
+    part_lists = []
     for prefix, title in curves.PREFIXES.items() if "parts" in choice.groups else ():
         measure = curves.measure_of(prefix, choice)
         parts = curves.parts_of(keys, prefix, measure)
@@ -170,7 +170,7 @@ def _parts(
                 (name, value, f"{prefix}/{name}/{measure}" in drawn, names.get(name, name)) for name, value in parts
             ]
             rows.sort(key=lambda row: not row[2])
-            found.append(
+            part_lists.append(
                 {
                     "prefix": prefix,
                     "title": title,
@@ -179,7 +179,7 @@ def _parts(
                     "drawn": sum(row[2] for row in rows),
                 }
             )
-    return found
+    return part_lists
 
 
 def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str, Any]]) -> str:
@@ -187,9 +187,9 @@ def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str
     kept = request.GET.copy()
     for name in ("tab", "from", "to"):
         kept.pop(name, None)
-    for one in parts:
-        if one["total"] > curves.SHOWN_PARTS and one["prefix"] not in (choice.parts or {}):
-            kept.setlist(one["prefix"], [name for name, _, on, _ in one["rows"] if on])
+    for part_list in parts:
+        if part_list["total"] > curves.SHOWN_PARTS and part_list["prefix"] not in (choice.parts or {}):
+            kept.setlist(part_list["prefix"], [name for name, _, on, _ in part_list["rows"] if on])
     return kept.urlencode()
 
 

@@ -15,25 +15,25 @@ AT_ONCE = 500
 
 def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
     """The reason why no candidate can take a job; None where one can."""
-    if any(one.can_take(model, engine) for one in here):
+    if any(candidate.can_take(model, engine) for candidate in here):
         return None
     if not here:
         return Remark(param="", code="no_worker", message="No worker is here: the job waits until one comes.")
-    if not any(engine in one.engines for one in here):
-        said = f"No worker that is here has the engine {engine}: the job waits until one comes that has."
-        return Remark(param="engine", code="no_worker", message=said)
+    if not any(engine in candidate.engines for candidate in here):
+        message = f"No worker that is here has the engine {engine}: the job waits until one comes that has."
+        return Remark(param="engine", code="no_worker", message=message)
     with_engine = f" with the engine {engine}" if engine != "transformers" else ""
-    said = (
+    message = (
         f"No worker that is here{with_engine} can load {model}: start one that has it in its folder of models "
         "(--models)"
     )
-    said += f" or may fetch it (--hub {model})." if "/" in model else "."
-    return Remark(param="model", code="model_unseen", message=said)
+    message += f" or may fetch it (--hub {model})." if "/" in model else "."
+    return Remark(param="model", code="model_unseen", message=message)
 
 
 def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
     """Names of the candidates that could take a job."""
-    return [one.name for one in here if one.can_take(model, engine)]
+    return [candidate.name for candidate in here if candidate.can_take(model, engine)]
 
 
 def refresh() -> int:

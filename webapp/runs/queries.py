@@ -71,11 +71,11 @@ def attempts_of(job: TrainingJob) -> QuerySet[TrainingAttempt]:
 def metrics_at(job: TrainingJob, steps: list[int], names: list[str]) -> dict[int, dict[str, float]]:
     """Numbers of single steps by name."""
     rows = MetricPoint.objects.filter(key__job=job, key__name__in=names, step__in=steps, superseded=False)
-    found: dict[int, dict[str, float]] = {}
+    numbers: dict[int, dict[str, float]] = {}
     for step, name, value in rows.order_by("attempt").values_list("step", "key__name", "value"):
         if value is not None:
-            found.setdefault(step, {})[name] = value
-    return found
+            numbers.setdefault(step, {})[name] = value
+    return numbers
 
 
 def rollout_steps(job: TrainingJob) -> QuerySet[RolloutFile]:
@@ -98,10 +98,10 @@ def rollouts_of(
         at = (None if order == "index" else behind.advantage, behind.pk)
     if order == "index":
         rows = rows.filter(pk__gt=at[1]) if at else rows
-        found = list(rows.order_by("pk")[: limit + 1])
+        rollouts = list(rows.order_by("pk")[: limit + 1])
     else:
-        found = list(paging.window(rows, order, at, False)[: limit + 1])
-    return found[:limit], len(found) > limit
+        rollouts = list(paging.window(rows, order, at, False)[: limit + 1])
+    return rollouts[:limit], len(rollouts) > limit
 
 
 def waiting_before(job: TrainingJob) -> int:

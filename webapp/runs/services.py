@@ -26,9 +26,9 @@ from webapp.runs.wakeups import wake_workers
 def create_job(new: NewJob, user: Any) -> TrainingJob:
     """Write a job; workers are woken once the transaction is committed. Raises Refused, which names the fields."""
     asked = look_up(new)
-    found = looked_at(asked)
-    if not found.ok or asked.config is None:
-        raise RefusedJob(found.problems)
+    preflight = looked_at(asked)
+    if not preflight.ok or asked.config is None:
+        raise RefusedJob(preflight.problems)
     dataset = _frozen("training_file", new.dataset, user)
     evaluation = _frozen("validation_file", new.evaluation, user) if new.evaluation else None
     job = TrainingJob(
@@ -44,8 +44,8 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
         engine=new.engine,
         calls_allowed=new.calls_allowed,
         metadata=dict(new.metadata),
-        estimate=found.model_dump(mode="json", include={"steps", "tokens", "memory", "time"}),
-        total_steps=found.steps or 0,
+        estimate=preflight.model_dump(mode="json", include={"steps", "tokens", "memory", "time"}),
+        total_steps=preflight.steps or 0,
         created_by=user,
     )
     if isinstance(asked.config, Reinforcement):
@@ -57,7 +57,7 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
     job.save()
     audit(user, "training.create", job, public_id=job.public_id, method=job.method, model=job.model[:200])
     say(job, "info", f"Created fine-tuning job: {job.public_id}")
-    for remark in found.warnings:
+    for remark in preflight.warnings:
         say(job, "warn", remark.message, code=remark.code)
     tell_job(job.pk, listed=True)
     wake_workers()

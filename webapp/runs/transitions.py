@@ -75,9 +75,9 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) ->
     elif ending.exit == "out_of_time":
         pause(job, "Its hours (limits.hours) are over. Resume it to go on from its last checkpoint for as long again.")
     elif ending.exit == "too_many_lost":
-        said = message or "More attempts of a step were lost than limits.infra_error_share allows."
-        say(job, "error", said, kind="alarm", exit=ending.exit)
-        pause(job, said)
+        reason = message or "More attempts of a step were lost than limits.infra_error_share allows."
+        say(job, "error", reason, kind="alarm", exit=ending.exit)
+        pause(job, reason)
     elif ending.exit == "infrastructure":
         _again(job, message or "Something that training needs failed at the worker.")
     elif ending.exit == "crashed" and job.lost < TRIES:
@@ -110,9 +110,9 @@ def lose(job: TrainingJob, attempt: TrainingAttempt | None, why: str, *, counted
 
 def fail(job: TrainingJob, code: str, message: str, param: str = "") -> None:
     """Fail a job with a message, and the field that the message begins with, if it does."""
-    found = _PARAM.match(message)
+    param_match = _PARAM.match(message)
     job.error_code, job.error = code, message
-    job.error_param = (param or (found[1] if found else ""))[:200]
+    job.error_param = (param or (param_match[1] if param_match else ""))[:200]
     _end(job, TrainingState.FAILED)
     say(job, "error", message, code=code)
 

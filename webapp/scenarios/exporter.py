@@ -22,11 +22,11 @@ OPEN, CLOSE = "[", "\n]\n"
 def batch(tasks: QuerySet[Task], after: int) -> tuple[int, list[dict[str, Any]]]:
     """The records of the next current revisions, and the task that the batch ends with (0 at the end)."""
     rows = tasks.select_related(None).filter(pk__gt=after, current__isnull=False).order_by("pk")
-    found = list(rows.values_list(*FIELDS)[:BATCH])
+    chunk = list(rows.values_list(*FIELDS)[:BATCH])
     records = [
-        scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body))) for _, raw, digest, body in found
+        scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body))) for _, raw, digest, body in chunk
     ]
-    return (found[-1][0] if found else 0), records
+    return (chunk[-1][0] if chunk else 0), records
 
 
 async def stream(tasks: QuerySet[Task]) -> AsyncIterator[str]:

@@ -226,27 +226,27 @@ def import_task(sandbox: Sandbox, record: TaskRecord, version: Version, program:
 
 def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
     """What the checks say before the agent does anything, and every finding about the task."""
-    found = unknown_state_keys(record.initial_state, program.source)
+    findings = unknown_state_keys(record.initial_state, program.source)
     try:
         with sandbox.reset(program, initial) as episode:
             state = episode.state()
     except (ProgramError, StateError, EpisodeLost) as error:
-        found.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
+        findings.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
         hung = isinstance(error, EpisodeLost) and error.reason == "time"
-        return Start(findings=found + task_findings(record.checks, (), None), hung=hung)
+        return Start(findings=findings + task_findings(record.checks, (), None), hung=hung)
     if record.criteria:
-        return Start(findings=found)
+        return Start(findings=findings)
     done = bounded_checks(sandbox, [check.source for check in record.checks], state, state)
     verdicts = [row[0] for row in done.rows]
     errors = tuple(verdict.error for verdict in verdicts)
     if done.skipped:
         verdicts = verdicts[: -done.skipped]
         message = f"{done.skipped} of {len(record.checks)} checks were not run: {done.reason}."
-        found.append(finding("checks_not_run", "checks", message))
+        findings.append(finding("checks_not_run", "checks", message))
     marks = tuple(mark_of(verdict) for verdict in verdicts)
     if done.skipped:
         unmarked: tuple[Any, ...] = ("",) * done.skipped
-        return Start(marks + unmarked, errors, findings=found + task_findings(record.checks, verdicts, None))
+        return Start(marks + unmarked, errors, findings=findings + task_findings(record.checks, verdicts, None))
     try:
         score = reward_of(verdicts, record.score_rule, marks).reward
     except InputError:
@@ -255,5 +255,5 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         marks=marks,
         errors=errors,
         do_nothing=score,
-        findings=found + task_findings(record.checks, verdicts, score),
+        findings=findings + task_findings(record.checks, verdicts, score),
     )

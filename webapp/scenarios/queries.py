@@ -131,7 +131,7 @@ class Change:
 
 def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
     """The first operations of a patch with old values, and how many more there are."""
-    found: list[Change] = []
+    shown_changes: list[Change] = []
     state = before
     for number, operation in enumerate(patch[:CHANGES_SHOWN]):
         try:
@@ -139,12 +139,12 @@ def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
         except KeyError:
             old = ""
         new = _cut(operation["value"]) if "value" in operation else ""
-        found.append(Change(operation["op"], operation["path"], old, new, number))
+        shown_changes.append(Change(operation["op"], operation["path"], old, new, number))
         try:
             state = apply_patch(state, [operation])
         except StateError:
             break
-    return found, len(patch) - len(found)
+    return shown_changes, len(patch) - len(shown_changes)
 
 
 def _cut(value: Any, most: int = 2_000) -> str:
@@ -152,18 +152,18 @@ def _cut(value: Any, most: int = 2_000) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
-def revision_diff(one: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
+def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
     """(heading, lines with their sign) of what differs: instruction, rule, checks."""
     parts = [
-        ("Instruction", one.instruction, other.instruction),
-        ("Score rule", one.score_rule, other.score_rule),
+        ("Instruction", revision.instruction, other.instruction),
+        ("Score rule", revision.score_rule, other.score_rule),
     ]
-    mine = {check.position: check for check in one.checks.all()}
+    mine = {check.position: check for check in revision.checks.all()}
     theirs = {check.position: check for check in other.checks.all()}
     for position in sorted(mine.keys() | theirs.keys()):
         parts.append((f"Check {position + 1}", _text(mine.get(position)), _text(theirs.get(position))))
-    if one.scenario_id != other.scenario_id:
-        parts.append(("Scenario", str(one.scenario), str(other.scenario)))
+    if revision.scenario_id != other.scenario_id:
+        parts.append(("Scenario", str(revision.scenario), str(other.scenario)))
     return [(name, list(_lines(old, new))) for name, old, new in parts if old != new]
 
 

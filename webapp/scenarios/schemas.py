@@ -57,8 +57,8 @@ class TaskFilterQuery(BodyIn):
 
     def values(self) -> dict[str, Any]:
         """What `queries.tasks` takes: the filters that are set."""
-        found = self.model_dump(exclude={"limit", "cursor", "sort"})
-        return {name: value for name, value in found.items() if value not in (None, "")}
+        filters = self.model_dump(exclude={"limit", "cursor", "sort"})
+        return {name: value for name, value in filters.items() if value not in (None, "")}
 
 
 class TaskQuery(TaskFilterQuery, PageQuery):

@@ -91,11 +91,11 @@ def locate(state: Any, pointer: str) -> Any:
 
 def trail(pointer: str) -> list[tuple[str, str]]:
     """(key, pointer) of each step from the root, for a breadcrumb."""
-    found, at = [], ""
+    steps, at = [], ""
     for part in parts_of(pointer):
         at += "/" + token(part)
-        found.append((part, at))
-    return found
+        steps.append((part, at))
+    return steps
 
 
 def kind_of(value: Any) -> str:
@@ -134,10 +134,10 @@ def preview(value: Any) -> str:
         items = [(f"{key}: ", item) for key, item in list(value.items())[:8]]
     else:
         items = [("", item) for item in value[:8]]
-    said = [f"{key}{written(item)[:40]}" for key, item in items if not isinstance(item, dict | list)]
-    if not said and isinstance(value, dict):
-        said = [key.removesuffix(": ")[:40] for key, _ in items]
-    line = ", ".join(said)
+    parts = [f"{key}{written(item)[:40]}" for key, item in items if not isinstance(item, dict | list)]
+    if not parts and isinstance(value, dict):
+        parts = [key.removesuffix(": ")[:40] for key, _ in items]
+    line = ", ".join(parts)
     return line[:PREVIEW] + ("…" if len(line) > PREVIEW else "")
 
 

@@ -106,19 +106,19 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
     total = sum(counts.values())
     opened = params.flag("sources")
     inline = opened or total <= OPEN_AT_ONCE
-    found = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
-    more = len(found) > CHECKS_A_PAGE
-    found = found[:CHECKS_A_PAGE]
+    checks = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
+    more = len(checks) > CHECKS_A_PAGE
+    checks = checks[:CHECKS_A_PAGE]
     passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
     return {
-        "checks": found,
+        "checks": checks,
         "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
         "mark": mark,
         "total": total,
         "inline": inline,
         "foldable": total > OPEN_AT_ONCE,
         "opened": opened,
-        "next_check": found[-1].position if more else None,
+        "next_check": checks[-1].position if more else None,
         "later": start >= 0,
         "passed": passed,
         "out_of": out_of,
@@ -152,8 +152,8 @@ def task_diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
 def of_environment(request: HttpRequest, pk: int) -> HttpResponse:
     """The scenarios and tasks of an environment: a part of its page, and a page of its own."""
     environment = get_object_or_404(Environment.objects.defer("summary"), pk=pk)
-    found = queries.scenarios_of(environment)
-    context = {"environment": environment, "scenarios": found[:100], "more": len(found) > 100}
+    scenarios = queries.scenarios_of(environment)
+    context = {"environment": environment, "scenarios": scenarios[:100], "more": len(scenarios) > 100}
     part = wants_fragment(request)
     return render(request, "scenarios/of_environment_part.html" if part else "scenarios/of_environment.html", context)
 

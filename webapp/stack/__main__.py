@@ -106,14 +106,14 @@ def start_valkey(supervisor: Supervisor, home: Home) -> str:
 
 def await_health(supervisor: Supervisor, port: int) -> None:
     """Wait until the site calls itself well. Raises StackError with what is not, after `READY_SECONDS`."""
-    began = said = time.monotonic()
-    while (found := services.health(port)).code != 200:
+    began = shown_at = time.monotonic()
+    while (health := services.health(port)).code != 200:
         now = time.monotonic()
         if now - began > READY_SECONDS:
-            raise StackError(f"The site is up but not well: {found.missing()}. Its logs are in {supervisor.home.logs}")
-        if now - said > 5:
-            said = now
-            show(f"  waiting: {found.missing()}")
+            raise StackError(f"The site is up but not well: {health.missing()}. Its logs are in {supervisor.home.logs}")
+        if now - shown_at > 5:
+            shown_at = now
+            show(f"  waiting: {health.missing()}")
         supervisor.pause()
         supervisor.tend()
 

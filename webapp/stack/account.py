@@ -59,9 +59,9 @@ def choose(*paths: Path) -> Account | None:
 def reachable(path: Path, account: Account) -> bool:
     """Whether the account may enter every folder above `path` (by mode bits; lists of access are not read)."""
     for folder in path.resolve().parents:
-        found = folder.stat()
-        bit = 0o100 if found.st_uid == account.uid else 0o010 if found.st_gid == account.gid else 0o001
-        if not found.st_mode & bit:
+        status = folder.stat()
+        bit = 0o100 if status.st_uid == account.uid else 0o010 if status.st_gid == account.gid else 0o001
+        if not status.st_mode & bit:
             return False
     return True
 

@@ -100,8 +100,8 @@ class Home:
         folder = inside if fits else Path(tempfile.gettempdir()) / f"envarium-{os.geteuid()}-{digest}"
         mode = 0o711 if os.geteuid() == 0 else 0o700
         folder.mkdir(mode=mode, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise StackError(f"{folder} is needed for sockets and belongs to somebody else. Remove it.")
         folder.chmod(mode)
         return folder

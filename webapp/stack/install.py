@@ -76,10 +76,10 @@ def torch_options(index: str) -> list[str]:
     code = f"import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout={PROBE_SECONDS - 2}).close()"
     try:
         asked = [sys.executable, "-c", code, f"{index.rstrip('/')}/torch/"]
-        found = subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS, check=False).returncode == 0
+        answered = subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS, check=False).returncode == 0
     except subprocess.TimeoutExpired:
-        found = False
-    return ["--extra-index-url", index] if found else []
+        answered = False
+    return ["--extra-index-url", index] if answered else []
 
 
 def install(extras: set[str]) -> None:

@@ -129,7 +129,7 @@ def identity(pid: int) -> dict[str, float]:
 
 def survivors(records: Path) -> list[tuple[str, psutil.Process]]:
     """Processes that an earlier run of this home started and that still run; nothing else, whatever its number."""
-    found = []
+    processes = []
     for record in sorted(records.glob("*.json")):
         try:
             known = json.loads(record.read_text())
@@ -139,10 +139,10 @@ def survivors(records: Path) -> list[tuple[str, psutil.Process]]:
             record.unlink(missing_ok=True)
             continue
         if same and process.status() != psutil.STATUS_ZOMBIE:
-            found.append((record.stem, process))
+            processes.append((record.stem, process))
         else:
             record.unlink(missing_ok=True)
-    return found
+    return processes
 
 
 def end_survivor(name: str, process: psutil.Process, *, seconds: float = 20.0) -> None:

@@ -80,11 +80,16 @@ def save_themes(
     ThemeSource.objects.get_or_create(name=source, defaults={"origin": origin})
     known = {row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])}
     digests = {record.key: theme_hash(record) for record in records}
-    fresh = [one for one in records if one.key not in known or known[one.key].content_hash != digests[one.key]]
-    paths = {one.key: path_of_theme(one.primary, one.secondary, one.custom) for one in fresh}
+    fresh = [
+        record for record in records if record.key not in known or known[record.key].content_hash != digests[record.key]
+    ]
+    paths = {record.key: path_of_theme(record.primary, record.secondary, record.custom) for record in fresh}
     nodes = place(set(paths.values()))
     changes: dict[int, Counter[str]] = {}
-    rows = [_row(one, known.get(one.key), source, digests[one.key], nodes[paths[one.key]], changes) for one in fresh]
+    rows = [
+        _row(record, known.get(record.key), source, digests[record.key], nodes[paths[record.key]], changes)
+        for record in fresh
+    ]
     new = [row for row in rows if row.pk is None]
     old = [row for row in rows if row.pk is not None]
     for row in new:

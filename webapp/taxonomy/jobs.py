@@ -36,5 +36,5 @@ def group_themes(context: JobContext) -> dict[str, Any]:
     """Compare all themes and fold near-duplicates. A second run of the job finds the grouping and changes nothing."""
     by = User.objects.filter(pk=context.user_id or 0).first()
     chosen = vectoriser(context.payload["model"])
-    found = regroup(context.payload["threshold"], chosen, context.progress, by, context.job_id)
-    return {"themes": found.themes, "groups": found.groups, "folded": found.folded, "grouping": found.pk}
+    grouping = regroup(context.payload["threshold"], chosen, context.progress, by, context.job_id)
+    return {"themes": grouping.themes, "groups": grouping.groups, "folded": grouping.folded, "grouping": grouping.pk}

@@ -56,14 +56,14 @@ def position(name: str) -> int:
 
 def path_of(names: Iterable[str]) -> Path:
     """Labels from general to specific as a path, each once; the first one as the known list calls it."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for name in names:
         line = " ".join(name.split())[:NAME]
-        if not found:
+        if not labels:
             line = KNOWN.get(folded(line), line)
         if folded(line):
-            found.setdefault(folded(line), line)
-    return tuple(found.values())[:LEVELS] or (NO_CATEGORY,)
+            labels.setdefault(folded(line), line)
+    return tuple(labels.values())[:LEVELS] or (NO_CATEGORY,)
 
 
 def path_of_category(category: str) -> Path:

@@ -75,10 +75,10 @@ def below(parents: Iterable[int], shown: int = SHOWN) -> dict[int, list[Node]]:
     """The first children of several nodes, by parent, in one query."""
     ranked = Window(RowNumber(), partition_by=F("parent"), order_by=ORDER)
     rows = with_counts().filter(parent__in=list(parents)).annotate(rank=ranked).filter(rank__lte=shown)
-    found: dict[int, list[Node]] = {}
+    children: dict[int, list[Node]] = {}
     for node in rows.order_by("parent_id", *ORDER):
-        found.setdefault(node.parent_id or 0, []).append(node)
-    return found
+        children.setdefault(node.parent_id or 0, []).append(node)
+    return children
 
 
 def tree(opened: Sequence[int], start: int = 0) -> tuple[list[Branch], bool]:
@@ -92,7 +92,7 @@ def branches(
     nodes: Sequence[Node], opened: set[int], children: dict[int, list[Node]], size: int = 0, start: int = 0
 ) -> list[Branch]:
     """Nodes of one parent as branches. `size` is how many siblings there are, where more than these."""
-    found = []
+    listed = []
     for place, node in enumerate(nodes, start + 1):
         is_open = node.pk in opened and node.counts.children > 0
         branch = Branch(node, place, max(size, len(nodes)), is_open)
@@ -100,8 +100,8 @@ def branches(
             inner = children.get(node.pk, [])
             branch.nodes = branches(inner, opened, children, node.counts.children)
             branch.rest = max(0, node.counts.children - len(inner))
-        found.append(branch)
-    return found
+        listed.append(branch)
+    return listed
 
 
 def search(text: str) -> tuple[list[Branch], int]:
@@ -115,8 +115,8 @@ def search(text: str) -> tuple[list[Branch], int]:
     children: dict[int, list[Node]] = {}
     for node in sorted(known.values(), key=lambda node: (node.position, node.path)):
         children.setdefault(node.parent_id or 0, []).append(node)
-    found = _found(children.get(0, []), children, {node.pk for node in hits})
-    return found, len(hits)
+    roots = _found(children.get(0, []), children, {node.pk for node in hits})
+    return roots, len(hits)
 
 
 def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -> list[Branch]:

@@ -45,8 +45,8 @@ def lock(key: int) -> None:
 
 def _known(paths: Iterable[Path]) -> dict[Path, int]:
     texts = {path: path_text(path) for path in paths}
-    found = dict(Node.objects.filter(path__in=set(texts.values())).values_list("path", "pk"))
-    return {path: found[text] for path, text in texts.items() if text in found}
+    pks = dict(Node.objects.filter(path__in=set(texts.values())).values_list("path", "pk"))
+    return {path: pks[text] for path, text in texts.items() if text in pks}
 
 
 def _add(paths: list[Path], known: dict[Path, int]) -> None:

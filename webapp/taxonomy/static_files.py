@@ -31,8 +31,8 @@ def map_style_id() -> str:
     The content security policy refuses that sheet, and the browser's console would say so on every page.
     """
     path = bundle()
-    found = STYLE_ID.search(path.read_bytes()) if path else None
-    return found.group(1).decode() if found else ""
+    match = STYLE_ID.search(path.read_bytes()) if path else None
+    return match.group(1).decode() if match else ""
 
 
 class PlotlyFinder(BaseFinder):
@@ -42,10 +42,10 @@ class PlotlyFinder(BaseFinder):
         return []
 
     def find(self, path: str, find_all: bool = False, **options: Any) -> Any:
-        found = str(bundle()) if path == NAME and bundle() else None
+        place = str(bundle()) if path == NAME and bundle() else None
         if find_all:
-            return [found] if found else []
-        return found or []
+            return [place] if place else []
+        return place or []
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
         path = bundle()

@@ -73,23 +73,25 @@ def save_draft(
 
 
 @transaction.atomic
-def note_judged(source: str, found: Judgement, origin: Origin = Origin.TASKS) -> None:
+def note_judged(source: str, judgement: Judgement, origin: Origin = Origin.TASKS) -> None:
     """Count one judged text of a source, once however often it is told; another word on it moves the count."""
     place, _ = ThemeSource.objects.get_or_create(name=source_name(source), defaults={"origin": origin})
-    said = {
-        "reason": found.reason[:64],
-        "message": clean(found.message)[:MESSAGE],
-        "text": clean(found.text)[:TEXT],
-        "evidence": found.evidence,
+    fields = {
+        "reason": judgement.reason[:64],
+        "message": clean(judgement.message)[:MESSAGE],
+        "text": clean(judgement.text)[:TEXT],
+        "evidence": judgement.evidence,
     }
-    row, is_new = JudgedText.objects.select_for_update().get_or_create(source=place, key=found.key[:200], defaults=said)
+    row, is_new = JudgedText.objects.select_for_update().get_or_create(
+        source=place, key=judgement.key[:200], defaults=fields
+    )
     if is_new:
         _count(place, row.reason, 1)
         return
-    if row.reason != said["reason"]:
+    if row.reason != fields["reason"]:
         _count(place, row.reason, -1)
-        _count(place, said["reason"], 1)
-    for name, value in said.items():
+        _count(place, fields["reason"], 1)
+    for name, value in fields.items():
         setattr(row, name, value)
     row.save()
 
@@ -106,7 +108,7 @@ def _count(place: ThemeSource, reason: str, step: int) -> None:
 def record_of(theme: Theme) -> ThemeRecord:
     """The specification that a theme of a server came from. Reads its tools."""
     tools = tuple(
-        ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in theme.tools.all()
+        ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in theme.tools.all()
     )
     labels = list(theme.labels)
     return ThemeRecord(

@@ -28,14 +28,14 @@ class ToolView:
 
     @property
     def signature(self) -> str:
-        names = [one.name if one.required else f"{one.name}?" for one in self.parameters]
+        names = [parameter.name if parameter.required else f"{parameter.name}?" for parameter in self.parameters]
         return f"({', '.join(names)})" if self.said else "(…)"
 
 
 def tool_view(tool: ThemeTool) -> ToolView:
     raw = tool.parameters
-    found = _of_schema(raw) if isinstance(raw, dict) else _of_list(raw) if isinstance(raw, list) else []
-    return ToolView(tool, found[:PARAMETERS_UP_TO], raw is not None)
+    parameters = _of_schema(raw) if isinstance(raw, dict) else _of_list(raw) if isinstance(raw, list) else []
+    return ToolView(tool, parameters[:PARAMETERS_UP_TO], raw is not None)
 
 
 def _of_schema(schema: dict[str, Any]) -> list[Parameter]:
@@ -44,8 +44,8 @@ def _of_schema(schema: dict[str, Any]) -> list[Parameter]:
     if not isinstance(properties, dict):
         return []
     return [
-        Parameter(name, _type(one), name in needed, _text(one, "description"))
-        for name, one in properties.items()
+        Parameter(name, _type(subschema), name in needed, _text(subschema, "description"))
+        for name, subschema in properties.items()
         if isinstance(name, str)
     ]
 
@@ -59,8 +59,8 @@ def _of_list(items: list[Any]) -> list[Parameter]:
 
 
 def _text(value: Any, name: str) -> str:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _type(value: Any) -> str:
@@ -68,12 +68,12 @@ def _type(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     if isinstance(value.get("enum"), list):
-        return " | ".join(str(one) for one in value["enum"][:8])
-    found = value.get("type")
-    if isinstance(found, list):
-        return " | ".join(str(one) for one in found[:8])
-    if isinstance(found, str):
-        inner = _type(value.get("items")) if found == "array" else ""
-        return f"{found} of {inner}" if inner else found
+        return " | ".join(str(choice) for choice in value["enum"][:8])
+    kind = value.get("type")
+    if isinstance(kind, list):
+        return " | ".join(str(name) for name in kind[:8])
+    if isinstance(kind, str):
+        inner = _type(value.get("items")) if kind == "array" else ""
+        return f"{kind} of {inner}" if inner else kind
     several = value.get("anyOf") or value.get("oneOf")
     return " | ".join(filter(None, map(_type, several[:8]))) if isinstance(several, list) else ""

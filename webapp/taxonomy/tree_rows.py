@@ -37,12 +37,12 @@ def task_states(counts: NodeCounts) -> SafeString:
     if not counts.tasks:
         return mark_safe('<span class="all muted" data-word="tasks">0</span>')
     parts = [f'<span class="all" data-word="task{_s(counts.tasks)}">{counts.tasks:,}</span>']
-    for column, kind, icon, title, said in STATES:
+    for column, kind, icon, title, word in STATES:
         value = getattr(counts, column)
         if value > 0:
             parts.append(
                 f'<span class="{kind}" title="{value:,} {title}"><span aria-hidden="true">{icon}</span>{value:,}'
-                f'<span class="visually-hidden"> {said}</span></span>'
+                f'<span class="visually-hidden"> {word}</span></span>'
             )
     return mark_safe("".join(parts))
 

@@ -38,7 +38,7 @@ def index(request: HttpRequest) -> HttpResponse:
     opened = params.ids("open", queries.OPEN_UP_TO)
     if selected:
         node = Node.objects.filter(pk=selected).first()
-        opened += [one.pk for one in (queries.ancestors(node) if node else []) if one.pk not in opened]
+        opened += [ancestor.pk for ancestor in (queries.ancestors(node) if node else []) if ancestor.pk not in opened]
     branches, more = queries.tree(opened, start)
     link_toggles(branches, opened)
     context = {
@@ -53,15 +53,15 @@ def searched(text: str) -> dict[str, Any]:
     branches, hits = queries.search(text)
     link_toggles(branches, [])
     filters = queries.ThemeFilters(text=text, sort="name")
-    found = list(queries.themes(filters).order_by("name", "id")[: FOUND_THEMES + 1])
+    matches = list(queries.themes(filters).order_by("name", "id")[: FOUND_THEMES + 1])
     return {
         "text": text,
         "branches": branches,
         "rows": tree_rows(branches),
         "hits": hits,
         "hits_up_to": queries.FOUND_UP_TO,
-        "found_themes": found[:FOUND_THEMES],
-        "more_themes": len(found) > FOUND_THEMES,
+        "found_themes": matches[:FOUND_THEMES],
+        "more_themes": len(matches) > FOUND_THEMES,
     }
 
 
@@ -169,16 +169,16 @@ def treemap_page(request: HttpRequest) -> HttpResponse:
     sort = params.text("sort")
     if sort.lstrip("-") not in treemap.SORTS:
         sort = f"-{measure}"
-    found = treemap.tiles(root, measure)
+    tile_map = treemap.tiles(root, measure)
     context = {
         "root": root,
         "above": queries.ancestors(root) if root else [],
-        "map": found,
+        "map": tile_map,
         "measures": treemap.MEASURES,
         "bands": treemap.BANDS,
-        "rows": treemap.ordered(found.tiles, sort),
+        "rows": treemap.ordered(tile_map.tiles, sort),
         "columns": treemap.columns(sort),
-        "drawing": treemap.drawing(found, root),
+        "drawing": treemap.drawing(tile_map, root),
         "plotly": NAME,
         "map_style_id": map_style_id(),
         "here": reverse("taxonomy:map"),

@@ -55,15 +55,15 @@ class Column:
 
 def columns(sort: str) -> list[Column]:
     """The columns of a table that is sorted by `sort`. One that it is sorted by already turns round."""
-    found = []
+    headings = []
     for name in SORTS:
         if sort.lstrip("-") != name:
-            found.append(Column(name, name if name == "name" else f"-{name}"))
+            headings.append(Column(name, name if name == "name" else f"-{name}"))
         elif sort.startswith("-"):
-            found.append(Column(name, name, "descending"))
+            headings.append(Column(name, name, "descending"))
         else:
-            found.append(Column(name, f"-{name}", "ascending"))
-    return found
+            headings.append(Column(name, f"-{name}", "ascending"))
+    return headings
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ def tiles(root: Node | None, measure: str) -> Map:
     """The largest labels below `root` and the largest below those, in two queries. Labels of nothing are left out."""
     column = f"counts__{measure}"
     outer = with_counts().filter(parent=root, **{f"{column}__gt": 0}).order_by(f"-{column}", "path")
-    found = [Tile(node, None, getattr(node.counts, measure)) for node in outer[:OUTER_UP_TO]]
-    around = {tile.node.pk: tile.node for tile in found}
+    all_tiles = [Tile(node, None, getattr(node.counts, measure)) for node in outer[:OUTER_UP_TO]]
+    around = {tile.node.pk: tile.node for tile in all_tiles}
     ranked = Window(RowNumber(), partition_by=F("parent"), order_by=[F(column).desc(), F("path").asc()])
     inner = with_counts().filter(parent__in=around, **{f"{column}__gt": 0}).annotate(rank=ranked)
     rows = list(inner.filter(rank__lte=INNER_UP_TO).order_by("parent_id", "rank"))
-    found += [Tile(node, around[node.parent_id or 0], getattr(node.counts, measure)) for node in rows]
+    all_tiles += [Tile(node, around[node.parent_id or 0], getattr(node.counts, measure)) for node in rows]
     all_inner = sum(node.counts.children for node in around.values())
-    return Map(found, measure, max(0, all_inner - len(rows)))
+    return Map(all_tiles, measure, max(0, all_inner - len(rows)))
 
 
 def default_measure(totals: dict[str, int]) -> str:
@@ -120,17 +120,17 @@ def default_measure(totals: dict[str, int]) -> str:
     return next((name for name in MEASURES if totals.get(name)), "themes")
 
 
-def ordered(found: list[Tile], sort: str) -> list[Tile]:
+def ordered(rows: list[Tile], sort: str) -> list[Tile]:
     """The rows by one column, `-` for downwards; what has no pass rate stands last both ways."""
     name, downwards = sort.lstrip("-"), sort.startswith("-")
     if name == "name":
-        return sorted(found, key=lambda tile: tile.node.path.rpartition("\u203a")[2].strip(), reverse=downwards)
+        return sorted(rows, key=lambda tile: tile.node.path.rpartition("\u203a")[2].strip(), reverse=downwards)
 
     def key(tile: Tile) -> tuple[bool, float]:
         value = getattr(tile.counts, name)
         return value is None, -(value or 0) if downwards else (value or 0)
 
-    return sorted(found, key=key)
+    return sorted(rows, key=key)
 
 
 def drawn_label(name: str, width: int = LABEL) -> str:
@@ -142,24 +142,24 @@ def drawn_label(name: str, width: int = LABEL) -> str:
     return "<br>".join(line.replace("&", "&amp;") for line in lines)
 
 
-def drawing(found: Map, root: Node | None) -> dict[str, Any]:
+def drawing(tile_map: Map, root: Node | None) -> dict[str, Any]:
     """What the script needs, column by column: ids, labels (whole, and in short lines), parents, values, pass rates,
     their bands, and where a click leads."""
     map_page = reverse("taxonomy:map")
     return {
-        "ids": [str(tile.node.pk) for tile in found.tiles],
-        "labels": [drawn_label(tile.node.name) for tile in found.tiles],
-        "texts": [drawn_label(tile.node.name, LINE) for tile in found.tiles],
-        "parents": [str(tile.parent.pk) if tile.parent else "" for tile in found.tiles],
-        "values": [tile.value for tile in found.tiles],
-        "rates": ["" if tile.band == "none" else percent(tile.counts.pass_rate) for tile in found.tiles],
-        "bands": [tile.band for tile in found.tiles],
+        "ids": [str(tile.node.pk) for tile in tile_map.tiles],
+        "labels": [drawn_label(tile.node.name) for tile in tile_map.tiles],
+        "texts": [drawn_label(tile.node.name, LINE) for tile in tile_map.tiles],
+        "parents": [str(tile.parent.pk) if tile.parent else "" for tile in tile_map.tiles],
+        "values": [tile.value for tile in tile_map.tiles],
+        "rates": ["" if tile.band == "none" else percent(tile.counts.pass_rate) for tile in tile_map.tiles],
+        "bands": [tile.band for tile in tile_map.tiles],
         "urls": [
-            f"{map_page}?node={tile.node.pk}&size={found.measure}"
+            f"{map_page}?node={tile.node.pk}&size={tile_map.measure}"
             if tile.counts.children
             else tile.node.get_absolute_url()
-            for tile in found.tiles
+            for tile in tile_map.tiles
         ],
-        "measure": MEASURES[found.measure],
+        "measure": MEASURES[tile_map.measure],
         "root": drawn_label(root.name) if root else "All",
     }

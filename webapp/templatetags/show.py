@@ -153,8 +153,8 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
 }
 
 
-def escaped_name(found: re.Match[str]) -> str:
-    point = ord(found.group())
+def escaped_name(match: re.Match[str]) -> str:
+    point = ord(match.group())
     short = {0: "\\0", 8: "\\b", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e"}
     if point in short:
         return short[point]
@@ -163,7 +163,7 @@ def escaped_name(found: re.Match[str]) -> str:
 
 def reveal(html: str) -> SafeString:
     """HTML whose text holds no hidden character: each becomes a marked escape."""
-    return mark_safe(HIDDEN.sub(lambda found: f'<span class="ctl">{escaped_name(found)}</span>', html))
+    return mark_safe(HIDDEN.sub(lambda match: f'<span class="ctl">{escaped_name(match)}</span>', html))
 
 
 @register.filter
@@ -300,17 +300,17 @@ def ago(moment: datetime | None) -> str:
     if moment is None:
         return NOTHING
     seconds = (timezone.now() - moment).total_seconds()
-    said = moment.strftime("%Y-%m-%d")
+    text = moment.strftime("%Y-%m-%d")
     for limit, unit, word in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (30 * 86400, 86400, "d")):
         if seconds < limit:
-            said = "just now" if seconds < 2 else f"{int(seconds // unit)} {word} ago"
+            text = "just now" if seconds < 2 else f"{int(seconds // unit)} {word} ago"
             break
     exact = moment.astimezone(timezone.get_current_timezone())
     return format_html(
         '<time class="nowrap" datetime="{}" title="{}">{}</time>',
         exact.isoformat(),
         exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
-        said,
+        text,
     )
 
 
@@ -348,8 +348,8 @@ def badge(icon: str, word: str, tone: str = "", title: str = "") -> dict[str, st
 @register.simple_block_tag
 def empty_state(content: str, title: str, to: str = "", action: str = "") -> str:
     """What stands in place of an empty list: a title, why it is empty, and a link to the URL name `to`."""
-    said = {"title": title, "why": content, "url": reverse(to) if to else "", "action": action}
-    return render_to_string("parts/empty.html", said)
+    context = {"title": title, "why": content, "url": reverse(to) if to else "", "action": action}
+    return render_to_string("parts/empty.html", context)
 
 
 @register.simple_tag(takes_context=True)

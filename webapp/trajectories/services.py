@@ -85,13 +85,13 @@ def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevis
     """
     known = Environment.objects.filter(source=source, key=record.environment_key).first()
     tasks = Task.objects.filter(source=source, current__isnull=False).select_related("current")
-    said = _instruction(record)
+    instruction = _instruction(record)
     if known is not None:
         tasks = tasks.filter(environment=known)
         task = tasks.filter(key=record.task_key).first()
         if task is not None and task.current is not None:
-            return _fitting(task, task.current, said)
-    matches = list(tasks.filter(current__instruction=said)[:2]) if said.strip() else []
+            return _fitting(task, task.current, instruction)
+    matches = list(tasks.filter(current__instruction=instruction)[:2]) if instruction.strip() else []
     if len(matches) == 1 and matches[0].current is not None:
         return matches[0].current, f"Matched by its instruction; it names the task {record.task_key}."
     if known is None:
@@ -106,17 +106,17 @@ def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevis
 def _instruction(record: RunRecord) -> str:
     """The task's text as recorded, else what the run's first turn said."""
     info = record.raw.get("task_info")
-    said = info.get("task") if isinstance(info, dict) else None
-    if isinstance(said, str) and said.strip():
-        return clean(said)
+    instruction = info.get("task") if isinstance(info, dict) else None
+    if isinstance(instruction, str) and instruction.strip():
+        return clean(instruction)
     return record.steps[0].content if record.steps and record.steps[0].kind == "user" else ""
 
 
-def _fitting(task: Task, current: TaskRevision, said: str) -> tuple[TaskRevision, str]:
+def _fitting(task: Task, current: TaskRevision, instruction: str) -> tuple[TaskRevision, str]:
     """The task's newest revision with the recorded instruction; the current one where none has it."""
-    if not said.strip() or said.split() == current.instruction.split():
+    if not instruction.strip() or instruction.split() == current.instruction.split():
         return current, ""
-    older = task.revisions.filter(instruction=said).order_by("-number").first()
+    older = task.revisions.filter(instruction=instruction).order_by("-number").first()
     if older is not None:
         return older, f"Recorded on revision {older.number} of the task."
     return current, "The recorded instruction differs from the task's."

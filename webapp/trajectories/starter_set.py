@@ -30,8 +30,8 @@ class Loaded:
     def __str__(self) -> str:
         if not self.new:
             return f"The starter set is there already ({self.unchanged} records); nothing changed."
-        said = ", ".join(f"{count} {kind}" for kind, count in self.new.items())
-        return f"The starter set is loaded: {said}; {self.unchanged} records were there already."
+        counts = ", ".join(f"{count} {kind}" for kind, count in self.new.items())
+        return f"The starter set is loaded: {counts}; {self.unchanged} records were there already."
 
 
 def load_demo(sandbox: Sandbox) -> Loaded:

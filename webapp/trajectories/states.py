@@ -31,15 +31,15 @@ def state_at(trajectory: Trajectory, index: int, *, verify: bool = False) -> Sta
 def states_of(trajectory: Trajectory, first: int, last: int) -> list[tuple[int, State]]:
     """The states after steps `first` to `last`, sharing what did not change."""
     state = state_at(trajectory, first)
-    found = [(first, state)]
+    states = [(first, state)]
     rows = trajectory.steps.filter(index__gt=first, index__lte=last).order_by("index")
     for index, patch, snapshot in rows.values_list("index", "patch", "snapshot_id"):
         if patch:
             state = apply_patch(state, patch)
         elif snapshot:
             state = load_state(snapshot)
-        found.append((index, state))
-    return found
+        states.append((index, state))
+    return states
 
 
 def _verify(trajectory: Trajectory, index: int, state: State) -> None:

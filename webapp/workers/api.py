@@ -60,8 +60,8 @@ WORKS, SPEAKS = needs("worker", counted="worker"), needs("worker", counted="llm"
 @router.post("/training/workers", auth=WORKS, response={201: WorkerOut})
 def register_worker(request: HttpRequest, body: WorkerIn) -> dict[str, Any]:
     """Introduce a worker."""
-    said = body.model_dump()
-    worker = registration.register(registration.Introduction(**said), person(request))
+    fields = body.model_dump()
+    worker = registration.register(registration.Introduction(**fields), person(request))
     lease = float(settings.TRAINING_LEASE_SECONDS)
     return {"id": worker.public_id, "heartbeat_s": lease / HEARTBEATS_A_LEASE, "lease_s": lease, "poll_s": 20.0}
 

@@ -84,11 +84,11 @@ def heartbeat(
     )
     if not mine.update(lease_until=now + lease()) and not _came_back(worker, job, attempt):
         return HeartbeatAnswer(stale=True)
-    found = mine.values_list("wish", "pk").first()
-    if found is None:
+    row = mine.values_list("wish", "pk").first()
+    if row is None:
         return HeartbeatAnswer(stale=True)
-    tell_job(found[1])
-    return HeartbeatAnswer(wish=found[0])
+    tell_job(row[1])
+    return HeartbeatAnswer(wish=row[0])
 
 
 def _came_back(worker: Worker, job: str, attempt: int) -> bool:
@@ -120,9 +120,9 @@ def claim(worker: Worker, base_url: str, wait_s: float = 0.0) -> Assignment | No
         # One that said goodbye meanwhile left its request behind: nobody would work on what it took.
         if not here.filter(stopped_at=None).update(seen_at=timezone.now()):
             return None
-        found = _next(worker, base_url)
-        if found is not None or time.monotonic() + LOOK_EVERY_SECONDS > until:
-            return found
+        taken = _next(worker, base_url)
+        if taken is not None or time.monotonic() + LOOK_EVERY_SECONDS > until:
+            return taken
         release_connection()
         time.sleep(LOOK_EVERY_SECONDS)
 
@@ -180,7 +180,7 @@ def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
     return job.state == TrainingState.RUNNING and job.attempt == attempt.number and attempt.state == AttemptEnd.RUNNING
 
 
-def end(public_id: str, number: int, said: AttemptEnding, user: Any = None) -> TrainingJob:
+def end(public_id: str, number: int, ending: AttemptEnding, user: Any = None) -> TrainingJob:
     """Close an attempt and move its job on. Said twice, it is done once. Raises as `held`; NoFinalModel."""
     with transaction.atomic():
         job = _job(public_id, lock=True)
@@ -188,22 +188,24 @@ def end(public_id: str, number: int, said: AttemptEnding, user: Any = None) -> T
             raise NotFound("There is no training job with this id.")
         attempt = _attempt(job, number, user, lock=True)
         if attempt is None:
-            if _ended_so(job, number, said, user):
+            if _ended_so(job, number, ending, user):
                 return job
             raise TrainingClaim.of(job, number).stale()
         final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
-        if said.exit == "done" and not final.exists():
+        if ending.exit == "done" and not final.exists():
             raise NoFinalModel("The final model is not here yet: upload it, then end the attempt.")
-        transitions.settle(job, attempt, said)
+        transitions.settle(job, attempt, ending)
     advance(TrainingJob.objects.filter(after=job))
     verify_sample(job, ended=True)
     wake_workers()
     return job
 
 
-def _ended_so(job: TrainingJob, number: int, said: AttemptEnding, user: Any) -> bool:
+def _ended_so(job: TrainingJob, number: int, ending: AttemptEnding, user: Any) -> bool:
     """Whether the attempt was closed with this exit before: its worker did not get the answer."""
-    attempts = TrainingAttempt.objects.filter(job=job, number=number, exit=said.exit).exclude(state=AttemptEnd.RUNNING)
+    attempts = TrainingAttempt.objects.filter(job=job, number=number, exit=ending.exit).exclude(
+        state=AttemptEnd.RUNNING
+    )
     return (attempts if user is None else attempts.filter(claimed_by=user)).exists()
 
 
@@ -266,11 +268,11 @@ def _could(worker: Worker) -> Q:
     if ANY_MODEL not in worker.model_names:
         return own & Q(engine__in=worker.engines)
     others = list(live_workers().exclude(pk=worker.pk).only("engines", "model_names"))
-    found = Q(pk__in=[])
+    condition = Q(pk__in=[])
     for engine in worker.engines:
         theirs = {name for other in others if engine in other.engines for name in other.model_names}
-        found |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
-    return found
+        condition |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
+    return condition
 
 
 def reap() -> int:

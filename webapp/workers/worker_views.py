@@ -25,11 +25,11 @@ PAGE = 25
 @never_cache
 def workers(request: HttpRequest) -> HttpResponse:
     """Those that are here, live; those that are gone by page; how to start one; training on this machine."""
-    found = people.here()
+    lines = people.here()
     context = {
-        "lines": found,
+        "lines": lines,
         "shown": people.SHOWN,
-        "counts": {state: sum(one.state == state for one in found) for state in ("working", "idle", "lost")},
+        "counts": {state: sum(line.state == state for line in lines) for state in ("working", "idle", "lost")},
         "waiting": TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by()[: people.SHOWN].count(),
     }
     if wants_fragment(request, PART):

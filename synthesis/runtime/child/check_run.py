@@ -54,10 +54,10 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str
     before = dict(scope)
     try:
         exec(compile(source, "<check>", "exec", dont_inherit=True), scope)
-        said = _call(_find(scope, before), values)
-        if said is True or said is False:
-            return said, False, ""
-        return False, True, f"it returned a {_name(said)}, not a boolean"
+        verdict = _call(_find(scope, before), values)
+        if verdict is True or verdict is False:
+            return verdict, False, ""
+        return False, True, f"it returned a {_name(verdict)}, not a boolean"
     except MemoryError:
         raise
     except BaseException as error:
@@ -70,18 +70,18 @@ def _name(value: Any) -> str:
 
 
 def _find(scope: dict[str, Any], before: dict[str, Any]) -> Callable[..., Any]:
-    found = {
+    functions = {
         name: value
         for name, value in scope.items()
         if isinstance(value, types.FunctionType) and value is not before.get(name) and value.__globals__ is scope
     }
-    if not found:
+    if not functions:
         raise CheckError("it defines no function")
     for name in ("check_func", "check"):
-        if name in found:
-            return found[name]
-    likely = [value for name, value in found.items() if name.startswith("check")]
-    return (likely or list(found.values()))[-1]
+        if name in functions:
+            return functions[name]
+    likely = [value for name, value in functions.items() if name.startswith("check")]
+    return (likely or list(functions.values()))[-1]
 
 
 def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:

@@ -190,14 +190,14 @@ def _describe(value: Any) -> str:
 
 def attributes_of(value: Any) -> dict[str, Any]:
     """The instance attributes of an object, those in slots included."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    found.update(getattr(value, "__dict__", {}))
-    return found
+                attributes[name] = getattr(value, name)
+    attributes.update(getattr(value, "__dict__", {}))
+    return attributes
 
 
 def _is_data(value: Any) -> bool:

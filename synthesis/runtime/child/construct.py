@@ -99,7 +99,7 @@ def _takes_dict(parameter: inspect.Parameter) -> bool:
 
 def _mentioned(cls: type) -> frozenset[str]:
     """The texts a class's own constructor, and what it calls on itself, mention: the keys it reads."""
-    found: set[str] = set()
+    texts: set[str] = set()
     waiting = ["__init__", "__post_init__"]
     seen: set[str] = set()
     while waiting:
@@ -113,11 +113,11 @@ def _mentioned(cls: type) -> frozenset[str]:
         while stack:
             code = stack.pop()
             stack.extend(part for part in code.co_consts if isinstance(part, types.CodeType))
-            found.update(part for part in code.co_consts if isinstance(part, str))
+            texts.update(part for part in code.co_consts if isinstance(part, str))
             for part in code.co_consts:
                 if isinstance(part, tuple):
-                    found.update(item for item in part if isinstance(item, str))
+                    texts.update(item for item in part if isinstance(item, str))
             waiting.extend(code.co_names)
             # Keys that the constructor sets in a loop are its own work, whatever they are called.
-            found.update({"setattr"}.intersection(code.co_names))
-    return frozenset(found)
+            texts.update({"setattr"}.intersection(code.co_names))
+    return frozenset(texts)

@@ -112,16 +112,16 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def equal(one: Any, other: Any, bounds: _Bounds) -> bool:
+def equal(left: Any, right: Any, bounds: _Bounds) -> bool:
     """Equality as JSON means it: 1 and 1.0 are equal, 1 and true are not."""
     bounds.spend()
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return len(one) == len(other) and all(k in other and equal(v, other[k], bounds) for k, v in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(equal(a, b, bounds) for a, b in zip(one, other, strict=True))
-    return (type(one) is type(other) and one == other) or (_is_number(one) and _is_number(other) and one == other)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return len(left) == len(right) and all(k in right and equal(v, right[k], bounds) for k, v in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(equal(a, b, bounds) for a, b in zip(left, right, strict=True))
+    return (type(left) is type(right) and left == right) or (_is_number(left) and _is_number(right) and left == right)
 
 
 def _check_choices(value: Any, schema: dict[str, Any], place: str, bounds: _Bounds) -> str | None:
@@ -252,16 +252,16 @@ def _resolve(reference: str, root: Any) -> Any:
         return root
     if not reference.startswith("#/"):
         return None
-    found = root
+    target = root
     for part in reference[2:].split("/"):
         part = part.replace("~1", "/").replace("~0", "~")
-        if type(found) is dict and part in found:
-            found = found[part]
-        elif type(found) is list and part.isdecimal() and len(part) < 7 and int(part) < len(found):
-            found = found[int(part)]
+        if type(target) is dict and part in target:
+            target = target[part]
+        elif type(target) is list and part.isdecimal() and len(part) < 7 and int(part) < len(target):
+            target = target[int(part)]
         else:
             return None
-    return found
+    return target
 
 
 class _TooSlow(Exception):

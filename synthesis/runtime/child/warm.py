@@ -77,20 +77,20 @@ def up(options: dict[str, Any]) -> None:
     request["size"] = len(state)
     compiled = None
     for _ in range(ROUNDS):
-        one = worker.Worker(recorder, options)
+        server = worker.Worker(recorder, options)
         start = request | ({"compiled": True} if compiled else {"compiled": False, "source": _SOURCE, "tools": tools})
-        one.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
+        server.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
         if compiled is None and not wire.STREAM:
             compiled = bytes.fromhex(json.loads(recorder.frames[0])["compiled"])
         for name in ("1", "2", "none"):
             call = {"id": 2, "op": "call", "tool": "change", "args": {"name": name}}
-            one.answer(json.dumps(call).encode())
-        one.answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
-        one.answer(b'{"id":4,"op":"state"}')
-        one.answer(b'{"id":5,"op":"hash"}')
+            server.answer(json.dumps(call).encode())
+        server.answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
+        server.answer(b'{"id":4,"op":"state"}')
+        server.answer(b'{"id":5,"op":"hash"}')
         world = {"initial": {"items": {}}, "final": {"items": items}, "answer": None, "patches": []}
         check = {"id": 0, "op": "check", "now": request["now"], "source": _CHECK}
-        one.answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
+        server.answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
     sys.modules.pop("program", None)
     if len(recorder.frames) != 1 + 8 * ROUNDS or any(b"refused" in frame for frame in recorder.frames):
         raise RuntimeError("the rehearsal failed")

@@ -82,6 +82,6 @@ def writes(source: str) -> bool:
         return False
     for node in nodes:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets):
+        if any(isinstance(target, ast.Subscript | ast.Attribute) for target in targets):
             return True
     return False

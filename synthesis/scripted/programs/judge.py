@@ -33,24 +33,24 @@ def answer(call: StageCall) -> str:
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    found = [as_json(line) for line in text.splitlines()]
-    return [line for line in found if isinstance(line, dict)]
+    parsed = [as_json(line) for line in text.splitlines()]
+    return [line for line in parsed if isinstance(line, dict)]
 
 
 def invented(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The user's sentences with a name, number or id that neither the intent nor the assistant had said."""
     known = " ".join(str(line["intent"]) for line in lines if "intent" in line)
-    found = []
+    inventions = []
     for line in lines:
         words = str(line.get("words", ""))
         if line.get("who") == "user":
-            found += [
+            inventions += [
                 {"line": line["line"], "words": part, "reason": f"{', '.join(new)} stands nowhere in the intent."}
                 for part in sentences(words)
                 if (new := _new(part, known))
             ]
         known += f" {words}"
-    return found
+    return inventions
 
 
 def _new(part: str, known: str) -> list[str]:
@@ -61,11 +61,11 @@ def _new(part: str, known: str) -> list[str]:
 def possible(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """A task is impossible only where the agent said so after its last call had been refused."""
     calls = [line for line in lines if "call" in line]
-    said = [str(line.get("said", "")) for line in lines if line.get("who") == "agent"]
+    replies = [str(line.get("said", "")) for line in lines if line.get("who") == "agent"]
     refused = bool(calls) and "'success': False" in str(calls[-1].get("returned", ""))
-    if refused and said and _NOT.search(said[-1]):
+    if refused and replies and _NOT.search(replies[-1]):
         return {
-            "reason": f"The last call was refused and the agent found no other way: {said[-1][:200]}",
+            "reason": f"The last call was refused and the agent found no other way: {replies[-1][:200]}",
             "possible": False,
         }
     reason = f"{len(calls)} calls were made, and nothing in what they returned rules the task out."

@@ -20,30 +20,30 @@ def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
     """
     pieces = _PLACE.split(prompt.text)
     words, names = pieces[::2], pieces[1::2]
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     position = len(words[0])
     if not text.startswith(words[0]):
         return None
     for number, name in enumerate(names):
-        if name in found:
-            end = position + len(found[name])
+        if name in values:
+            end = position + len(values[name])
         else:
-            after = _following(words, names, number, found)
+            after = _following(words, names, number, values)
             end = _end(text, position, after) if after.strip() else len(text)
         if end < position:
             return None
-        found.setdefault(name, text[position:end])
+        values.setdefault(name, text[position:end])
         position = end + len(words[number + 1])
-    return {name: bare(value) for name, value in found.items()}
+    return {name: bare(value) for name, value in values.items()}
 
 
-def _following(words: list[str], names: list[str], number: int, found: dict[str, str]) -> str:
+def _following(words: list[str], names: list[str], number: int, values: dict[str, str]) -> str:
     """What stands behind a place: the prompt's words up to the next value that is not known yet."""
     after = words[number + 1]
     for later in range(number + 1, len(names)):
-        if names[later] not in found:
+        if names[later] not in values:
             break
-        after += found[names[later]] + words[later + 1]
+        after += values[names[later]] + words[later + 1]
     return after
 
 
@@ -56,8 +56,8 @@ def _end(text: str, position: int, after: str) -> int:
 
 def bare(value: str) -> str:
     """A value without the fence around it."""
-    found = _FENCE.match(value)
-    return found[2] if found else value
+    fenced = _FENCE.match(value)
+    return fenced[2] if fenced else value
 
 
 def as_json(value: str) -> Any:

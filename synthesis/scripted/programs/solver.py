@@ -32,10 +32,10 @@ def act(call: StageCall, recipes: tuple[Recipe, ...]) -> Message:
     words = " ".join(heard)
     if talking and NOTHING_MORE not in words:
         return _said(ASK if len(heard) == 1 else ASK_ON)
-    found = next((steps for recipe in recipes if (steps := recipe(words)) is not None), None)
-    if found is None:
+    recipe_steps = next((steps for recipe in recipes if (steps := recipe(words)) is not None), None)
+    if recipe_steps is None:
         return _said(LOST)
-    steps = _varied(found, call)
+    steps = _varied(recipe_steps, call)
     return _turn(steps, [message.content for message in call.messages if message.role == "tool"])
 
 
@@ -92,7 +92,7 @@ def _turn(steps: Steps, returned: list[str]) -> Message:
 def _read(text: str) -> dict[str, Any]:
     """What a tool returned, as the observation spells it."""
     try:
-        found = literal(text)
+        returned = literal(text)
     except (TypeError, *UNREADABLE):
         return {}
-    return found if isinstance(found, dict) else {"result": found}
+    return returned if isinstance(returned, dict) else {"result": returned}

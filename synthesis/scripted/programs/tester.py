@@ -29,7 +29,7 @@ def answer(call: StageCall) -> str:
     shown = unrendered(prompt("assessment", "test_call"), call.messages[0].content) or {}
     asked = as_json(shown.get("asked", "")) or {}
     tools = as_json(shown.get("tools", "")) or []
-    tool: dict[str, Any] = next((one for one in tools if one.get("name") == asked.get("tool")), {})
+    tool: dict[str, Any] = next((tool for tool in tools if tool.get("name") == asked.get("tool")), {})
     rules = tool.get("parameters") or {}
     luck = random.Random(f"{call.site.item}\0{call.site.sample}")
     seen = Seen(as_json(shown.get("state", "")))
@@ -56,17 +56,17 @@ class Seen:
         self.records: dict[str, dict[str, Any]] = {}
         self.named: dict[str, list[Any]] = {}
         for name, part in state.items() if isinstance(state, dict) else ():
-            if isinstance(part, dict) and all(isinstance(one, dict) for one in part.values()):
-                self.records[name] = {key: one for key, one in part.items() if key != "…"}
+            if isinstance(part, dict) and all(isinstance(record, dict) for record in part.values()):
+                self.records[name] = {key: record for key, record in part.items() if key != "…"}
             self._gather(name, part)
 
     def _gather(self, name: str, part: Any) -> None:
         if isinstance(part, dict):
-            for key, one in part.items():
-                self._gather(key, one)
+            for key, inner in part.items():
+                self._gather(key, inner)
         elif isinstance(part, list):
-            for one in part:
-                self._gather(name, one)
+            for inner in part:
+                self._gather(name, inner)
         elif part is not None:
             known = self.named.setdefault(name, [])
             if part not in known:
@@ -76,14 +76,15 @@ class Seen:
         """Ids that an argument such as `bike_id` may take: of the collection `bikes`, and where its words name a
         status that some of the records have (`it must be ready`), of those."""
         stem = parameter.removesuffix("_id")
-        records = next((found for name, found in self.records.items() if name.startswith(stem[:4])), {})
-        return [key for key, one in records.items() if _named_by(about, one)] or list(records)
+        records = next((collection for name, collection in self.records.items() if name.startswith(stem[:4])), {})
+        return [key for key, record in records.items() if _named_by(about, record)] or list(records)
 
 
 def _named_by(about: str, record: dict[str, Any]) -> bool:
     """Whether the words hold one of the record's statuses."""
     return any(
-        isinstance(one, str) and one.islower() and re.search(rf"\b{re.escape(one)}\b", about) for one in record.values()
+        isinstance(status, str) and status.islower() and re.search(rf"\b{re.escape(status)}\b", about)
+        for status in record.values()
     )
 
 
@@ -98,24 +99,26 @@ def value(name: str, rule: Schema, seen: Seen, luck: random.Random) -> Any:
     if kind == "array":
         return [value(name.removesuffix("s"), rule.get("items") or {}, seen, luck)]
     if kind == "object":
-        return {one: value(one, inner, seen, luck) for one, inner in (rule.get("properties") or {}).items()}
+        return {field: value(field, inner, seen, luck) for field, inner in (rule.get("properties") or {}).items()}
     if name.endswith("_id") and (ids := seen.keys(name, about)):
         return luck.choice(ids)
     if _DATE.search(about) or "YYYY-MM-DD" in about:
-        days = [one for found in seen.named.values() for one in found if isinstance(one, str) and _DATE.fullmatch(one)]
+        days = [
+            day for values in seen.named.values() for day in values if isinstance(day, str) and _DATE.fullmatch(day)
+        ]
         return luck.choice(days or ["2026-03-02"])
-    words = _QUOTED.findall(about) or [one for one in seen.named.get(name, ()) if isinstance(one, str)]
-    words = words or [one for one in seen.named.get("name", ()) if isinstance(one, str)]
+    words = _QUOTED.findall(about) or [word for word in seen.named.get(name, ()) if isinstance(word, str)]
+    words = words or [word for word in seen.named.get("name", ()) if isinstance(word, str)]
     return luck.choice(words or ["a"])
 
 
 def _kind(rule: Schema) -> str:
     listed = rule.get("type")
-    for one in rule.get("anyOf") or ():
-        if one.get("type") != "null":
-            listed = listed or one.get("type")
+    for variant in rule.get("anyOf") or ():
+        if variant.get("type") != "null":
+            listed = listed or variant.get("type")
     if isinstance(listed, list):
-        listed = next((one for one in listed if one != "null"), "string")
+        listed = next((kind for kind in listed if kind != "null"), "string")
     return str(listed or "string")
 
 

@@ -35,7 +35,7 @@ def sentences(intent: str) -> list[str]:
 
 def _role(text: str) -> tuple[str, str]:
     for kind in ("optimised", "base"):
-        found = unrendered(prompt("user", kind), text)
-        if found is not None:
-            return found["intent"], found["stop"]
+        shown = unrendered(prompt("user", kind), text)
+        if shown is not None:
+            return shown["intent"], shown["stop"]
     return text, "###STOP###"

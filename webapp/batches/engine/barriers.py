@@ -18,7 +18,7 @@ def due(batch: int, pipeline: Pipeline) -> Stage | None:
     for stage in pipeline.stages:
         if stage.group is None:
             continue
-        own = [one.name for one in pipeline.of(stage.level)]
+        own = [level_stage.name for level_stage in pipeline.of(stage.level)]
         before = own[: own.index(stage.name)]
         items = BatchItem.objects.filter(batch_id=batch, level=stage.level)
         waiting = items.filter(state=ItemState.WAITING, stage=stage.name)
@@ -63,8 +63,8 @@ def _standing(batch: int, stage: Stage) -> list[int]:
     passed = set(runs.filter(stage=stage.name).values_list("item", flat=True))
     reached = runs.filter(stage=stage.takes[0])
     rows = reached.values_list("item", "item__stage", "item__state").order_by("item__position", "item")
-    found = [pk for pk, at, state in rows if pk in passed or (at, state) == (stage.name, ItemState.WAITING)]
-    return sorted(found, key=lambda pk: pk not in passed)
+    standing = [pk for pk, at, state in rows if pk in passed or (at, state) == (stage.name, ItemState.WAITING)]
+    return sorted(standing, key=lambda pk: pk not in passed)
 
 
 def _drafts(pipeline: Pipeline, stage: Stage, items: list[int]) -> list[object]:

@@ -105,14 +105,14 @@ def record(
     """
     new = [wish for wish in begun if not wish.again]
     asked = {wish.key: row_of(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
-    said = {wish.key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
-    save_rows(Body, [*asked.values(), *said.values()])
+    replies = {wish.key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
+    save_rows(Body, [*asked.values(), *replies.values()])
     wishes: list[Begin | Keep | Fail] = [*begun, *keeps, *fails]
     known = _locked([wish.key for wish in wishes])
     there = [wish.key for wish in keeps if known.get(wish.key, NOTHING).state == CallState.DONE]
     _begin(batch, new, asked, known)
     _again([wish.key for wish in begun if wish.again])
-    _keep([wish for wish in keeps if wish.key not in there], said)
+    _keep([wish for wish in keeps if wish.key not in there], replies)
     _land(there, answered=1)
     _fail(fails)
     lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])

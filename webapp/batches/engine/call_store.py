@@ -53,7 +53,7 @@ class CallWriter:
         try:
             with transaction.atomic():
                 begun, refused = self._room([wish for wish in wishes if isinstance(wish, Begin)], held)
-                found = found_of({wish.key for wish in wishes if isinstance(wish, Find)})
+                replies = found_of({wish.key for wish in wishes if isinstance(wish, Find)})
                 keeps = [wish for wish in wishes if isinstance(wish, Keep)]
                 kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, Fail)])
                 spent = _pay(self.batch, keeps, len(begun), lost)
@@ -63,7 +63,7 @@ class CallWriter:
             if spent is not None:
                 self.paid += sum((keep.cost or 0.0) + keep.assumed for keep in keeps)
                 self.meter.elsewhere = max(0.0, spent - self.before - self.paid)
-            return [_answer(wish, found, kept, refused) for wish in wishes]
+            return [_answer(wish, replies, kept, refused) for wish in wishes]
         finally:
             connection.close()
 
@@ -92,8 +92,8 @@ class ItemStore:
         self.check_stop()
         if len(self.used) < CALLS_KEPT:
             self.used.append(key)
-        found: Reply | None = await self.writer.do(Find(key))
-        return found
+        reply: Reply | None = await self.writer.do(Find(key))
+        return reply
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
         wish = Begin(key, call, model, self.item, self._likely(call, model), again=key in self._began)
@@ -130,9 +130,9 @@ class ItemStore:
         return 0.0 if meter.cap is None or price is None or price.free else price.of(meter.likely(call))
 
 
-def _answer(wish: Wish, found: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]) -> Any:
+def _answer(wish: Wish, replies: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]) -> Any:
     if isinstance(wish, Find):
-        return found.get(wish.key)
+        return replies.get(wish.key)
     if isinstance(wish, Begin):
         return refused.get(wish.key)
     return kept[wish.key] if isinstance(wish, Keep) else None
@@ -142,8 +142,8 @@ def _pay(batch: int, keeps: list[Keep], requests: int, lost: int) -> float | Non
     """What counts against the batch's cap now; None where nothing changed."""
     if not (keeps or requests or lost):
         return None
-    cost, assumed = sum(one.cost or 0.0 for one in keeps), sum(one.assumed for one in keeps)
-    unpriced = sum(one.cost is None for one in keeps)
+    cost, assumed = sum(keep.cost or 0.0 for keep in keeps), sum(keep.assumed for keep in keeps)
+    unpriced = sum(keep.cost is None for keep in keeps)
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {Batch._meta.db_table} SET spent = spent + %s, assumed = assumed + %s, unpriced = unpriced + %s, "

@@ -32,8 +32,8 @@ class Cast:
         return {role: self._name(role) for role in ROLES}
 
     def _name(self, role: str) -> str:
-        found = self.endpoints.get(role)
-        return f"{found[0].name}/{found[1]}" if found else SCRIPTED
+        chosen = self.endpoints.get(role)
+        return f"{chosen[0].name}/{chosen[1]}" if chosen else SCRIPTED
 
 
 def with_defaults(settings: BatchSettings) -> BatchSettings:
@@ -43,8 +43,8 @@ def with_defaults(settings: BatchSettings) -> BatchSettings:
 
 
 def _default(role: str) -> str:
-    found = default_of(role)
-    return f"{found[0].pk}/{found[1]}" if found else SCRIPTED
+    chosen = default_of(role)
+    return f"{chosen[0].pk}/{chosen[1]}" if chosen else SCRIPTED
 
 
 def is_scripted(settings: BatchSettings) -> bool:
@@ -62,8 +62,8 @@ def require_models(settings: BatchSettings) -> None:
 
 def unpriced_models(settings: BatchSettings) -> list[str]:
     """Models of these settings whose price nobody has said, as calls name them."""
-    found = {value: find_choice(value) for value in settings.models.values() if value != SCRIPTED}
-    names = [f"{chosen[0].name}/{chosen[1]}" for chosen in found.values() if chosen is not None]
+    choices = {value: find_choice(value) for value in settings.models.values() if value != SCRIPTED}
+    names = [f"{chosen[0].name}/{chosen[1]}" for chosen in choices.values() if chosen is not None]
     return unpriced(known_prices() | settings.prices, names)
 
 
@@ -73,21 +73,21 @@ def cast(settings: BatchSettings) -> Cast:
     for role, value in settings.models.items():
         if value == SCRIPTED:
             continue
-        found = find_choice(value)
-        if found is None:
+        chosen = find_choice(value)
+        if chosen is None:
             raise InputError(
                 f"The model of the {role} ({value[:80]!r}) is not listed at its endpoint any more. Clone the batch "
                 "and choose another."
             )
-        endpoints[role] = shared(opened(found[0]), lanes), found[1]
+        endpoints[role] = shared(opened(chosen[0]), lanes), chosen[1]
     return Cast(endpoints, known_prices() | settings.prices | {SCRIPTED: Price()})
 
 
 def lanes_of(settings: BatchSettings) -> int:
     """The lanes that are asked for, and no more than any of the endpoints takes requests: a lane's share is at least
     one."""
-    found = [find_choice(value) for value in set(settings.models.values()) if value != SCRIPTED]
-    return min([settings.lanes, *(chosen[0].max_concurrency for chosen in found if chosen is not None)])
+    choices = [find_choice(value) for value in set(settings.models.values()) if value != SCRIPTED]
+    return min([settings.lanes, *(chosen[0].max_concurrency for chosen in choices if chosen is not None)])
 
 
 def shared(endpoint: llm.Endpoint, lanes: int) -> llm.Endpoint:

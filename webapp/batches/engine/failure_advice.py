@@ -29,4 +29,6 @@ def advised(error: Exception) -> str:
 
 
 def _joined(*sentences: str) -> str:
-    return " ".join(one if one.endswith((".", "!", "?", ")")) else f"{one}." for one in sentences if one)
+    return " ".join(
+        sentence if sentence.endswith((".", "!", "?", ")")) else f"{sentence}." for sentence in sentences if sentence
+    )

@@ -279,14 +279,14 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
     rows = StageRun.objects.filter(
         item__batch_id=batch, item__path__in=paths, stage__in=names, state=StageState.KEPT, output__isnull=False
     )
-    found = {}
+    drafts = {}
     for name, digest, body in rows.values_list("stage", "output", "output__body"):
         wanted = pipeline.stage(name).gives
         assert wanted is not None
-        found[name] = wanted.model_validate(unpack(Body, digest, body))
-    if gone := sorted(set(names) - found.keys()):
+        drafts[name] = wanted.model_validate(unpack(Body, digest, body))
+    if gone := sorted(set(names) - drafts.keys()):
         raise InputError(f"What earlier stages made is not there: {', '.join(gone)}. Retry the item from there.")
-    return found
+    return drafts
 
 
 async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
@@ -318,5 +318,5 @@ def _saved(
     above = rows.filter(item_id=item.parent_id).first() if item.parent_id else None
     about = provenance(item, desk.settings, desk.names)
     product = saver(Saving(desk.sandbox, item, drafts, above, about, desk.names))
-    product.provenance = about | ({"notes": found} if (found := notes(drafts)) else {})
+    product.provenance = about | ({"notes": draft_notes} if (draft_notes := notes(drafts)) else {})
     return product

@@ -54,7 +54,7 @@ def new_item(
     parent: BatchItem | None = None,
 ) -> BatchItem:
     """An item that waits for its first stage, not saved."""
-    rank = [str(one) for one in LEVELS].index(level)
+    rank = [str(name) for name in LEVELS].index(level)
     content = spec.model_dump(mode="json", exclude_defaults=True)
     return BatchItem(
         batch_id=batch,
@@ -76,13 +76,13 @@ def take(claim: JobClaim, batch: int, count: int, barriers: tuple[str, ...]) -> 
             return []
         rows = BatchItem.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         rows = rows.filter(batch_id=batch, state=ItemState.WAITING).exclude(stage__in=barriers)
-        found = list(rows.order_by("-rank", "id")[:count])
-        BatchItem.objects.filter(pk__in=[item.pk for item in found]).update(
+        items = list(rows.order_by("-rank", "id")[:count])
+        BatchItem.objects.filter(pk__in=[item.pk for item in items]).update(
             state=ItemState.RUNNING, job_id=claim.row, claim=claim.number, starts=F("starts") + 1
         )
-    for item in found:
+    for item in items:
         item.state, item.job_id, item.claim = ItemState.RUNNING, claim.row, claim.number
-    return found
+    return items
 
 
 def held_items(claim: JobClaim, items: list[int]) -> dict[int, BatchItem]:
@@ -97,24 +97,24 @@ def held_items(claim: JobClaim, items: list[int]) -> dict[int, BatchItem]:
 
 def end_stages(endings: Sequence[StageEnding]) -> None:
     """Bring items to where their stages' ends lead. Within a transaction that holds them."""
-    columns = zip(*(_columns(one) for one in endings), strict=True)
+    columns = zip(*(_columns(ending) for ending in endings), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(MOVED, [list(column) for column in columns])
 
 
-def _columns(one: StageEnding) -> tuple[Any, ...]:
+def _columns(ending: StageEnding) -> tuple[Any, ...]:
     """As `MOVED` takes them: None leaves what there is."""
-    ended = one.ended
+    ended = ending.ended
     used = ended.seconds, ended.cost
-    if one.product is not None:
-        return one.item, str(ItemState.KEPT), None, "", "", "", "", *used
+    if ending.product is not None:
+        return ending.item, str(ItemState.KEPT), None, "", "", "", "", *used
     if ended.state == StageState.KEPT:
-        state = ItemState.WAITING if one.barrier else ItemState.RUNNING
-        return one.item, str(state), one.following, None, None, None, None, *used
+        state = ItemState.WAITING if ending.barrier else ItemState.RUNNING
+        return ending.item, str(state), ending.following, None, None, None, None, *used
     state = ItemState.REJECTED if ended.state == StageState.REJECTED else ItemState.FAILED
     signature = signature_of(ended.stage, ended.reason, ended.message)
-    said = ended.reason[:60], clean(ended.message)[:MESSAGE_CHARS], signature, ended.call_key
-    return one.item, str(state), None, *said, *used
+    failure = ended.reason[:60], clean(ended.message)[:MESSAGE_CHARS], signature, ended.call_key
+    return ending.item, str(state), None, *failure, *used
 
 
 def release(claim: JobClaim) -> int:

@@ -190,12 +190,12 @@ async def _take(lane: Lane) -> bool:
     room = desk.settings.at_once - len(lane.tasks)
     if room <= 0:
         return False
-    found = await desk.write(item_state.take, desk.claim, desk.batch, room, desk.barriers)
-    for item in found:
+    items = await desk.write(item_state.take, desk.claim, desk.batch, room, desk.barriers)
+    for item in items:
         lane.tasks[asyncio.create_task(work(desk, item))] = item
-    if found:
+    if items:
         lane.tell()
-    return bool(found)
+    return bool(items)
 
 
 async def _idle(lane: Lane) -> bool:

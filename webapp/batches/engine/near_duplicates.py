@@ -36,14 +36,14 @@ def tell_duplicates(batch: Batch, pairs: Sequence[tuple[BatchItem, BatchItem]]) 
     rows = _themes({item.pk: item for pair in pairs for item in pair}.values())
     groups: dict[str, dict[str, list[str]]] = {}
     for left_out, kept in pairs:
-        one, into = rows.get(left_out.pk), rows.get(kept.pk)
-        if one is not None and into is not None and one.source == into.source:
-            groups.setdefault(one.source, {}).setdefault(into.key, []).append(one.key)
-    for source, found in groups.items():
+        theme, into = rows.get(left_out.pk), rows.get(kept.pk)
+        if theme is not None and into is not None and theme.source == into.source:
+            groups.setdefault(theme.source, {}).setdefault(into.key, []).append(theme.key)
+    for source, group in groups.items():
         words = f"Near-duplicates of batch {batch.pk}, “{batch.name[:80]}”, in {source[:80]}"
         try:
             with transaction.atomic():
-                fold_alike(source, [[kept, *others] for kept, others in found.items()], words)
+                fold_alike(source, [[kept, *others] for kept, others in group.items()], words)
         except InputError as error:  # what people decided on these themes since stands
             logger.warning("batch %s: near-duplicates of %s stay as they are: %s", batch.pk, source, error)
 

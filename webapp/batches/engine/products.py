@@ -166,9 +166,9 @@ def save_trajectory(given: Saving) -> BatchProduct:
         "usage": attempt.usage.model_dump(),
         "user_usage": attempt.user_usage.model_dump(),
     }
-    said = [message.model_dump(mode="json") for message in attempt.messages]
+    messages = [message.model_dump(mode="json") for message in attempt.messages]
     # Another batch that replays the same calls finds the same trajectory, as it finds the same task.
-    identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, said, attempt.answer]
+    identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, messages, attempt.answer]
     row = record_whole(attempt, revision, start, given.source, identity, about)
     return BatchProduct(
         environment_id=above.environment_id,

@@ -43,16 +43,16 @@ def provenance(item: BatchItem, settings: BatchSettings, models: dict[str, str])
 
 def notes(drafts: Mapping[str, Any]) -> list[str]:
     """What a person should know of what was kept: faults of a program before its repair, why nobody solved a task."""
-    found: list[str] = []
+    texts: list[str] = []
     for draft in drafts.values():
         if isinstance(draft, Assembled) and draft.invalid_before_repair:
-            found += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
+            texts += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
         elif isinstance(draft, AuditedTask):
-            found += draft.task.notes
-    more = [f"… and {len(found) - MOST_NOTES:,} more."] if len(found) > MOST_NOTES else []
-    return [clean(note)[:NOTE_CHARS] for note in found[:MOST_NOTES]] + more
+            texts += draft.task.notes
+    more = [f"… and {len(texts) - MOST_NOTES:,} more."] if len(texts) > MOST_NOTES else []
+    return [clean(note)[:NOTE_CHARS] for note in texts[:MOST_NOTES]] + more
 
 
 def _merged(runs: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    found = {key: value for run in runs for key, value in run["used"].get(name, {}).items()}
-    return dict(sorted(found.items()))
+    merged = {key: value for run in runs for key, value in run["used"].get(name, {}).items()}
+    return dict(sorted(merged.items()))

@@ -21,22 +21,22 @@ def end_items(claim: JobClaim, first: dict[str, str], endings: list[StageEnding]
     too large to keep, or StaleClaim for an item that is not this claim's."""
     bodies: dict[int, Body | None] = {}
     answers: dict[int, Exception | None] = {}
-    for one in endings:
+    for ending in endings:
         try:
-            bodies[one.item] = _body(one.ended.output)
+            bodies[ending.item] = _body(ending.ended.output)
         except InputError as error:
-            answers[one.item] = error
+            answers[ending.item] = error
     with transaction.atomic():
         rows = held_items(claim, list(bodies))
-        mine = [one for one in endings if one.item in rows]
+        mine = [ending for ending in endings if ending.item in rows]
         if mine:
-            add_runs([(rows[one.item], one.ended, bodies[one.item]) for one in mine])
+            add_runs([(rows[ending.item], ending.ended, bodies[ending.item]) for ending in mine])
             end_stages(mine)
-            _keep(first, [(rows[one.item], one) for one in mine if one.product is not None])
+            _keep(first, [(rows[ending.item], ending) for ending in mine if ending.product is not None])
     for item in bodies:
         stale = StaleClaim(f"Item {item} belongs to another worker by now.")
         answers[item] = None if item in rows else stale
-    return [answers[one.item] for one in endings]
+    return [answers[ending.item] for ending in endings]
 
 
 def _body(output: Any) -> Body | None:
@@ -50,14 +50,14 @@ def _keep(first: dict[str, str], kept: list[tuple[BatchItem, StageEnding]]) -> N
         return
     BatchProduct.objects.filter(item__in=[row.pk for row, _ in kept]).delete()
     products = []
-    for row, one in kept:
-        assert one.product is not None
-        one.product.item = row
-        products.append(one.product)
+    for row, ending in kept:
+        assert ending.product is not None
+        ending.product.item = row
+        products.append(ending.product)
     BatchProduct.objects.bulk_create(products)
     below = [
         new_item(row.batch_id, f"{row.path}/{part.name}", part.level, number, part.spec, first, row)
-        for row, one in kept
-        for number, part in enumerate(one.parts)
+        for row, ending in kept
+        for number, part in enumerate(ending.parts)
     ]
     BatchItem.objects.bulk_create(below, ignore_conflicts=True)

@@ -91,10 +91,10 @@ def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
     """What earlier tries of these stages left, by item; taken away."""
     rows = StageRun.objects.filter(item__in=[item for item, _ in places], stage__in={stage for _, stage in places})
     rows = rows.only("item_id", "stage", "state", "reason", "attempt").order_by()
-    found = {row.item_id: row for row in rows if (row.item_id, row.stage) in places}
-    if found:
-        StageRun.objects.filter(pk__in=[row.pk for row in found.values()]).delete()
-    return found
+    runs = {row.item_id: row for row in rows if (row.item_id, row.stage) in places}
+    if runs:
+        StageRun.objects.filter(pk__in=[row.pk for row in runs.values()]).delete()
+    return runs
 
 
 def _used(ended: Ended) -> dict[str, Any]:

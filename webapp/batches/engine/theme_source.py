@@ -31,10 +31,10 @@ def of_environments(ids: Iterable[int]) -> list[ItemSpec]:
     """Items of environments that are there, in the order given, in their current versions. Raises InputError."""
     wanted = list(dict.fromkeys(ids))
     rows = Version.objects.filter(environment__current=F("pk"), environment__in=wanted).select_related("environment")
-    found = {row.environment_id: row for row in rows.prefetch_related("tools", "assessments")}
-    if gone := [pk for pk in wanted if pk not in found]:
+    versions = {row.environment_id: row for row in rows.prefetch_related("tools", "assessments")}
+    if gone := [pk for pk in wanted if pk not in versions]:
         raise InputError(f"There is no environment {gone[0]}.")
-    return [of_environment(found[pk]) for pk in wanted]
+    return [of_environment(versions[pk]) for pk in wanted]
 
 
 def note_theme(item: BatchItem, ended: Ended, models: dict[str, str]) -> None:

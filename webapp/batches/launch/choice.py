@@ -50,10 +50,10 @@ class Chosen:
         before = len(self.specs)
         for spec in specs:
             self.specs.setdefault(spec.key, spec)
-        if found := len(self.specs) - before:
-            counted = found + sum(count for one, count in self.parts if one == what)
+        if added := len(self.specs) - before:
+            counted = added + sum(count for kind, count in self.parts if kind == what)
             self.parts = [*(part for part in self.parts if part[0] != what), (what, counted)]
-        return found
+        return added
 
 
 def themes_like(wanted: Filter) -> QuerySet[Theme]:
@@ -89,15 +89,15 @@ class Matching:
 
 
 def matching(rows: QuerySet, most: int) -> Matching:
-    found = rows.order_by()[: MOST_THEMES + 1].count()
+    counted = rows.order_by()[: MOST_THEMES + 1].count()
     names = list(rows.order_by("-id").values_list("name", flat=True)[:NAMED])
-    count = min(found, MOST_THEMES)
-    return Matching(count, found > MOST_THEMES, min(count, most), names)
+    count = min(counted, MOST_THEMES)
+    return Matching(count, counted > MOST_THEMES, min(count, most), names)
 
 
 def bundled(keys: Sequence[str]) -> list[ItemSpec]:
     """Bundled themes by key. Raises InputError for one that there is not."""
-    known = {one.key: one for one in bundled_themes()}
+    known = {draft.key: draft for draft in bundled_themes()}
     if unknown := [key for key in keys if key not in known]:
         raise InputError(f"There is no bundled theme {unknown[0][:80]!r}. They are {', '.join(known)}.")
     return [of_theme(known[key]) for key in keys]
@@ -126,18 +126,18 @@ def _in_order(rows: QuerySet, pks: list[int]) -> Iterable:
     """A few hundred at a time: programs and tools are long."""
     for start in range(0, len(pks), READ):
         part = pks[start : start + READ]
-        found = rows.in_bulk(part)
-        yield from (found[pk] for pk in part if pk in found)
+        by_pk = rows.in_bulk(part)
+        yield from (by_pk[pk] for pk in part if pk in by_pk)
 
 
 def add_tasks(chosen: Chosen, entries: list[Entry], source: str, most: int | None) -> int:
     """The first `most` texts of a task set. What is no task is left out, and said so."""
     specs: list[ItemSpec] = []
-    for place, found in tasks(entries):
-        if isinstance(found, Failure):
-            chosen.left_out.append(f"{place}: {found.reason}")
+    for place, task in tasks(entries):
+        if isinstance(task, Failure):
+            chosen.left_out.append(f"{place}: {task.reason}")
         elif most is None or len(specs) < most:
-            specs.append(of_text(found.text, source))
+            specs.append(of_text(task.text, source))
     return chosen.add("tasks of the file", specs)
 
 
@@ -153,5 +153,5 @@ def unwritten(specs: Iterable[ItemSpec], settings: BatchSettings) -> int:
     """How many of these items the scripted provider has nothing written for, where it plays a role."""
     if all(settings.models.get(role, SCRIPTED) != SCRIPTED for role in ROLES):
         return 0
-    known = {one.key for one in bundled_themes()}
+    known = {draft.key for draft in bundled_themes()}
     return sum(theme_of(spec.key) not in known for spec in specs)

@@ -101,7 +101,7 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
     if level == "environment":
         return assessing
     if level == "theme":
-        found = {
+        building = {
             ("author", "plan_state"): Assumed(1),
             ("author", "plan_operations"): Assumed(1),
             ("author", "code_attributes"): Assumed(1, 2_500),
@@ -109,7 +109,11 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
             ("author", "repair"): Assumed(settings.repairs / 2, 6_000, 1_500),
             **assessing,
         }
-        return {("author", "judge_task"): Assumed(1), ("author", "infer_theme"): Assumed(1), **found} if text else found
+        return (
+            {("author", "judge_task"): Assumed(1), ("author", "infer_theme"): Assumed(1), **building}
+            if text
+            else building
+        )
     if level == "scenario":
         return {("author", "initial_state"): Assumed(1, 4_000, 2_500)}
     if level == "task":
@@ -119,8 +123,8 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
             ("author", "check_function"): Assumed(5, 6_000, 400),
             ("teacher", "solve"): Assumed(settings.solver_runs * 10, 5_000, 300),
         }
-    found = {("teacher", "rollout"): Assumed(10, 5_000, 300), ("judge", "judge_run"): Assumed(1, 5_000, 200)}
-    return found | {("user", "user"): Assumed(6, 1_000, 100)} if talk else found
+    rollout = {("teacher", "rollout"): Assumed(10, 5_000, 300), ("judge", "judge_run"): Assumed(1, 5_000, 200)}
+    return rollout | {("user", "user"): Assumed(6, 1_000, 100)} if talk else rollout
 
 
 def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipeline) -> Estimate:
@@ -130,17 +134,17 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
     items = counted(len(specs), settings.stages, pipeline)
     before = History()
 
-    def line(place: tuple[str, str], count: float, one: Assumed) -> EstimateLine:
+    def line(place: tuple[str, str], count: float, guess: Assumed) -> EstimateLine:
         model = played.names[place[0]]
-        return _line(place, count, one, before.of(*place, model), model, played.prices)
+        return _line(place, count, guess, before.of(*place, model), model, played.prices)
 
     wanted: dict[tuple[str, str], tuple[float, Assumed]] = {}
     rows: list[tuple[str, int, float]] = []
     for level, count, asked in _levels(specs, settings.stages, items, pipeline):
-        for place, one in asked.items():
-            wanted[place] = wanted.get(place, (0.0, one))[0] + count, one
-        rows.append((level, count, sum(_in_row(line(place, 1, one)) for place, one in asked.items())))
-    lines = [line(place, count, one) for place, (count, one) in wanted.items()]
+        for place, guess in asked.items():
+            wanted[place] = wanted.get(place, (0.0, guess))[0] + count, guess
+        rows.append((level, count, sum(_in_row(line(place, 1, guess)) for place, guess in asked.items())))
+    lines = [line(place, count, guess) for place, (count, guess) in wanted.items()]
     lanes = lanes_of(settings)
     requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
     seconds = max(
@@ -199,14 +203,14 @@ def counted(themes: int, stages: StageSettings, pipeline: Pipeline) -> dict[str,
 
 
 def _line(
-    place: tuple[str, str], items: float, one: Assumed, seen: Past | None, model: str, prices: dict[str, Price]
+    place: tuple[str, str], items: float, guess: Assumed, seen: Past | None, model: str, prices: dict[str, Price]
 ) -> EstimateLine:
     """Of the offline provider's calls only their number and their prompts say something about another model."""
     told = seen if seen and not (seen.scripted and model != SCRIPTED) else None
-    calls = round(items * (seen.each if seen and place[1] not in ("test_call", "check_call") else one.calls))
-    prompt = round(calls * (seen.prompt if seen else one.prompt))
-    completion = round(calls * (told.completion if told else one.completion))
-    seconds = 0.0 if model == SCRIPTED else calls * (told.seconds if told else one.seconds)
+    calls = round(items * (seen.each if seen and place[1] not in ("test_call", "check_call") else guess.calls))
+    prompt = round(calls * (seen.prompt if seen else guess.prompt))
+    completion = round(calls * (told.completion if told else guess.completion))
+    seconds = 0.0 if model == SCRIPTED else calls * (told.seconds if told else guess.seconds)
     price = prices.get(model)
     cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion)) if price is not None else None
     return EstimateLine(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
@@ -239,8 +243,8 @@ def sample_prompt(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeline) -
         asyncio.run(_until_asked(spec, settings, pipeline))
     except _Seen as seen:
         site = seen.call.site
-        said = [{"role": one.role, "content": one.content[:SHOWN]} for one in seen.call.messages]
-        return {"item": site.item, "role": site.role, "stage": site.stage, "messages": said}, ""
+        messages = [{"role": message.role, "content": message.content[:SHOWN]} for message in seen.call.messages]
+        return {"item": site.item, "role": site.role, "stage": site.stage, "messages": messages}, ""
     except EnvariumError as error:
         return None, str(error)
     return None, "The first stages ask nobody."

@@ -99,22 +99,26 @@ class SettingsForm(forms.Form):
         offer(self, name, listed)
 
     def clean(self) -> dict[str, Any]:
-        said = self.cleaned_data
-        stages = {one.name: said[one.name] for one in STAGE_SETTINGS if said.get(one.name) not in (None, "")}
+        cleaned = self.cleaned_data
+        stages = {
+            setting.name: cleaned[setting.name]
+            for setting in STAGE_SETTINGS
+            if cleaned.get(setting.name) not in (None, "")
+        }
         stages["action_range"] = self._range()
-        changes = {name: said[name] for name in ("seed", "lanes", "at_once") if said.get(name) is not None}
-        models = {role: said[f"model_{role}"] for role in ROLES if said.get(f"model_{role}")}
+        changes = {name: cleaned[name] for name in ("seed", "lanes", "at_once") if cleaned.get(name) is not None}
+        models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
-        whole |= {"stages": whole["stages"] | stages, "models": models, "cap": said.get("cap")}
+        whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
         try:
             self.settings = BatchSettings.model_validate(whole)
         except ValidationError as error:
-            for one in error.errors():
-                self._refuse([str(part) for part in one["loc"]], str(one["msg"]))
+            for fault in error.errors():
+                self._refuse([str(part) for part in fault["loc"]], str(fault["msg"]))
         low, high = stages.get("least_tools"), stages.get("most_tools")
         if low is not None and high is not None and low > high:
             self.add_error("most_tools", f"It must not be below the least number of tools ({low}).")
-        return said
+        return cleaned
 
     def _range(self) -> Any:
         if self.cleaned_data.get("action_range") != "own":
@@ -133,15 +137,15 @@ class SettingsForm(forms.Form):
 
     def faults(self) -> list[tuple[str, str, str]]:
         """(field, what it is called, error); of what no field is to blame for, empty texts."""
-        found = []
+        faults = []
         for name, errors in self.errors.items():
             field = self.fields.get(name)
             label = str(field.label or name.replace("_", " ")).capitalize() if field else ""
-            found += [(name if field else "", label, str(error)) for error in errors]
-        return found
+            faults += [(name if field else "", label, str(error)) for error in errors]
+        return faults
 
     def has_faults(self, settings: tuple[SettingLabel, ...]) -> bool:
-        return self.is_bound and any(one.name in self.errors for one in settings)
+        return self.is_bound and any(setting.name in self.errors for setting in settings)
 
 
 class LaunchForm(SettingsForm):
@@ -167,7 +171,7 @@ class LaunchForm(SettingsForm):
 
     def __init__(self, user: Any, data: QueryDict | None = None, files: Any = None, **named: Any) -> None:
         drafts = bundled_themes()
-        filters = {"themes_most": FILTERED, "environments_most": FILTERED, "bundled": [one.key for one in drafts]}
+        filters = {"themes_most": FILTERED, "environments_most": FILTERED, "bundled": [draft.key for draft in drafts]}
         named["initial"] = filters | named.get("initial", {})
         super().__init__(data, files, **named)
         self.user = user
@@ -177,56 +181,56 @@ class LaunchForm(SettingsForm):
         """A file that was put aside: its name in the form."""
         self.sent_file: task_files.TaskFile | None = None
         self.fields["name"].widget.attrs["placeholder"] = "optional"
-        self.fields["bundled"].choices = [(one.key, one.name) for one in drafts]  # type: ignore[attr-defined]
+        self.fields["bundled"].choices = [(draft.key, draft.name) for draft in drafts]  # type: ignore[attr-defined]
         self.typed = _typed_rows(data) if data is not None else [TypedRow()]
 
     def clean(self) -> dict[str, Any]:
-        said = super().clean()
-        self.chosen.add("bundled themes", choice.bundled(said.get("bundled", [])))
-        if said.get("use_themes") and not self._filtered("themes"):
+        cleaned = super().clean()
+        self.chosen.add("bundled themes", choice.bundled(cleaned.get("bundled", [])))
+        if cleaned.get("use_themes") and not self._filtered("themes"):
             self._added("use_themes", choice.add_themes(self.chosen, self.filter("themes")), "theme")
-        if said.get("use_environments") and not self._filtered("environments"):
-            found = choice.add_environments(self.chosen, self.filter("environments"))
-            self._added("use_environments", found, "environment")
+        if cleaned.get("use_environments") and not self._filtered("environments"):
+            added = choice.add_environments(self.chosen, self.filter("environments"))
+            self._added("use_environments", added, "environment")
         self._add_file()
         self._add_typed()
         if not self.chosen.specs and not self.errors:
             self.add_error("bundled", NOTHING)
-        return said
+        return cleaned
 
     def filter(self, what: str) -> Filter:
-        said = self.cleaned_data
+        cleaned = self.cleaned_data
         return Filter(
-            text=said.get(f"{what}_text", ""),
-            source=said.get(f"{what}_source", ""),
-            category=said.get(f"{what}_category", ""),
-            node=said.get(f"{what}_node"),
-            most=said.get(f"{what}_most") or FILTERED,
+            text=cleaned.get(f"{what}_text", ""),
+            source=cleaned.get(f"{what}_source", ""),
+            category=cleaned.get(f"{what}_category", ""),
+            node=cleaned.get(f"{what}_node"),
+            most=cleaned.get(f"{what}_most") or FILTERED,
         )
 
     def _filtered(self, what: str) -> bool:
         return any(name.startswith(f"{what}_") for name in self.errors)
 
-    def _added(self, name: str, found: int, what: str) -> None:
-        if not found:
+    def _added(self, name: str, count: int, what: str) -> None:
+        if not count:
             self.add_error(name, f"No {what} fits this filter, or each is chosen already. Change it, or untick this.")
 
     def _add_file(self) -> None:
-        said = self.cleaned_data
-        file, self.kept_file = said.get("tasks_file"), said.get("tasks_kept", "")
+        cleaned = self.cleaned_data
+        file, self.kept_file = cleaned.get("tasks_file"), cleaned.get("tasks_kept", "")
         if file is None and not self.kept_file:
             return
         try:
-            found = task_files.taken(file) if file is not None else task_files.find(self.user, self.kept_file)
-            entries = task_files.entries_of(found)
-            source = said.get("tasks_source") or found.name
+            task_file = task_files.taken(file) if file is not None else task_files.find(self.user, self.kept_file)
+            entries = task_files.entries_of(task_file)
+            source = cleaned.get("tasks_source") or task_file.name
             before = len(self.chosen.left_out)
-            added = choice.add_tasks(self.chosen, entries, source, said.get("tasks_most"))
+            added = choice.add_tasks(self.chosen, entries, source, cleaned.get("tasks_most"))
             if not added:
                 why = (*self.chosen.left_out[before : before + 1], "it holds no records")[0]
-                raise InputError(f"{found.name}: no task in it can be used: {why}.")
+                raise InputError(f"{task_file.name}: no task in it can be used: {why}.")
             if file is not None:
-                self.kept_file, self.sent_file = "", found
+                self.kept_file, self.sent_file = "", task_file
         except InputError as error:
             self.kept_file = ""
             self.add_error("tasks_file", str(error))

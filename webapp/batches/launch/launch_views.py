@@ -84,8 +84,8 @@ def new(request: HttpRequest) -> HttpResponse:
 def new_estimate(request: HttpRequest) -> HttpResponse:
     """The dry run of a form: its panel with htmx, else the whole page with it."""
     form = _new_form(request)
-    found = _dry_run(request, form, form.chosen)
-    return _panel(request, found) if wants_fragment(request) else _new_page(request, form, found)
+    dry_run = _dry_run(request, form, form.chosen)
+    return _panel(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
 
 
 @access("synthesise")
@@ -130,8 +130,8 @@ def clone(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
     origin, form = _clone_form(request, pk)
-    found = _dry_run(request, form, choice.of_batch(origin))
-    return _panel(request, found) if wants_fragment(request) else _clone_page(request, origin, form, found)
+    dry_run = _dry_run(request, form, choice.of_batch(origin))
+    return _panel(request, dry_run) if wants_fragment(request) else _clone_page(request, origin, form, dry_run)
 
 
 @access("synthesise")
@@ -152,8 +152,8 @@ def limits(request: HttpRequest) -> HttpResponse:
     known = {"annotator_cap": row.annotator_cap, "annotator_themes": row.annotator_themes}
     form = LimitsForm(request.POST if request.method == "POST" else None, initial=known)
     if form.is_bound and form.is_valid():
-        said = form.cleaned_data
-        services.set_limits(request.user, said["annotator_cap"], said["annotator_themes"])
+        cleaned = form.cleaned_data
+        services.set_limits(request.user, cleaned["annotator_cap"], cleaned["annotator_themes"])
         messages.success(request, "These limits hold for what annotators and adjudicators launch from now on.")
         return redirect("batches:limits")
     context = {"form": form, "copy_as": api_call(request, "PUT", "api:set_batch_limits", body=known)}
@@ -222,29 +222,29 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: Chosen) -> dict[s
     specs = list(chosen.specs.values())
     try:
         settings = services.allowed(request.user, form.settings, len(specs))
-        found = estimate(specs, settings, PIPELINE)
+        estimated = estimate(specs, settings, PIPELINE)
     except EnvariumError as error:
         return {"faults": [("", "", str(error))]}
     return {
-        "estimate": found,
-        "made": [(count, _level_word(level, count)) for level, count in found.items.items()],
+        "estimate": estimated,
+        "made": [(count, _level_word(level, count)) for level, count in estimated.items.items()],
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
-        "unpriced": found.unpriced,
+        "unpriced": estimated.unpriced,
         "unwritten": choice.unwritten(specs, settings),
-        "all_scripted": all(line.model == SCRIPTED for line in found.lines),
+        "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
-        "over_cap": settings.cap is not None and found.cost is not None and found.cost > settings.cap,
+        "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost > settings.cap,
     }
 
 
 def _level_word(level: str, count: int) -> str:
-    one, many = LEVEL_WORDS.get(level, (level, f"{level}s"))
-    return one if count == 1 else many
+    singular, plural = LEVEL_WORDS.get(level, (level, f"{level}s"))
+    return singular if count == 1 else plural
 
 
-def _panel(request: HttpRequest, found: dict[str, Any]) -> HttpResponse:
-    return render(request, "batches/launch/dry_run.html", {"dry_run": found})
+def _panel(request: HttpRequest, dry_run: dict[str, Any]) -> HttpResponse:
+    return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run})
 
 
 def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     """What both forms show: settings by group, roles, limits."""
 
     def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
-        return [(one, form[one.name]) for one in settings]
+        return [(setting, form[setting.name]) for setting in settings]
 
     models = [(role, form[f"model_{role}"]) for role in ROLES]
     played = [role for role, field in models if field.value() == SCRIPTED]
@@ -278,13 +278,13 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     }
 
 
-def _new_page(request: HttpRequest, form: LaunchForm, found: dict[str, Any] | None = None) -> HttpResponse:
+def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | None = None) -> HttpResponse:
     form.keep_file()
     _offer_filters(form)
     themes, environments = (_matching(form, what) for what in ("themes", "environments"))
-    body = {"bundled": [one.key for one in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
+    body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
     context = _shared(request, form) | {
-        "drafts": [(one, one.key in (form["bundled"].value() or [])) for one in form.drafts],
+        "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
         "themes_found": themes,
         "environments_found": environments,
         "opened": {
@@ -294,7 +294,7 @@ def _new_page(request: HttpRequest, form: LaunchForm, found: dict[str, Any] | No
             "typed": form.typed[0].said,
         },
         "copy_as": api_call(request, "POST", "api:create_batch", body=body),
-        "dry_run": found,
+        "dry_run": dry_run,
     }
     return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
 
@@ -318,7 +318,7 @@ def _offer_filters(form: LaunchForm) -> None:
 
 
 def _clone_page(
-    request: HttpRequest, origin: Batch, form: SettingsForm, found: dict[str, Any] | None = None
+    request: HttpRequest, origin: Batch, form: SettingsForm, dry_run: dict[str, Any] | None = None
 ) -> HttpResponse:
     body = {"settings": {"seed": form.settings.seed + 1}}
     context = _shared(request, form) | _changed(origin, form)
@@ -326,7 +326,7 @@ def _clone_page(
         "origin": origin,
         "items": origin.items.filter(level="theme").count(),
         "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
-        "dry_run": found,
+        "dry_run": dry_run,
     }
     return render(request, "batches/clone.html", context, status=422 if context["refused"] else 200)
 

@@ -28,8 +28,8 @@ def start(request: HttpRequest, pk: int) -> HttpResponse:
 @access("synthesise")
 @require_POST
 def pause(request: HttpRequest, pk: int) -> HttpResponse:
-    said = "The batch is paused. Calls in flight end and are stored; nothing new begins."
-    return _done(request, pk, lambda: services.pause_batch(request.user, pk), said)
+    message = "The batch is paused. Calls in flight end and are stored; nothing new begins."
+    return _done(request, pk, lambda: services.pause_batch(request.user, pk), message)
 
 
 @access("synthesise")
@@ -46,31 +46,31 @@ def resume(request: HttpRequest, pk: int) -> HttpResponse:
 @access("synthesise")
 @require_POST
 def cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    said = "The batch was cancelled. What was kept stays."
-    return _done(request, pk, lambda: services.cancel_batch(request.user, pk), said)
+    message = "The batch was cancelled. What was kept stays."
+    return _done(request, pk, lambda: services.cancel_batch(request.user, pk), message)
 
 
 @access("synthesise")
 @require_POST
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Of what failed (and was rejected, with `rejected`): an `item`, a `stage`, what ended `like` an item, or all."""
-    found, alike = (_item(pk, Params(request.POST).id(name)) for name in ("item", "like"))
+    item, alike = (_item(pk, Params(request.POST).id(name)) for name in ("item", "like"))
     states = (ItemState.FAILED, ItemState.REJECTED) if request.POST.get("rejected") else (ItemState.FAILED,)
     asked: dict[str, Any] = {
-        "item": found.pk if found else None,
+        "item": item.pk if item else None,
         "stage": request.POST.get("stage", "").replace("\x00", "")[:40],
         "signature": alike.signature if alike else "",
         "states": states,
     }
 
     def act() -> str:
-        gone = (request.POST.get("item") and not found) or (request.POST.get("like") and not asked["signature"])
+        gone = (request.POST.get("item") and not item) or (request.POST.get("like") and not asked["signature"])
         if gone:
             raise InputError("What was to be tried again has not failed any more. This is how the batch stands now.")
         count = services.retry_items(request.user, pk, **asked)
         return f"{count:,} item{'s' * (count != 1)} {'were' if count != 1 else 'was'} queued again."
 
-    return _done(request, pk, act, "", found)
+    return _done(request, pk, act, "", item)
 
 
 @access("synthesise")
@@ -86,13 +86,13 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _done(
-    request: HttpRequest, pk: int, act: Callable[[], Any], said: str, item: BatchItem | None = None
+    request: HttpRequest, pk: int, act: Callable[[], Any], message: str, item: BatchItem | None = None
 ) -> HttpResponse:
     """Do it, say what came of it once, and show the page again."""
     get_object_or_404(Batch.objects.only("pk"), pk=pk)
     try:
-        found = act()
-        messages.success(request, said or str(found))
+        outcome = act()
+        messages.success(request, message or str(outcome))
     except InputError as error:
         messages.error(request, str(error))
     return redirect("batches:item", item.pk) if item else redirect("batches:batch", pk)

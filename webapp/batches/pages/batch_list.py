@@ -28,7 +28,7 @@ class Far:
 
 def how_far(batches: Iterable[Batch]) -> dict[int, Far]:
     """Progress by batch, for the rows of a page: two queries."""
-    pks = [one.pk for one in batches]
+    pks = [batch.pk for batch in batches]
     if not pks:
         return {}
     counts = BatchStageCount.objects.filter(batch__in=pks, stage=SAVE, state=StageState.KEPT).values_list("batch")

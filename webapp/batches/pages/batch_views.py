@@ -31,15 +31,15 @@ def find(pk: int) -> Batch:
     return get_object_or_404(queries.batches(), pk=pk)
 
 
-def live_context(found: Batch, tab: str) -> dict[str, Any]:
+def live_context(row: Batch, tab: str) -> dict[str, Any]:
     """What changes while a batch runs: its head on every tab, funnel and failures on the first."""
-    settings = BatchSettings.model_validate(found.settings)
-    waiting = progress.open_items(found.pk)
-    lines = progress.funnel(queries.counts(found.pk), waiting, PIPELINE)
-    counts = queries.item_counts(found.pk)
-    lanes, levels = progress.lanes(found), progress.levels(counts)
+    settings = BatchSettings.model_validate(row.settings)
+    waiting = progress.open_items(row.pk)
+    lines = progress.funnel(queries.counts(row.pk), waiting, PIPELINE)
+    counts = queries.item_counts(row.pk)
+    lanes, levels = progress.lanes(row), progress.levels(counts)
     context = {
-        "batch": found,
+        "batch": row,
         "tab": tab,
         "tabs": TABS,
         "levels": levels,
@@ -47,16 +47,16 @@ def live_context(found: Batch, tab: str) -> dict[str, Any]:
         "ended": sum(level.ended for level in levels),
         "running": sum(level.running for level in levels),
         "queued": any(lane["job__state"] == "queued" for lane in lanes),
-        "took": progress.took(found),
+        "took": progress.took(row),
         "used": progress.used(lines),
-        "pace": progress.pace(found, lines, waiting, PIPELINE, settings.stages),
+        "pace": progress.pace(row, lines, waiting, PIPELINE, settings.stages),
         "lanes": lanes,
-        "can": descriptions.actions(found, counts),
+        "can": descriptions.actions(row, counts),
     }
     if tab == "overview":
         context |= {
             "funnel": progress.by_level(lines),
-            "kinds": descriptions.kinds(progress.groups(found.pk), GROUPS_LIVE),
+            "kinds": descriptions.kinds(progress.groups(row.pk), GROUPS_LIVE),
         }
     return context
 
@@ -69,11 +69,11 @@ def tab_of(request: HttpRequest) -> str:
 @require_safe
 @never_cache
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
-    found = find(pk)
+    row = find(pk)
     tab = tab_of(request)
-    context = live_context(found, tab)
+    context = live_context(row, tab)
     more = {"items": _items, "calls": _calls, "failures": _failures, "settings": _settings}.get(tab)
-    context |= more(request, found) if more else {"copy_as": api_call(request, "GET", "api:get_batch", args=(pk,))}
+    context |= more(request, row) if more else {"copy_as": api_call(request, "GET", "api:get_batch", args=(pk,))}
     return render(request, "batches/show/batch.html", context)
 
 
@@ -85,67 +85,67 @@ def live(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "batches/show/live.html", live_context(find(pk), tab_of(request)))
 
 
-def _items(request: HttpRequest, found: Batch) -> dict[str, Any]:
+def _items(request: HttpRequest, row: Batch) -> dict[str, Any]:
     chosen = filters.item_filter(request.GET)
-    page = keyset(request, filters.items(found.pk, chosen), "id")
+    page = keyset(request, filters.items(row.pk, chosen), "id")
     asked = {name: getattr(chosen, name) or None for name in filters.FIELDS}
     return {
         "page": page,
         "rows": [descriptions.item_row(item) for item in page.rows],
         "chosen": chosen,
         "filter_form": descriptions.item_filter_form(PIPELINE, chosen),
-        "copy_as": api_call(request, "GET", "api:list_batch_items", args=(found.pk,), query=asked),
+        "copy_as": api_call(request, "GET", "api:list_batch_items", args=(row.pk,), query=asked),
     }
 
 
-def _calls(request: HttpRequest, found: Batch) -> dict[str, Any]:
+def _calls(request: HttpRequest, row: Batch) -> dict[str, Any]:
     chosen = filters.call_filter(request.GET)
     asked = {name: getattr(chosen, name) for name in CallQuery.model_fields if hasattr(chosen, name)}
     return {
-        "page": keyset(request, filters.calls(found.pk, chosen)),
+        "page": keyset(request, filters.calls(row.pk, chosen)),
         "chosen": chosen,
-        "choices": descriptions.call_choices(found.pk),
-        "copy_as": api_call(request, "GET", "api:list_batch_calls", args=(found.pk,), query=asked),
+        "choices": descriptions.call_choices(row.pk),
+        "copy_as": api_call(request, "GET", "api:list_batch_calls", args=(row.pk,), query=asked),
     }
 
 
-def _failures(request: HttpRequest, found: Batch) -> dict[str, Any]:
+def _failures(request: HttpRequest, row: Batch) -> dict[str, Any]:
     return {
-        "kinds": descriptions.kinds(progress.groups(found.pk), queries.GROUPS),
+        "kinds": descriptions.kinds(progress.groups(row.pk), queries.GROUPS),
         "groups_up_to": queries.GROUPS,
-        "copy_as": api_call(request, "GET", "api:list_batch_failures", args=(found.pk,)),
+        "copy_as": api_call(request, "GET", "api:list_batch_failures", args=(row.pk,)),
     }
 
 
-def _settings(request: HttpRequest, found: Batch) -> dict[str, Any]:
+def _settings(request: HttpRequest, row: Batch) -> dict[str, Any]:
     return {
-        "described": setting_labels.described(BatchSettings.model_validate(found.settings)),
-        "differences": setting_labels.differs_from_origin(found),
-        "copy_as": api_call(request, "GET", "api:get_batch", args=(found.pk,)),
+        "described": setting_labels.described(BatchSettings.model_validate(row.settings)),
+        "differences": setting_labels.differs_from_origin(row),
+        "copy_as": api_call(request, "GET", "api:get_batch", args=(row.pk,)),
     }
 
 
 def item_context(pk: int) -> dict[str, Any]:
     rows = BatchItem.objects.select_related("batch", "product", "parent").defer("spec", "parent__spec")
-    found = get_object_or_404(rows, pk=pk)
-    runs = descriptions.runs_of(found, PIPELINE)
+    row = get_object_or_404(rows, pk=pk)
+    runs = descriptions.runs_of(row, PIPELINE)
     below = list(
-        filters.items(found.batch_id, filters.ItemFilter(parent=found.pk)).order_by("id")[: descriptions.BELOW + 1]
+        filters.items(row.batch_id, filters.ItemFilter(parent=row.pk)).order_by("id")[: descriptions.BELOW + 1]
     )
-    product = filters.product_of(found)
+    product = filters.product_of(row)
     return {
-        "item": found,
-        "batch": found.batch,
-        "path": descriptions.path_of(found),
+        "item": row,
+        "batch": row.batch,
+        "path": descriptions.path_of(row),
         "runs": runs,
         "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
-        "products": descriptions.products(found.level, product),
+        "products": descriptions.products(row.level, product),
         "provenance": descriptions.provenance_of(product),
-        "below": [descriptions.item_row(one) for one in below[: descriptions.BELOW]],
+        "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,
-        "fault": descriptions.call_by_key(found.call_key),
-        "can": descriptions.item_actions(found, PIPELINE),
-        "is_open": descriptions.is_open(found),
+        "fault": descriptions.call_by_key(row.call_key),
+        "can": descriptions.item_actions(row, PIPELINE),
+        "is_open": descriptions.is_open(row),
     }
 
 
@@ -190,15 +190,15 @@ def output(request: HttpRequest, pk: int, stage: str) -> HttpResponse:
 @require_safe
 def call(request: HttpRequest, pk: int) -> HttpResponse:
     rows = LLMCall.objects.select_related("batch", "item").defer("item__spec")
-    found = get_object_or_404(rows, pk=pk)
+    row = get_object_or_404(rows, pk=pk)
     context = {
-        "call": found,
-        "batch": found.batch,
-        "path": descriptions.path_of(found.item) if found.item else [],
-        "request_of": descriptions.request_of(queries.body(found.request_id)),
-        "reply": descriptions.reply_of(queries.body(found.reply_id)),
-        "tries": descriptions.tries_of(found),
-        "ended": descriptions.ended_badly(found),
+        "call": row,
+        "batch": row.batch,
+        "path": descriptions.path_of(row.item) if row.item else [],
+        "request_of": descriptions.request_of(queries.body(row.request_id)),
+        "reply": descriptions.reply_of(queries.body(row.reply_id)),
+        "tries": descriptions.tries_of(row),
+        "ended": descriptions.ended_badly(row),
         "copy_as": api_call(request, "GET", "api:get_llm_call", args=(pk,)),
     }
     return render(request, "batches/show/call.html", context)
@@ -208,11 +208,11 @@ def call(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def call_file(request: HttpRequest, pk: int) -> HttpResponse:
     """Request and reply as they are stored, to download."""
-    found = get_object_or_404(LLMCall, pk=pk)
-    said = {"key": found.key, "role": found.role, "stage": found.stage, "path": found.path, "model": found.model}
-    said |= {"state": found.state, "error": found.error}
-    said |= {"request": queries.body(found.request_id), "reply": queries.body(found.reply_id)}
-    answer = HttpResponse(json.dumps(said, ensure_ascii=False, indent=1), content_type="application/json")
+    row = get_object_or_404(LLMCall, pk=pk)
+    record = {"key": row.key, "role": row.role, "stage": row.stage, "path": row.path, "model": row.model}
+    record |= {"state": row.state, "error": row.error}
+    record |= {"request": queries.body(row.request_id), "reply": queries.body(row.reply_id)}
+    answer = HttpResponse(json.dumps(record, ensure_ascii=False, indent=1), content_type="application/json")
     answer["Content-Disposition"] = f'attachment; filename="call-{pk}.json"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer

@@ -86,15 +86,15 @@ class OutcomeGroups:
 
 def kinds(groups: Sequence[FailureGroup], most: int) -> list[OutcomeGroups]:
     """Groups of failures and of rejections, with the words that stand above them."""
-    found = []
+    outcomes = []
     for title, state, why in (
         ("Failures", ItemState.FAILED, FAILED_WHY),
         ("Rejections", ItemState.REJECTED, REJECTED_WHY),
     ):
         own = [group for group in groups if group.failures.state == state]
         if own:
-            found.append(OutcomeGroups(title, str(state), own[:most], why, max(0, len(own) - most)))
-    return found
+            outcomes.append(OutcomeGroups(title, str(state), own[:most], why, max(0, len(own) - most)))
+    return outcomes
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class ItemRow:
 
 def item_row(item: BatchItem) -> ItemRow:
     above, _, name = item.path.rpartition("/")
-    found = products(item.level, filters.product_of(item))
-    return ItemRow(item, found[0] if found else None, item.rank, name, above)
+    links = products(item.level, filters.product_of(item))
+    return ItemRow(item, links[0] if links else None, item.rank, name, above)
 
 
 @dataclass(frozen=True)
@@ -255,13 +255,13 @@ class Text:
 
 def shown_text(value: Any) -> Text:
     """A text as it is shown, indented where it is JSON of a size that can be read."""
-    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if found[:1] in "{[" and 1 < len(found) <= JSON_UP_TO:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if text[:1] in "{[" and 1 < len(text) <= JSON_UP_TO:
         try:
-            return _cut(json.dumps(json.loads(found), ensure_ascii=False, indent=2), True)
+            return _cut(json.dumps(json.loads(text), ensure_ascii=False, indent=2), True)
         except (ValueError, RecursionError):
             pass
-    return _cut(found)
+    return _cut(text)
 
 
 def _cut(text: str, is_json: bool = False) -> Text:
@@ -282,8 +282,8 @@ class Said:
 
 def said(message: Mapping[str, Any]) -> Said:
     asked = message.get("tool_calls") or []
-    written = [shown_text(one.get("raw") or one.get("arguments") or {}) for one in asked]
-    names = [(str(one.get("name", "")), str(one.get("error") or "")) for one in asked]
+    written = [shown_text(call.get("raw") or call.get("arguments") or {}) for call in asked]
+    names = [(str(call.get("name", "")), str(call.get("error") or "")) for call in asked]
     calls = [(name, text, error) for (name, error), text in zip(names, written, strict=True)]
     return Said(
         str(message.get("role", "")),

@@ -111,8 +111,8 @@ def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
 
 def product_of(item: BatchItem) -> BatchProduct | None:
     """The product of an item that `items` gave."""
-    found: Any = getattr(item, "product", None)
-    return found
+    product: Any = getattr(item, "product", None)
+    return product
 
 
 PLACES = """

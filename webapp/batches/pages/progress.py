@@ -102,72 +102,72 @@ Open = Mapping[tuple[str, str], Mapping[str, int]]
 def open_items(batch: int) -> dict[tuple[str, str], dict[str, int]]:
     """Items that wait or run, by level and stage, then by state."""
     rows = BatchItem.objects.filter(batch_id=batch, state__in=OPEN).values_list("level", "stage", "state")
-    found: dict[tuple[str, str], dict[str, int]] = {}
+    by_stage: dict[tuple[str, str], dict[str, int]] = {}
     for level, stage, state, count in rows.annotate(Count("id")).order_by():
-        found.setdefault((level, stage), {})[state] = count
-    return found
+        by_stage.setdefault((level, stage), {})[state] = count
+    return by_stage
 
 
 def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline) -> list[StageLine]:
     """Every stage in the pipeline's order, then what has no place in it: saving, stages of another version."""
     lines = {stage.name: StageLine(stage.name, stage.level, stage.group is not None) for stage in pipeline.stages}
     saving = StageLine(SAVE)
-    for one in counts:
-        if one.count <= 0 and not one.seconds:
+    for row in counts:
+        if row.count <= 0 and not row.seconds:
             continue
-        line = saving if one.stage == SAVE else lines.setdefault(one.stage, StageLine(one.stage))
-        _add(line, one)
+        line = saving if row.stage == SAVE else lines.setdefault(row.stage, StageLine(row.stage))
+        _add(line, row)
     for (_level, stage), states in waiting.items():
         line = saving if stage == SAVE else lines.setdefault(stage, StageLine(stage))
         line.here += sum(states.values())
         line.running += states.get(ItemState.RUNNING, 0)
-    found = [*lines.values(), saving]
+    ordered = [*lines.values(), saving]
     most: Counter[str] = Counter()
-    for line in found:
+    for line in ordered:
         most[line.level] = max(most[line.level], line.entered + line.here)
-    for line in found:
-        line.reasons.sort(key=lambda one: (-one.count, one.state, one.reason))
+    for line in ordered:
+        line.reasons.sort(key=lambda reason: (-reason.count, reason.state, reason.reason))
         parts = {"kept": line.kept, "rejected": line.rejected, "failed": line.failed, "here": line.here}
         line.bar = bar(parts, most[line.level])
-    return found
+    return ordered
 
 
 def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
     """Pieces of a bar beside each other; one that is there is never too thin to be seen."""
-    found: list[Bar] = []
+    pieces: list[Bar] = []
     at = 0.0
     for name, count in parts.items():
         if count and whole:
             width = max(0.8, 100 * count / whole)
-            found.append((name, at, min(width, 100 - at)))
+            pieces.append((name, at, min(width, 100 - at)))
             at = min(100.0, at + width)
-    return found
+    return pieces
 
 
-def _add(line: StageLine, one: BatchStageCount) -> None:
-    count = max(0, one.count)
-    if one.state == StageState.KEPT:
+def _add(line: StageLine, row: BatchStageCount) -> None:
+    count = max(0, row.count)
+    if row.state == StageState.KEPT:
         line.kept += count
     else:
-        if one.state == StageState.REJECTED:
+        if row.state == StageState.REJECTED:
             line.rejected += count
         else:
             line.failed += count
         if count:
-            line.reasons.append(Reason(one.state, one.reason, count))
+            line.reasons.append(Reason(row.state, row.reason, count))
     for name in ("seconds", "requests", "replayed", "prompt_tokens", "completion_tokens", "cost", "unpriced"):
-        setattr(line, name, getattr(line, name) + getattr(one, name))
+        setattr(line, name, getattr(line, name) + getattr(row, name))
 
 
 def by_level(lines: Iterable[StageLine]) -> list[tuple[str, list[StageLine]]]:
     """The funnel's rows under the words of their levels; what has no level only where something happened."""
-    found: dict[str, list[StageLine]] = {words: [] for words in WORDS.values()}
+    sections: dict[str, list[StageLine]] = {words: [] for words in WORDS.values()}
     for line in lines:
         if line.level:
-            found[WORDS[line.level]].append(line)
+            sections[WORDS[line.level]].append(line)
         elif line.entered or line.here:
-            found.setdefault("Every level", []).append(line)
-    return [(words, rows) for words, rows in found.items() if rows]
+            sections.setdefault("Every level", []).append(line)
+    return [(words, rows) for words, rows in sections.items() if rows]
 
 
 def took(batch: Batch) -> float | None:
@@ -266,7 +266,7 @@ def time_left(
     total = 0.0
     try:
         for level in LEVELS:
-            stages = {stage: sum(states.values()) for (one, stage), states in waiting.items() if one == level}
+            stages = {stage: sum(states.values()) for (at, stage), states in waiting.items() if at == level}
             if stages:
                 below = _below(means, pipeline, level, settings)
                 total += sum((_work(means, pipeline, level, stage) + below) * n for stage, n in stages.items())
@@ -311,8 +311,8 @@ class Used:
 
 
 def used(lines: Iterable[StageLine]) -> Used:
-    found = list(lines)
-    return Used(*(sum(getattr(line, name) for line in found) for name in Used.__dataclass_fields__))
+    stage_lines = list(lines)
+    return Used(*(sum(getattr(line, name) for line in stage_lines) for name in Used.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -324,10 +324,10 @@ class FailureGroup:
 
 
 def groups(batch: int) -> list[FailureGroup]:
-    found = queries.failures(batch)
-    keys = [one.call_key for one in found if one.call_key]
+    failures = queries.failures(batch)
+    keys = [failure.call_key for failure in failures if failure.call_key]
     calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
-    return [FailureGroup(one, calls.get(one.call_key)) for one in found]
+    return [FailureGroup(failure, calls.get(failure.call_key)) for failure in failures]
 
 
 def lanes(batch: Batch) -> list[dict[str, Any]]:

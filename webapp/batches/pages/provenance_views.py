@@ -36,18 +36,18 @@ def made(request: HttpRequest) -> HttpResponse:
 def _made(kind: str, pk: int) -> dict[str, Any]:
     """Of the item that first became it; those that came to the same thing later are named beside it."""
     rows = BatchProduct.objects.filter(**{kind: pk}, item__level=KINDS[kind]).select_related("item__batch")
-    found = list(rows.defer("item__spec", "item__batch__settings").order_by("id")[: OTHERS + 1])
-    if not found:
+    products = list(rows.defer("item__spec", "item__batch__settings").order_by("id")[: OTHERS + 1])
+    if not products:
         return {"product": None}
-    about = found[0].provenance
+    about = products[0].provenance
     models = list((about.get("models") or {}).items())
     return {
-        "product": found[0],
+        "product": products[0],
         "about": about,
         "models": models,
         "prompts": list((about.get("prompts") or {}).items()),
         "seeds": list((about.get("seeds") or {}).items()),
         "stages": list((about.get("stages") or {}).items()),
         "scripted": any(model == SCRIPTED for _, model in models),
-        "others": found[1:],
+        "others": products[1:],
     }

@@ -49,22 +49,22 @@ def call_of(output: Any) -> str:
 def generic(value: Mapping[str, Any]) -> list[Block]:
     """Any JSON object: short values in one block, then lists, tables and sources, then what is left."""
     facts: list[tuple[str, Any]] = []
-    found: list[Block] = []
-    for key, one in value.items():
+    long_blocks: list[Block] = []
+    for key, part in value.items():
         title = _spoken(key)
-        if key in HIDDEN or one is None:
+        if key in HIDDEN or part is None:
             continue
-        if isinstance(one, str) and (key in CODE or "\n" in one or len(one) > CELL):
-            found.append(_code(title, one) if key in CODE else text(title, one))
-        elif isinstance(one, str | int | float | bool):
-            facts.append((title, one))
-        elif _is_flat(one):
-            found.append(listed(title, one))
-        elif _is_table(one):
-            found.append(table(title, one))
-        elif one:
-            found.append(Block("json", title, one))
-    return [Block("facts", "", facts), *found] if facts else found
+        if isinstance(part, str) and (key in CODE or "\n" in part or len(part) > CELL):
+            long_blocks.append(_code(title, part) if key in CODE else text(title, part))
+        elif isinstance(part, str | int | float | bool):
+            facts.append((title, part))
+        elif _is_flat(part):
+            long_blocks.append(listed(title, part))
+        elif _is_table(part):
+            long_blocks.append(table(title, part))
+        elif part:
+            long_blocks.append(Block("json", title, part))
+    return [Block("facts", "", facts), *long_blocks] if facts else long_blocks
 
 
 def _spoken(key: str) -> str:
@@ -72,11 +72,11 @@ def _spoken(key: str) -> str:
 
 
 def _is_flat(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str | int | float) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, str | int | float) for entry in value)
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def text(title: str, value: str) -> Block:
@@ -88,7 +88,7 @@ def _code(title: str, value: str) -> Block:
 
 
 def listed(title: str, values: Sequence[Any]) -> Block:
-    return Block("list", title, [str(one) for one in values[:ROWS]], rest=max(0, len(values) - ROWS))
+    return Block("list", title, [str(entry) for entry in values[:ROWS]], rest=max(0, len(values) - ROWS))
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Block:
@@ -102,10 +102,10 @@ def _cell(value: Any) -> str:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+    if isinstance(value, list) and all(isinstance(entry, str | int | float) for entry in value):
         value = ", ".join(map(str, value))
-    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return found if len(found) <= CELL * 4 else f"{found[: CELL * 4]}… ({len(found):,} characters)"
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shown if len(shown) <= CELL * 4 else f"{shown[: CELL * 4]}… ({len(shown):,} characters)"
 
 
 def _facts(value: Mapping[str, Any], names: Iterable[str]) -> Block:
@@ -186,7 +186,7 @@ def _scenario(value: dict[str, Any]) -> list[Block]:
 def _task(value: dict[str, Any]) -> list[Block]:
     reference = value.get("reference") or {}
     checks = value.get("checks") or []
-    sources = "\n\n".join(f"# {one.get('label') or 'no label'}\n{one.get('source', '')}" for one in checks)
+    sources = "\n\n".join(f"# {check.get('label') or 'no label'}\n{check.get('source', '')}" for check in checks)
     return [
         _facts(value, ("title", "rule")),
         text("instruction", value["instruction"]),
@@ -201,7 +201,7 @@ def _task(value: dict[str, Any]) -> list[Block]:
 def _audited(value: dict[str, Any]) -> list[Block]:
     audit, mutants = value["audit"], value["audit"].get("mutants") or []
     rewards = {name: (audit.get(name) or {}).get("reward") for name in ("nothing", "reference", "claim")}
-    counted = [one for one in mutants if not one.get("equivalent")]
+    counted = [mutant for mutant in mutants if not mutant.get("equivalent")]
     facts = {"audit": audit["state"], "doing nothing earns": rewards["nothing"], "the reference": rewards["reference"]}
     facts |= {"only claiming": rewards["claim"], "mutants tried": len(counted)}
     return [

@@ -175,12 +175,12 @@ def choice_of(query: QueryDict) -> CurveChoice:
 def parts_of(keys: Iterable[MetricKey], prefix: str, measure: str) -> list[tuple[str, float | None]]:
     """Parts below a prefix with their last number, the worst first: those that a person looks for."""
     begin, end = f"{prefix}/", f"/{measure}"
-    found = [
+    parts = [
         (key.name[len(begin) : -len(end)], key.last_value)
         for key in keys
         if key.name.startswith(begin) and key.name.endswith(end) and len(key.name) > len(begin) + len(end)
     ]
-    return sorted(found, key=lambda one: (one[1] is None, one[1] or 0.0, one[0]))
+    return sorted(parts, key=lambda part: (part[1] is None, part[1] or 0.0, part[0]))
 
 
 def measure_of(prefix: str, choice: CurveChoice) -> str:
@@ -193,7 +193,7 @@ def groups_of(
 ) -> list[ChartGroup]:
     """The charts that this job has numbers for, of the headings that were chosen. `names` are words for checks."""
     known = {key.name for key in keys}
-    found: list[ChartGroup] = []
+    groups: list[ChartGroup] = []
     for group in _RULES:
         charts = [_narrowed(chart, known) for chart in group.charts]
         if group.name == "parts":
@@ -205,8 +205,8 @@ def groups_of(
             charts[0] = _outcomes(known)
         kept = tuple(chart for chart in charts if chart.lines)
         if kept and group.name in choice.groups:
-            found.append(ChartGroup(group.name, group.title, kept))
-    return found
+            groups.append(ChartGroup(group.name, group.title, kept))
+    return groups
 
 
 def _narrowed(chart: Chart, known: set[str]) -> Chart:
@@ -264,13 +264,13 @@ def shape_of(groups: Iterable[ChartGroup]) -> str:
 def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> dict[str, Any]:
     """Data of the page's script: marks; of every line steps, means, and extremes where steps share a point."""
     names = [key for chart in charts for key in chart.keys]
-    found = _all_series(job, names, choice)
+    curves = _all_series(job, names, choice)
     return {
         "step": job.step,
         "charts": {
-            chart.name: _stacked(chart, found, choice.low or 0)
+            chart.name: _stacked(chart, curves, choice.low or 0)
             if chart.stacked
-            else [_drawn(line, found[line.key], found.get(line.spread)) for line in chart.lines if line.key in found]
+            else [_drawn(line, curves[line.key], curves.get(line.spread)) for line in chart.lines if line.key in curves]
             for chart in charts
         },
         "marks": [mark.as_json() for mark in within(marks_of(job), choice)],
@@ -288,8 +288,8 @@ def within(marks: Iterable[Mark], choice: CurveChoice) -> list[Mark]:
     return [mark for mark in marks if low <= mark.step <= high]
 
 
-def _drawn(line: CurveLine, found: Series, spread: Series | None) -> dict[str, Any]:
-    buckets = found.buckets
+def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, Any]:
+    buckets = curve.buckets
     told: dict[str, Any] = {
         "label": drawn_label(line.label, 40),
         "x": [bucket.last_step for bucket in buckets],
@@ -298,7 +298,7 @@ def _drawn(line: CurveLine, found: Series, spread: Series | None) -> dict[str, A
     }
     if line.rare:
         told["rare"] = True
-    if found.width > 1:
+    if curve.width > 1:
         told["first"] = [bucket.first for bucket in buckets]
         told["low"], told["high"] = ([_short(getattr(bucket, end)) for bucket in buckets] for end in ("min", "max"))
     if spread is not None:
@@ -307,16 +307,16 @@ def _drawn(line: CurveLine, found: Series, spread: Series | None) -> dict[str, A
     return told
 
 
-def _stacked(chart: Chart, found: Mapping[str, Series], low: int) -> list[dict[str, Any]]:
+def _stacked(chart: Chart, curves: Mapping[str, Series], low: int) -> list[dict[str, Any]]:
     """Shares that add up to one at every point: a step names only those of its shares that are not 0."""
     places: dict[int, dict[str, Bucket]] = {}
     for line in chart.lines:
-        whole = found[line.key]
+        whole = curves[line.key]
         for bucket in whole.buckets:
             places.setdefault((bucket.first - low) // whole.width, {})[line.key] = bucket
     points = [places[place] for place in sorted(places)]
-    sums = [{key: (one.mean or 0.0) * one.points for key, one in point.items()} for point in points]
-    ends = [max(one.last_step for one in point.values()) for point in points]
+    sums = [{key: (bucket.mean or 0.0) * bucket.points for key, bucket in point.items()} for point in points]
+    ends = [max(bucket.last_step for bucket in point.values()) for point in points]
     told: list[dict[str, Any]] = []
     for line in chart.lines:
         last = points[-1].get(line.key) if points else None
@@ -326,8 +326,8 @@ def _stacked(chart: Chart, found: Mapping[str, Series], low: int) -> list[dict[s
             "y": [_short(known.get(line.key, 0.0) / (sum(known.values()) or 1.0)) for known in sums],
             "last": _short(last.last) if last is not None and last.last_step == ends[-1] else 0.0 if points else None,
         }
-        if found[line.key].width > 1:
-            shown["first"] = [min(one.first for one in point.values()) for point in points]
+        if curves[line.key].width > 1:
+            shown["first"] = [min(bucket.first for bucket in point.values()) for point in points]
         told.append(shown)
     return told
 

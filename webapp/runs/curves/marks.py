@@ -37,8 +37,8 @@ class Mark:
 
 def marks_of(job: TrainingJob) -> list[Mark]:
     """Marks of a job in the order of steps."""
-    found = [*_horizons(job), *_checkpoints(job), *_attempts(job)]
-    return sorted(found, key=lambda mark: (mark.step, mark.kind))
+    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job)]
+    return sorted(marks, key=lambda mark: (mark.step, mark.kind))
 
 
 def _horizons(job: TrainingJob) -> list[Mark]:

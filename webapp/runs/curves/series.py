@@ -76,18 +76,18 @@ def series(
     last = max(key.last_step for key in keys.values())
     high = last if to_step is None else min(to_step, last)
     width = max(1, -(-(high - low + 1) // max(1, min(resolution, MOST_BUCKETS))))
-    found: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
+    buckets: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
     if high >= low:
-        asked: dict[str, Any] = {"keys": list(found), "low": low, "high": high, "width": width}
+        asked: dict[str, Any] = {"keys": list(buckets), "low": low, "high": high, "width": width}
         with connection.cursor() as cursor:
             cursor.execute(_BUCKETS, asked)
             for key, first, end, points, known, least, most, mean, newest in cursor.fetchall():
-                found[key].append(
+                buckets[key].append(
                     Bucket(
                         first=first, last_step=end, points=points, gaps=points - known,
                         min=least, max=most, mean=mean, last=newest,
                     )
                 )  # fmt: skip
     return {
-        name: Series(name=name, width=width, buckets=tuple(found[keys[name].pk])) for name in wanted if name in keys
+        name: Series(name=name, width=width, buckets=tuple(buckets[keys[name].pk])) for name in wanted if name in keys
     }

@@ -54,10 +54,10 @@ def parameters_of(base: str) -> tuple[int, str]:
     """(parameters, how this is known); 0 where it is not."""
     if base == DEMO_MODEL:
         return DEMO_PARAMETERS, "about a million"
-    found = _SIZE.search(base.rpartition("/")[2])
-    if found is None:
+    size = _SIZE.search(base.rpartition("/")[2])
+    if size is None:
         return 0, "the model's name does not say its size"
-    return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), f"{found[0]}, by its name"
+    return round(float(size[1]) * (10**9 if size[2] in "Bb" else 10**6)), f"{size[0]}, by its name"
 
 
 def memory_of(base: str, config: Supervised | Reinforcement | None) -> tuple[Memory | None, str]:
@@ -98,18 +98,18 @@ def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple
 
 def spent(job: TrainingJob) -> float | None:
     """Seconds that workers have spent on a job so far, without pauses and waiting. None: not begun."""
-    found = [
+    seconds = [
         ((ended or timezone.now()) - begun).total_seconds()
         for begun, ended in TrainingAttempt.objects.filter(job=job).values_list("started_at", "ended_at")
     ]
-    return sum(found) if found else None
+    return sum(seconds) if seconds else None
 
 
 def _spent(rows: Sequence[TrainingJob]) -> timedelta:
     """What workers spent on these jobs: not while they were paused or waited."""
     attempts = TrainingAttempt.objects.filter(job__in=[row.pk for row in rows], ended_at__isnull=False)
-    found = attempts.aggregate(spent=Sum(F("ended_at") - F("started_at")))["spent"]
-    return found or timedelta()
+    total = attempts.aggregate(spent=Sum(F("ended_at") - F("started_at")))["spent"]
+    return total or timedelta()
 
 
 def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:

@@ -67,31 +67,31 @@ def evaluations(method: str, chosen: str = "") -> list[Offer]:
 
 def models() -> list[Offer]:
     """Names of models that are known, with what each is."""
-    found = {DEMO_MODEL: "a tiny model, built from the dataset's words on the spot; it knows nothing before SFT"}
-    found[AFTER] = "what the job ends with that is chosen under After"
+    words = {DEMO_MODEL: "a tiny model, built from the dataset's words on the spot; it knows nothing before SFT"}
+    words[AFTER] = "what the job ends with that is chosen under After"
     for candidate in candidates()[:NEWEST]:
         for name in sorted(candidate.models - {ANY_MODEL})[:NEWEST]:
-            found.setdefault(name[:300], f"lies at the worker {candidate.name}")
+            words.setdefault(name[:300], f"lies at the worker {candidate.name}")
     done = TrainingJob.objects.filter(state=TrainingState.SUCCEEDED).order_by("-id")
     for job in done.only("public_id", "name", "method")[:NEWEST]:
-        found[f"ft:{job.public_id}"] = f"what {job.name or 'that job'} ended with ({job.method})"
-    return [Offer(*one) for one in found.items()]
+        words[f"ft:{job.public_id}"] = f"what {job.name or 'that job'} ended with ({job.method})"
+    return [Offer(name, text) for name, text in words.items()]
 
 
 def jobs_before(chosen: str = "") -> list[Offer]:
     """Jobs that another one may come after: open ones and those that have succeeded."""
     rows = TrainingJob.objects.exclude(state__in=(TrainingState.FAILED, TrainingState.CANCELLED))
-    found = list(rows.only("public_id", "name", "state").order_by("-id")[: NEWEST * 2])
-    if chosen and chosen not in {row.public_id for row in found}:
-        found += list(TrainingJob.objects.filter(public_id=chosen).only("public_id", "name", "state"))
-    offers = [Offer(row.public_id, f"{row.name or row.public_id} ({row.state.replace('_', ' ')})") for row in found]
+    jobs = list(rows.only("public_id", "name", "state").order_by("-id")[: NEWEST * 2])
+    if chosen and chosen not in {row.public_id for row in jobs}:
+        jobs += list(TrainingJob.objects.filter(public_id=chosen).only("public_id", "name", "state"))
+    offers = [Offer(row.public_id, f"{row.name or row.public_id} ({row.state.replace('_', ' ')})") for row in jobs]
     return [Offer("", "nothing: it is queued at once"), *offers]
 
 
 def presets_of(method: str) -> list[presets.Preset]:
     """Presets of a method, those of papers first."""
-    found = [one for one in map(presets.load, presets.names()) if one.config.type == method]
-    return sorted(found, key=lambda one: not one.paper)
+    method_presets = [preset for preset in map(presets.load, presets.names()) if preset.config.type == method]
+    return sorted(method_presets, key=lambda preset: not preset.paper)
 
 
 def kind_of(method: str) -> str:

@@ -31,18 +31,18 @@ class NewJobForm(forms.Form):
     """`asked` is the job once the form is valid; `preset` the one whose values stand in it."""
 
     def __init__(self, data: Mapping[str, str] | None = None, *, given: Mapping[str, str] | None = None) -> None:
-        said = {key: value[:MOST_TEXT].replace("\x00", "") for key, value in (data or given or {}).items()}
-        self.method = said["method"] if said.get("method") in METHODS else "supervised"
-        self.preset, self.unknown = _preset(said, self.method)
+        entries = {key: value[:MOST_TEXT].replace("\x00", "") for key, value in (data or given or {}).items()}
+        self.method = entries["method"] if entries.get("method") in METHODS else "supervised"
+        self.preset, self.unknown = _preset(entries, self.method)
         texts = setting_fields.texts_of(self.preset.config)
         # A form that was handed out for another preset keeps what the person changed in it, and nothing else.
-        self.moved = bool(said.get("shown")) and said["shown"] != self.shown
-        typed = _changed(said) if self.moved else said
-        said |= {name: typed.get(name, text) for name, text in texts.items()}
-        said |= {"method": self.method, "preset": self.preset.name, "shown": self.shown}
-        said.setdefault("token", secrets.token_urlsafe(18))
-        said["calls_allowed"] = said.get("calls_allowed") or str(CALLS_ALLOWED)
-        super().__init__(said if data is not None else None, initial=said, use_required_attribute=False)
+        self.moved = bool(entries.get("shown")) and entries["shown"] != self.shown
+        typed = _changed(entries) if self.moved else entries
+        entries |= {name: typed.get(name, text) for name, text in texts.items()}
+        entries |= {"method": self.method, "preset": self.preset.name, "shown": self.shown}
+        entries.setdefault("token", secrets.token_urlsafe(18))
+        entries["calls_allowed"] = entries.get("calls_allowed") or str(CALLS_ALLOWED)
+        super().__init__(entries if data is not None else None, initial=entries, use_required_attribute=False)
         for name in (*BASICS, *HIDDEN, *texts):
             self.fields[name] = forms.CharField(label=BASICS.get(name), required=False, strip=False)
         for name in BASICS:
@@ -69,7 +69,7 @@ class NewJobForm(forms.Form):
         job_widgets.offer_choices(self, self.method, chosen)
 
     def clean(self) -> dict[str, Any]:
-        said: dict[str, Any] = self.cleaned_data
+        cleaned: dict[str, Any] = self.cleaned_data
         if self.unknown:
             self.add_error("preset", self.unknown)
         config = self._config()
@@ -80,13 +80,13 @@ class NewJobForm(forms.Form):
         metadata = self._metadata()
         calls = self._calls()
         if config is None:
-            return said
+            return cleaned
         changes = setting_fields.changes_between(
             self.preset.config.model_dump(mode="json"), config.model_dump(mode="json")
         )
         self.chosen = presets.change(self.preset, changes)
         if self.errors:
-            return said
+            return cleaned
         plain = {name: self.value(name).strip() for name in BASICS if name not in ("metadata", "calls_allowed")}
         plain["engine"] = plain["engine"] or "transformers"
         try:
@@ -95,19 +95,19 @@ class NewJobForm(forms.Form):
             )
         except ValidationError as error:
             self._refuse(error)
-        return said
+        return cleaned
 
     def _config(self) -> setting_fields.Config | None:
         """The whole configuration as it was typed; None where something in it needs a change."""
         values: dict[str, Any] = {}
-        for one in setting_fields.settings_of(self.method):
-            kind = values.get("__".join([*one.path.split(".")[:-1], "kind"]))
-            if one.variant and kind != one.variant:
+        for setting in setting_fields.settings_of(self.method):
+            kind = values.get("__".join([*setting.path.split(".")[:-1], "kind"]))
+            if setting.variant and kind != setting.variant:
                 continue
             try:
-                values[one.name] = setting_fields.read(one, self.value(one.name))
+                values[setting.name] = setting_fields.read(setting, self.value(setting.name))
             except ValueError as error:
-                self.add_error(one.name, str(error))
+                self.add_error(setting.name, str(error))
         if self.errors:
             return None
         try:
@@ -118,14 +118,14 @@ class NewJobForm(forms.Form):
         return config
 
     def _metadata(self) -> dict[str, str]:
-        found = {}
+        metadata = {}
         for line in filter(str.strip, self.value("metadata").splitlines()):
             key, sign, text = line.partition("=")
             if not sign or not key.strip():
                 self.add_error("metadata", f"“{line.strip()[:60]}” is no pair: write key = value, a line each.")
                 return {}
-            found[key.strip()] = text.strip()
-        return found
+            metadata[key.strip()] = text.strip()
+        return metadata
 
     def _calls(self) -> int:
         text = self.value("calls_allowed").strip().replace(",", "") or str(CALLS_ALLOWED)
@@ -136,9 +136,9 @@ class NewJobForm(forms.Form):
 
     def _refuse(self, error: ValidationError) -> None:
         """Put what pydantic says where the person typed it."""
-        for found in error.errors(include_url=False)[:20]:
-            place = tuple(str(part) for part in found["loc"])
-            why = found["msg"].removeprefix("Value error, ").replace("Input should be", "It must be")
+        for fault in error.errors(include_url=False)[:20]:
+            place = tuple(str(part) for part in fault["loc"])
+            why = fault["msg"].removeprefix("Value error, ").replace("Input should be", "It must be")
             self._put(place, f"{why[:1].upper()}{why[1:]}.")
 
     def _put(self, place: tuple[str, ...], why: str) -> None:
@@ -155,9 +155,9 @@ class NewJobForm(forms.Form):
 
     def put(self, remarks: tuple[Remark, ...]) -> None:
         """What the services say of a job that may not begin, at its fields."""
-        for one in remarks:
-            name = self.field_of(one.param)
-            self.add_error(name or None, one.message)
+        for remark in remarks:
+            name = self.field_of(remark.param)
+            self.add_error(name or None, remark.message)
 
     def field_of(self, param: str) -> str:
         """The field that a `param` of the API is about; empty where there is none."""
@@ -172,51 +172,51 @@ class NewJobForm(forms.Form):
 
     def faults(self) -> list[tuple[str, str, str]]:
         """(field, what it is called, error); of what no field is to blame for, empty texts."""
-        found = []
+        faults = []
         for name, errors in self.errors.items():
             field = self.fields.get(name)
-            found += [(name if field else "", str(field.label or "") if field else "", str(one)) for one in errors]
-        return found
+            faults += [(name if field else "", str(field.label or "") if field else "", str(error)) for error in errors]
+        return faults
 
 
-def _preset(said: Mapping[str, str], method: str) -> tuple[presets.Preset, str]:
+def _preset(entries: Mapping[str, str], method: str) -> tuple[presets.Preset, str]:
     """The preset whose values are shown, and what is wrong with the one that was asked for."""
-    wanted, unknown = said.get("preset", ""), ""
+    wanted, unknown = entries.get("preset", ""), ""
     if not wanted:
-        wanted = _by_model(said, method)
+        wanted = _by_model(entries, method)
     try:
-        found = load_preset(wanted, method)  # type: ignore[arg-type]
+        preset = load_preset(wanted, method)  # type: ignore[arg-type]
     except InputError:
         unknown = f"There is no preset “{wanted[:60]}” any more; these are Envarium's defaults."
-        found = load_preset(DEFAULTS, method)  # type: ignore[arg-type]
-    if found.config.type != method:
+        preset = load_preset(DEFAULTS, method)  # type: ignore[arg-type]
+    if preset.config.type != method:
         # The method was changed after the preset: the first of its own.
-        found = load_preset(preset_for(method, said.get("model", "")), method)  # type: ignore[arg-type]
-    return found, unknown
+        preset = load_preset(preset_for(method, entries.get("model", "")), method)  # type: ignore[arg-type]
+    return preset, unknown
 
 
-def _by_model(said: Mapping[str, str], method: str) -> str:
+def _by_model(entries: Mapping[str, str], method: str) -> str:
     """Without a preset's name the services take the one of the model."""
-    model, after = said.get("model", "").strip()[:300], said.get("after", "").strip()[:60]
+    model, after = entries.get("model", "").strip()[:300], entries.get("after", "").strip()[:60]
     if not model:
         return DEFAULTS
     return look_up(NewJob(method=method, model=model, dataset="-", after=after)).preset
 
 
-def _changed(said: Mapping[str, str]) -> dict[str, str]:
+def _changed(entries: Mapping[str, str]) -> dict[str, str]:
     """What a person changed in a form that showed another preset."""
-    method, _, name = said["shown"].partition("/")
+    method, _, name = entries["shown"].partition("/")
     try:
         texts = setting_fields.texts_of(load_preset(name, method).config)  # type: ignore[arg-type]
     except (InputError, KeyError):
         return {}
-    return {key: said[key] for key, text in texts.items() if said.get(key, text).strip() != text.strip()}
+    return {key: entries[key] for key, text in texts.items() if entries.get(key, text).strip() != text.strip()}
 
 
 def of_job(job: TrainingJob) -> dict[str, str]:
     """Values of a form that begins as this job did."""
     config = setting_fields.config_of(job)
-    said = {
+    entries = {
         "method": job.method,
         "name": f"{job.name} (again)"[:200] if job.name else "",
         "model": job.model,
@@ -230,4 +230,4 @@ def of_job(job: TrainingJob) -> dict[str, str]:
         "metadata": "\n".join(f"{key} = {value}" for key, value in job.metadata.items()),
         "origin": job.public_id,
     }
-    return said | (setting_fields.texts_of(config) if config else {})
+    return entries | (setting_fields.texts_of(config) if config else {})

@@ -94,8 +94,8 @@ def _data(asked: Asked, param: str, ident: str) -> tuple[Dataset | None, StoredF
         elif row.state == DatasetState.FAILED:
             asked.refuse(param, "dataset_failed", f"The dataset {ident} could not be frozen: {row.error}")
         elif row.archived:
-            said = f"The dataset {ident} is archived. Take it back from the archive, or name another."
-            asked.refuse(param, "dataset_archived", said)
+            message = f"The dataset {ident} is archived. Take it back from the archive, or name another."
+            asked.refuse(param, "dataset_archived", message)
         return row, None
     if ident.startswith("file-"):
         file = StoredFile.objects.filter(public_id=ident, deleted_at=None).first()
@@ -104,8 +104,8 @@ def _data(asked: Asked, param: str, ident: str) -> tuple[Dataset | None, StoredF
         elif file.state == FileState.ERROR:
             asked.refuse(param, "file_has_errors", f"The file {ident} has errors: {first_problem(file.report)}")
         return None, file
-    said = f"{ident[:60]!r} names no data: give the id of a dataset (ds-…) or of an uploaded file (file-…)."
-    asked.refuse(param, "invalid_id", said)
+    message = f"{ident[:60]!r} names no data: give the id of a dataset (ds-…) or of an uploaded file (file-…)."
+    asked.refuse(param, "invalid_id", message)
     return None, None
 
 
@@ -117,18 +117,18 @@ def _find_after(asked: Asked) -> None:
     if asked.after is None:
         asked.refuse("after", "job_not_found", f"There is no training job {ident[:60]!r} to come after.")
     elif asked.after.state in ENDED_BADLY:
-        said = f"The job {ident} has {asked.after.state}: nothing comes after it. Name another one, or leave it out."
-        asked.refuse("after", "job_ended", said)
+        message = f"The job {ident} has {asked.after.state}: nothing comes after it. Name another one, or leave it out."
+        asked.refuse("after", "job_ended", message)
 
 
 def _find_model(asked: Asked) -> None:
     model = asked.new.model
     if model == AFTER:
         if not asked.new.after:
-            said = (
+            message = (
                 "The model is `after`, and no job is named by `after`. Name the job whose model this one goes on with."
             )
-            asked.refuse("after", "missing", said)
+            asked.refuse("after", "missing", message)
         elif asked.after is not None:
             asked.base = base_of(asked.after)
         return
@@ -137,22 +137,22 @@ def _find_model(asked: Asked) -> None:
         return
     asked.base = model
     if model == DEMO_MODEL and asked.new.method == "reinforcement":
-        said = (
+        message = (
             f"{DEMO_MODEL} knows no words before it was taught some, so this job will fail: begin with supervised "
             "training, and go on with that job's model (ft:ftjob-…, or `after`)."
         )
-        asked.warn("model", "untrained", said)
+        asked.warn("model", "untrained", message)
     if model == DEMO_MODEL or not is_model_name(model):
         known = model == DEMO_MODEL
     else:
         known = "/" in model or any(model in candidate.models for candidate in candidates())
     if known:
         return  # whether a worker can load it now is said with the workers
-    said = (
+    message = (
         f"There is no model {model[:100]!r}: take {DEMO_MODEL}, the model of a job (ft:ftjob-…), one that a worker "
         "lists, or organisation/name."
     )
-    asked.refuse("model", "model_not_found", said)
+    asked.refuse("model", "model_not_found", message)
 
 
 def _find_tuned(asked: Asked, model: str) -> None:
@@ -166,16 +166,20 @@ def _find_tuned(asked: Asked, model: str) -> None:
     rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, superseded=False)
     if not step:
         if not rows.filter(final=True).exists():
-            said = f"The job {ident} has {job.state} and left no final model. Name a checkpoint ({model[:60]}:step-N)"
-            said += f", or let this job wait for it: model `{AFTER}` and after {ident}." if job.is_open else "."
-            asked.refuse("model", "model_not_ready", said)
+            message = (
+                f"The job {ident} has {job.state} and left no final model. Name a checkpoint ({model[:60]}:step-N)"
+            )
+            message += f", or let this job wait for it: model `{AFTER}` and after {ident}." if job.is_open else "."
+            asked.refuse("model", "model_not_ready", message)
         return
     number = step.removeprefix("step-")
     known = number.isascii() and number.isdigit() and len(number) < 10 and step.startswith("step-")
     if not known or not rows.filter(step=int(number)).exists():
-        there = [f"step-{one}" for one in rows.order_by("step").values_list("step", flat=True).distinct()[:20]]
-        said = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(there) or 'none'}."
-        asked.refuse("model", "checkpoint_not_found", said)
+        there = [
+            f"step-{kept_step}" for kept_step in rows.order_by("step").values_list("step", flat=True).distinct()[:20]
+        ]
+        message = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(there) or 'none'}."
+        asked.refuse("model", "checkpoint_not_found", message)
 
 
 def base_of(job: TrainingJob) -> str:
@@ -228,15 +232,15 @@ def _find_config(asked: Asked) -> None:
         asked.refuse("preset", "preset_not_found", str(error))
         return
     if preset.config.type != new.method:
-        said = f"The preset {asked.preset} is for {preset.config.type} training; this job's method is {new.method}."
-        asked.refuse("preset", "wrong_method", said)
+        message = f"The preset {asked.preset} is for {preset.config.type} training; this job's method is {new.method}."
+        asked.refuse("preset", "wrong_method", message)
         return
     try:
         asked.chosen = presets.change(preset, asked.changes)
         asked.config = asked.chosen.config
     except InputError as error:
-        found = faults(error.__cause__) if isinstance(error.__cause__, ValidationError) else [("", str(error))]
-        for place, message in found:
+        problems = faults(error.__cause__) if isinstance(error.__cause__, ValidationError) else [("", str(error))]
+        for place, message in problems:
             param = f"changes.{place}" if place else "changes"
             asked.refuse(param, "invalid_value", f"{param}: {message}")
     except RecursionError:
@@ -248,10 +252,10 @@ def _find_user(asked: Asked) -> None:
     if value:
         asked.user = find_choice(value)
         if asked.user is None:
-            said = (
+            message = (
                 f"{value[:80]!r} is no model that plays the user: give `endpoint id/model` of one that is listed there."
             )
-            asked.refuse("user_model", "model_not_found", said)
+            asked.refuse("user_model", "model_not_found", message)
     elif asked.new.method == "reinforcement":
         asked.user = default_of("user")
 

@@ -67,7 +67,7 @@ def setting_widget(setting: FormSetting) -> forms.Widget:
     """The input of a value of the configuration, by its kind."""
     attrs: dict[str, Any] = {"aria-describedby": f"id_{setting.name}_helptext id_{setting.name}_error"}
     if setting.kind == "choice":
-        return forms.Select(choices=[(one, one.replace("_", " ")) for one in setting.choices], attrs=attrs)
+        return forms.Select(choices=[(choice, choice.replace("_", " ")) for choice in setting.choices], attrs=attrs)
     if setting.kind == "switch":
         return forms.Select(choices=SWITCH, attrs=attrs)
     if setting.kind in PLACEHOLDERS:

@@ -69,8 +69,8 @@ def submit(request: HttpRequest) -> HttpResponse:
     except EnvariumError as error:
         form.put((Remark(param=getattr(error, "param", ""), code="refused", message=str(error)),))
     else:
-        said = "The job waits for a worker; this page follows it."
-        messages.success(request, said if now else "This form was sent before; here is the job that it made.")
+        message = "The job waits for a worker; this page follows it."
+        messages.success(request, message if now else "This form was sent before; here is the job that it made.")
         return redirect("runs:job", made)
     return _page(request, form, Looked(form), refused=True)
 
@@ -81,13 +81,13 @@ def submit(request: HttpRequest) -> HttpResponse:
 def beside(request: HttpRequest) -> HttpResponse:
     """What stands beside the form while it is filled in; without htmx the whole page with it."""
     form = NewJobForm(request.POST.dict())
-    found = look(form)
+    looked = look(form)
     if not wants_fragment(request):
-        return _page(request, form, found)
+        return _page(request, form, looked)
     marked = request.POST.get("marked", "").split()[:MOST_MARKED]
     wrong = {name: " ".join(map(str, errors)) for name, errors in form.errors.items()}
     named = [name for name in dict.fromkeys([*wrong, *marked]) if name in form.fields]
-    context = _beside(request, form, found) | {"told": [(name, wrong.get(name, "")) for name in named]}
+    context = _beside(request, form, looked) | {"told": [(name, wrong.get(name, "")) for name in named]}
     return render(request, "runs/new/beside.html", context)
 
 
@@ -105,29 +105,29 @@ def look(form: NewJobForm) -> Looked:
     if not form.is_valid() or form.asked is None:
         return Looked(form)
     try:
-        found = preflight(form.asked)
+        report = preflight(form.asked)
     except EnvariumError as error:
         return Looked(form, error=str(error))
-    form.put(found.problems)
-    return Looked(form, found)
+    form.put(report.problems)
+    return Looked(form, report)
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
     """What an address chooses: a job to begin like, a dataset, a method, a preset, a model."""
-    said: dict[str, str] = {"model": DEMO_MODEL, "method": "supervised"}
+    entries: dict[str, str] = {"model": DEMO_MODEL, "method": "supervised"}
     params = Params(request.GET)
     origin = _origin(params.text("from", 60))
     if origin is not None:
-        said = of_job(origin)
+        entries = of_job(origin)
     dataset = params.text("dataset", 60)
     if dataset:
         row = Dataset.objects.filter(public_id=dataset).only("kind").first()
         kinds = {kind: method for method, kind in ((method, form_choices.kind_of(method)) for method in METHODS)}
-        said |= {"dataset": dataset} | ({"method": kinds[row.kind]} if row is not None and row.kind in kinds else {})
+        entries |= {"dataset": dataset} | ({"method": kinds[row.kind]} if row is not None and row.kind in kinds else {})
     for name in ("method", "preset", "model", "after", "name", "evaluation"):
         if value := params.text(name, 300):
-            said[name] = value
-    return said
+            entries[name] = value
+    return entries
 
 
 def _origin(ident: str) -> TrainingJob | None:
@@ -162,8 +162,8 @@ class SettingGroup:
     def summary(self) -> str:
         """The values in a line, those of variants that are not chosen left out."""
         kinds = {row.setting.path: row.field.value() for row in self.rows if row.setting.path.endswith(".kind")}
-        shown = [one for one in self.rows if not one.setting.variant or _is_chosen(one.setting, kinds)]
-        return ", ".join(f"{one.setting.label.lower()} {one.field.value() or 'none'}" for one in shown)
+        shown = [row for row in self.rows if not row.setting.variant or _is_chosen(row.setting, kinds)]
+        return ", ".join(f"{row.setting.label.lower()} {row.field.value() or 'none'}" for row in shown)
 
 
 def _is_chosen(setting: FormSetting, kinds: dict[str, Any]) -> bool:
@@ -171,30 +171,34 @@ def _is_chosen(setting: FormSetting, kinds: dict[str, Any]) -> bool:
 
 
 def _groups(form: NewJobForm) -> list[SettingGroup]:
-    found = []
+    groups = []
     for title, settings in setting_fields.grouped(form.method):
-        rows = [_row(form, one) for one in settings]
-        wrong = form.is_bound and any(one.name in form.errors for one in settings)
-        found.append(SettingGroup(title, rows, sum(row.changed for row in rows), wrong))
-    return found
+        rows = [_row(form, setting) for setting in settings]
+        wrong = form.is_bound and any(setting.name in form.errors for setting in settings)
+        groups.append(SettingGroup(title, rows, sum(row.changed for row in rows), wrong))
+    return groups
 
 
-def _row(form: NewJobForm, one: FormSetting) -> SettingRow:
-    typed, text = form.value(one.name), form.texts[one.name]
-    own = one.path in form.preset.marks and _in_preset(form, one)
+def _row(form: NewJobForm, setting: FormSetting) -> SettingRow:
+    typed, text = form.value(setting.name), form.texts[setting.name]
+    own = setting.path in form.preset.marks and _in_preset(form, setting)
     return SettingRow(
-        one, form[one.name], text, form.preset.marks[one.path] if own else None, _differs(one, typed, text)
+        setting,
+        form[setting.name],
+        text,
+        form.preset.marks[setting.path] if own else None,
+        _differs(setting, typed, text),
     )
 
 
-def _in_preset(form: NewJobForm, one: FormSetting) -> bool:
-    above = one.path.rpartition(".")[0]
-    return not one.variant or form.texts[f"{above.replace('.', '__')}__kind"] == one.variant
+def _in_preset(form: NewJobForm, setting: FormSetting) -> bool:
+    above = setting.path.rpartition(".")[0]
+    return not setting.variant or form.texts[f"{above.replace('.', '__')}__kind"] == setting.variant
 
 
-def _differs(one: FormSetting, typed: str, text: str) -> bool:
+def _differs(setting: FormSetting, typed: str, text: str) -> bool:
     try:
-        return bool(setting_fields.read(one, typed) != setting_fields.read(one, text))
+        return bool(setting_fields.read(setting, typed) != setting_fields.read(setting, text))
     except ValueError:
         return typed.strip() != text.strip()
 
@@ -233,39 +237,39 @@ class Change:
 def _from_preset(form: NewJobForm) -> list[Change]:
     """Values that differ, without those that only the preset's variant has."""
     assert form.chosen is not None
-    shown = {one.path: one for one in setting_fields.settings_of(form.method) if _applies(form, one)}
+    shown = {setting.path: setting for setting in setting_fields.settings_of(form.method) if _applies(form, setting)}
     return [
         Change(
-            name=shown[one.path].name,
-            label=shown[one.path].label,
-            path=one.path,
-            before=setting_fields.told(one.preset),
-            after=setting_fields.told(one.chosen),
-            note=f"{one.mark.kind}: {one.mark.note}" if one.path in form.preset.marks else "",
+            name=shown[difference.path].name,
+            label=shown[difference.path].label,
+            path=difference.path,
+            before=setting_fields.told(difference.preset),
+            after=setting_fields.told(difference.chosen),
+            note=f"{difference.mark.kind}: {difference.mark.note}" if difference.path in form.preset.marks else "",
         )
-        for one in presets.differences(form.preset, form.chosen.config)
-        if one.path in shown
+        for difference in presets.differences(form.preset, form.chosen.config)
+        if difference.path in shown
     ]
 
 
 def _from_origin(form: NewJobForm, origin: TrainingJob) -> list[tuple[str, str, str]]:
     """(what, that job's, this form's) wherever they differ."""
     before = of_job(origin)
-    found = [
+    differences = [
         (BASICS_OF_JOB[name], before.get(name, ""), form.value(name))
         for name in BASICS_OF_JOB
         if before.get(name, "").strip() != form.value(name).strip()
     ]
-    for one in setting_fields.settings_of(form.method):
-        was, now = before.get(one.name, ""), form.value(one.name)
-        if _applies(form, one) and _differs(one, now, was):
-            found.append((one.label, was, now))
-    return found
+    for setting in setting_fields.settings_of(form.method):
+        was, now = before.get(setting.name, ""), form.value(setting.name)
+        if _applies(form, setting) and _differs(setting, now, was):
+            differences.append((setting.label, was, now))
+    return differences
 
 
-def _applies(form: NewJobForm, one: FormSetting) -> bool:
-    above = one.path.rpartition(".")[0]
-    return not one.variant or form.value(f"{above.replace('.', '__')}__kind") == one.variant
+def _applies(form: NewJobForm, setting: FormSetting) -> bool:
+    above = setting.path.rpartition(".")[0]
+    return not setting.variant or form.value(f"{above.replace('.', '__')}__kind") == setting.variant
 
 
 def _page(request: HttpRequest, form: NewJobForm, looked: Looked, *, refused: bool = False) -> HttpResponse:

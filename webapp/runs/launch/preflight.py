@@ -111,10 +111,10 @@ def _look_at_preset(asked: Asked) -> None:
     if asked.chosen is None or not asked.base or (asked.base == DEMO_MODEL) == (asked.preset == own):
         return
     if asked.base == DEMO_MODEL:
-        said = f"These values are not the demo's: its tiny model learns little with them. Its preset is {own}."
+        message = f"These values are not the demo's: its tiny model learns little with them. Its preset is {own}."
     else:
-        said = f"The preset {own} is made for the demo's tiny model, not for {asked.base}: take another one."
-    asked.warn("preset", "other_model", said)
+        message = f"The preset {own} is made for the demo's tiny model, not for {asked.base}: take another one."
+    asked.warn("preset", "other_model", message)
 
 
 def _look_at_data(asked: Asked) -> None:
@@ -128,17 +128,19 @@ def _look_at_data(asked: Asked) -> None:
             use = f"{asked.new.method} training learns from" if param == "training_file" else "an evaluation tries"
             asked.refuse(param, "wrong_kind", f"{use.capitalize()} {kind}, and this holds {held}. Choose another one.")
         if row is not None and row.state == DatasetState.FREEZING:
-            said = f"The dataset {row.public_id} is being frozen; the job waits for it before it is queued."
-            asked.warn(param, "dataset_freezing", said)
+            message = f"The dataset {row.public_id} is being frozen; the job waits for it before it is queued."
+            asked.warn(param, "dataset_freezing", message)
     own = asked.new.method == "reinforcement" and not asked.new.evaluation
     row = asked.dataset
     unsplit = row is not None and row.state == DatasetState.READY and not row.test_rows
     if own and (unsplit or asked.file is not None):
-        said = "Nothing is held out: evaluations try the tasks that are learnt, so they do not show what is new to it."
-        asked.warn("training_file", "nothing_held_out", said)
+        message = (
+            "Nothing is held out: evaluations try the tasks that are learnt, so they do not show what is new to it."
+        )
+        asked.warn("training_file", "nothing_held_out", message)
     if asked.new.method == "supervised" and not asked.new.evaluation:
-        said = "No tasks are named to evaluate on: only loss and token accuracy will be shown."
-        asked.warn("validation_file", "no_evaluation", said)
+        message = "No tasks are named to evaluate on: only loss and token accuracy will be shown."
+        asked.warn("validation_file", "no_evaluation", message)
 
 
 def _look_at_sampling(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
@@ -146,47 +148,47 @@ def _look_at_sampling(asked: Asked, config: Reinforcement, facts: Facts | None) 
     sampling, mixture, row = config.sampling, config.mixture, asked.dataset
     if facts is not None:
         counted: dict[str, int] = {}
-        for one in facts.rows:
-            if weight(mixture.environments, one.environment) and weight(mixture.settings, one.setting):
-                counted[one.environment] = counted.get(one.environment, 0) + 1
+        for fact in facts.rows:
+            if weight(mixture.environments, fact.environment) and weight(mixture.settings, fact.setting):
+                counted[fact.environment] = counted.get(fact.environment, 0) + 1
         if len(counted) < sampling.environments:
             _too_few_environments(asked, sampling.environments, len(counted))
         short = {name: count for name, count in counted.items() if count < sampling.tasks_each}
         if short:
             name, count = next(iter(sorted(short.items())))
-            said = (
+            message = (
                 f"A step asks for {sampling.tasks_each} tasks of an environment, and {len(short)} have fewer "
                 f"({name[:60]!r} has {count}). Lower changes.sampling.tasks, or give them weight 0 in "
                 "changes.mixture.environments."
             )
-            asked.refuse("changes.sampling.tasks", "too_few_tasks", said)
+            asked.refuse("changes.sampling.tasks", "too_few_tasks", message)
     elif row is not None and row.state == DatasetState.READY:
         there = int((row.manifest.get("train") or {}).get("environments", row.environments))
         if there < sampling.environments:
             _too_few_environments(asked, sampling.environments, there)
         if row.train_rows < sampling.tasks:
-            said = f"A step asks for {sampling.tasks} tasks, and the dataset has {row.train_rows} to learn from."
-            asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{said} Lower changes.sampling.tasks.")
+            message = f"A step asks for {sampling.tasks} tasks, and the dataset has {row.train_rows} to learn from."
+            asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{message} Lower changes.sampling.tasks.")
 
 
 def _look_at_mixture(asked: Asked, config: Supervised | Reinforcement, facts: Facts) -> None:
     """A weight for a name that was misspelled would do nothing, and say nothing."""
-    unknown = sorted(set(config.mixture.environments) - {one.environment for one in facts.rows})
+    unknown = sorted(set(config.mixture.environments) - {row.environment for row in facts.rows})
     if unknown:
-        said = (
+        message = (
             f"The dataset has no environment {unknown[0][:60]!r}"
             + (f" (and {len(unknown) - 1} more that are named)" if len(unknown) > 1 else "")
             + ": its weight does nothing. Environments are named as in the rows' field `environment`."
         )
-        asked.warn("changes.mixture.environments", "unknown_environment", said)
+        asked.warn("changes.mixture.environments", "unknown_environment", message)
 
 
 def _too_few_environments(asked: Asked, wanted: int, there: int) -> None:
-    said = (
+    message = (
         f"A step asks for {wanted} environments, and the dataset has {there} to learn from. Lower "
         "changes.sampling.environments (and tasks with it), or choose another dataset."
     )
-    asked.refuse("changes.sampling.environments", "too_few_environments", said)
+    asked.refuse("changes.sampling.environments", "too_few_environments", message)
 
 
 def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
@@ -194,36 +196,38 @@ def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> N
         return
     if facts is None:
         if asked.dataset is not None and asked.dataset.state == DatasetState.READY:
-            said = "The dataset is too large to look through now: should it hold conversations, name a user_model."
-            asked.warn("user_model", "not_looked_at", said)
+            message = "The dataset is too large to look through now: should it hold conversations, name a user_model."
+            asked.warn("user_model", "not_looked_at", message)
     elif "conversation" in facts.settings() and weight(config.mixture.settings, "conversation"):
-        said = (
+        message = (
             "The dataset holds conversations, and nobody plays the user: name a user_model, set a default model for "
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
-        asked.refuse("user_model", "missing", said)
+        asked.refuse("user_model", "missing", message)
 
 
 def _look_at_workers(asked: Asked, here: list[Candidate]) -> None:
     model, engine = asked.new.model, asked.new.engine
     remark = matching.impediment(model, engine, here)
-    able = [one for one in here if one.can_take(model, engine)]
+    able = [candidate for candidate in here if candidate.can_take(model, engine)]
     if remark is not None:
         asked.warnings.append(remark)
-    elif "/" in model and not any(model in one.models for one in able):
-        said = f"No worker lists {model}: whoever takes the job looks for it on Hugging Face, and it fails if it is not"
-        asked.warn("model", "model_unseen", f"{said} there.")
+    elif "/" in model and not any(model in candidate.models for candidate in able):
+        message = (
+            f"No worker lists {model}: whoever takes the job looks for it on Hugging Face, and it fails if it is not"
+        )
+        asked.warn("model", "model_unseen", f"{message} there.")
     ahead = asked.after
     if ahead is not None and ahead.state != TrainingState.SUCCEEDED:
-        said = f"The job waits until {ahead.public_id} ({ahead}) has succeeded."
-        asked.warn("after", "waits", said)
+        message = f"The job waits until {ahead.public_id} ({ahead}) has succeeded."
+        asked.warn("after", "waits", message)
 
 
 def _look_at_memory(asked: Asked, memory: Memory, here: list[Candidate]) -> None:
     largest = max((candidate.memory_mib for candidate in here), default=0)
     if largest and memory.bytes > largest << 20:
-        said = (
+        message = (
             f"Weights, gradients and optimiser take about {memory.bytes / 2**30:.0f} GiB, and the largest GPU that is "
             f"here has {largest / 1024:.0f} GiB. Train adapters (changes.tuning.kind = lora), or use more GPUs."
         )
-        asked.warn("changes.tuning.kind", "too_large", said)
+        asked.warn("changes.tuning.kind", "too_large", message)

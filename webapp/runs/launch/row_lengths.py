@@ -34,34 +34,34 @@ def tokens_of(asked: Asked, facts: Facts | None) -> Tokens | None:
     name = "max_length" if isinstance(config, Supervised) else "decoding.trajectory_tokens"
     limit = config.max_length if isinstance(config, Supervised) else config.decoding.trajectory_tokens
     if facts is None:
-        found = _of_frozen(asked, name, limit)
-        if found is None and asked.file is not None:
-            said = (
+        tokens = _of_frozen(asked, name, limit)
+        if tokens is None and asked.file is not None:
+            message = (
                 f"The file is too large to look through now: whether rows are longer than {name} ({limit}) is unknown."
             )
-            asked.warn(f"changes.{name}", "not_looked_at", said)
+            asked.warn(f"changes.{name}", "not_looked_at", message)
     elif asked.base == DEMO_MODEL:
-        found = _of_demo(asked, name, limit)
+        tokens = _of_demo(asked, name, limit)
     else:
         told = "a whole trajectory" if supervised else "what an agent is told before its first turn"
-        found = _reckoned([row.characters for row in facts.rows], name, limit, told)
-    if found is not None and found.most > limit:
-        _warn(asked, config, found)
-    return found
+        tokens = _reckoned([row.characters for row in facts.rows], name, limit, told)
+    if tokens is not None and tokens.most > limit:
+        _warn(asked, config, tokens)
+    return tokens
 
 
-def _warn(asked: Asked, config: Supervised | Reinforcement, found: Tokens) -> None:
+def _warn(asked: Asked, config: Supervised | Reinforcement, tokens: Tokens) -> None:
     about = "at least" if asked.base == DEMO_MODEL else "about"
-    said = f"The longest row has {about} {found.most} tokens, and {found.field} is {found.limit}"
-    if found.long:
-        said += f", which {found.long} row{'s are' if found.long != 1 else ' is'} longer than"
+    message = f"The longest row has {about} {tokens.most} tokens, and {tokens.field} is {tokens.limit}"
+    if tokens.long:
+        message += f", which {tokens.long} row{'s are' if tokens.long != 1 else ' is'} longer than"
     if isinstance(config, Supervised) and config.too_long == "drop":
-        said += ". What is longer is left out."
+        message += ". What is longer is left out."
     else:
         drop = ", take too_long = drop" if isinstance(config, Supervised) else ""
-        said += f". A job that meets a longer row fails before its first step: raise changes.{found.field}{drop}, "
-        said += "or leave the row out."
-    asked.warn(f"changes.{found.field}", "too_long", said)
+        message += f". A job that meets a longer row fails before its first step: raise changes.{tokens.field}{drop}, "
+        message += "or leave the row out."
+    asked.warn(f"changes.{tokens.field}", "too_long", message)
 
 
 def _of_frozen(asked: Asked, name: str, limit: int) -> Tokens | None:
@@ -69,9 +69,9 @@ def _of_frozen(asked: Asked, name: str, limit: int) -> Tokens | None:
     known = asked.dataset.tokens if asked.dataset is not None else {}
     if asked.base == DEMO_MODEL or not known.get("most"):
         return None
-    found = _reckoned([int(known["most"])], name, limit, "a row")
+    tokens = _reckoned([int(known["most"])], name, limit, "a row")
     mean = round(float(known.get("mean") or 0) / CHARACTERS_A_TOKEN)
-    return found.model_copy(update={"mean": mean, "long": 0}) if found else None
+    return tokens.model_copy(update={"mean": mean, "long": 0}) if tokens else None
 
 
 def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens | None:

@@ -56,12 +56,16 @@ def settings_of(method: str) -> tuple[FormSetting, ...]:
 def grouped(method: str) -> list[tuple[str, list[FormSetting]]]:
     """The fields under their headings."""
     left = list(settings_of(method))
-    found = []
+    groups = []
     for title, starts in GROUPS[method]:
-        here = [one for one in left if any(one.path == start or one.path.startswith(f"{start}.") for start in starts)]
-        found.append((title, here))
-        left = [one for one in left if one not in here]
-    return [(title, here) for title, here in found if here]
+        here = [
+            setting
+            for setting in left
+            if any(setting.path == start or setting.path.startswith(f"{start}.") for start in starts)
+        ]
+        groups.append((title, here))
+        left = [setting for setting in left if setting not in here]
+    return [(title, here) for title, here in groups if here]
 
 
 def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[FormSetting]:
@@ -70,8 +74,8 @@ def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterato
         if name in VARIANTS:
             kinds = tuple(VARIANTS[name])
             yield FormSetting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _about_variants(name), choices=kinds)
-            for kind, one in VARIANTS[name].items():
-                yield from _walk(one, f"{path}.", kind)
+            for kind, variant_model in VARIANTS[name].items():
+                yield from _walk(variant_model, f"{path}.", kind)
         elif isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield from _walk(info.annotation, f"{path}.", variant)
         elif name != "type" and not (variant and name == "kind"):
@@ -79,7 +83,7 @@ def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterato
 
 
 def _about_variants(name: str) -> str:
-    return _quoted(" ".join(f"`{kind}`: {(one.__doc__ or '').strip()}" for kind, one in VARIANTS[name].items()))
+    return _quoted(" ".join(f"`{kind}`: {(model.__doc__ or '').strip()}" for kind, model in VARIANTS[name].items()))
 
 
 def _setting(path: str, variant: str, info: FieldInfo) -> FormSetting:
@@ -112,7 +116,9 @@ def _range(info: FieldInfo) -> str:
     """The bounds in words."""
     if typing.get_origin(info.annotation) is not None or isinstance(info.annotation, types.GenericAlias):
         return ""
-    limits = {key: getattr(one, key) for one in info.metadata for key in ("ge", "gt", "le", "lt") if hasattr(one, key)}
+    limits = {
+        key: getattr(bound, key) for bound in info.metadata for key in ("ge", "gt", "le", "lt") if hasattr(bound, key)
+    }
     low = f"from {limits['ge']:,}" if "ge" in limits else f"above {limits['gt']:,}" if "gt" in limits else ""
     high = f"up to {limits['le']:,}" if "le" in limits else f"below {limits['lt']:,}" if "lt" in limits else ""
     return ", ".join(part for part in (low, high) if part)
@@ -128,9 +134,9 @@ def spelled(kind: Kind, value: Any) -> str:
     if kind == "number":
         return f"{float(value):.12g}"
     if kind == "turns":
-        return ", ".join(str(one) for one in value)
+        return ", ".join(str(turns) for turns in value)
     if kind == "phases":
-        return ", ".join(f"{_short(one['begins'])}: {one['turns']}" for one in value)
+        return ", ".join(f"{_short(phase['begins'])}: {phase['turns']}" for phase in value)
     if kind == "weights":
         lines = [f"{name}: {_short(weight)}" for name, weight in value.items()]
         return "".join(f"{line}\n" for line in lines) if any("," in line for line in lines) else ", ".join(lines)
@@ -164,11 +170,11 @@ def read(setting: FormSetting, text: str) -> Any:
 def _pairs(text: str) -> list[tuple[str, str]]:
     """`a: 1, b: 2`, or a line each, where names may hold commas."""
     parts = [part.strip() for part in text.split("\n" if "\n" in text else ",") if part.strip()]
-    found = [part.rpartition(":") for part in parts]
-    wrong = next((part for part, (name, _, _) in zip(parts, found, strict=True) if not name.strip()), None)
+    pairs = [part.rpartition(":") for part in parts]
+    wrong = next((part for part, (name, _, _) in zip(parts, pairs, strict=True) if not name.strip()), None)
     if wrong is not None:
         raise ValueError(f"“{wrong[:60]}” is no pair: write “name: number”, with commas between.")
-    return [(name.strip(), value) for name, _, value in found]
+    return [(name.strip(), value) for name, _, value in pairs]
 
 
 def _whole(text: str) -> int:
@@ -180,22 +186,22 @@ def _whole(text: str) -> int:
 
 def _number(text: str) -> float:
     try:
-        found = float(text.strip())
+        number = float(text.strip())
     except ValueError:
         raise ValueError(f"“{text.strip()[:60]}” is no number.") from None
-    if found != found or found in (float("inf"), float("-inf")):
+    if number != number or number in (float("inf"), float("-inf")):
         raise ValueError("It must be a finite number.")
-    return found
+    return number
 
 
 def texts_of(config: Config) -> dict[str, str]:
     """Texts of the form's fields for a configuration. Variants that it does not use show their defaults."""
     dumped = config.model_dump(mode="json")
-    found = {}
-    for one in settings_of(config.type):
-        held = _held(one, dumped)
-        found[one.name] = "" if held is None else spelled(one.kind, held)
-    return found
+    texts = {}
+    for setting in settings_of(config.type):
+        held = _held(setting, dumped)
+        texts[setting.name] = "" if held is None else spelled(setting.kind, held)
+    return texts
 
 
 def config_of(job: TrainingJob) -> Config | None:
@@ -206,34 +212,36 @@ def config_of(job: TrainingJob) -> Config | None:
         return None
 
 
-def _held(one: FormSetting, dumped: Mapping[str, Any]) -> Any:
-    *above, last = one.path.split(".")
+def _held(setting: FormSetting, dumped: Mapping[str, Any]) -> Any:
+    *above, last = setting.path.split(".")
     table: Any = dumped
     for part in above:
         table = table[part]
-    if one.variant and table["kind"] != one.variant:
-        default = VARIANTS[above[-1]][one.variant].model_fields[last].get_default()
+    if setting.variant and table["kind"] != setting.variant:
+        default = VARIANTS[above[-1]][setting.variant].model_fields[last].get_default()
         return None if repr(default) == "PydanticUndefined" else default
     return table[last]
 
 
 def nested(values: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Configuration as JSON out of values by field name; of variants those of the chosen kind."""
-    found: dict[str, Any] = {"type": method}
-    for one in settings_of(method):
-        *above, last = one.path.split(".")
-        table = found
+    config: dict[str, Any] = {"type": method}
+    for setting in settings_of(method):
+        *above, last = setting.path.split(".")
+        table = config
         for part in above:
             table = table.setdefault(part, {})
-        if one.name in values and (not one.variant or table.get("kind") == one.variant):
-            table[last] = values[one.name]
-    return found
+        if setting.name in values and (not setting.variant or table.get("kind") == setting.variant):
+            table[last] = values[setting.name]
+    return config
 
 
 def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
     """The field that an error of pydantic, or an API's `param`, is about; empty where it is a whole part."""
     parts = [str(part) for part in place if not isinstance(part, int)]
-    names = {one.name for one in settings_of(method)} | {one.path.replace(".", "__") for one in settings_of(method)}
+    names = {setting.name for setting in settings_of(method)} | {
+        setting.path.replace(".", "__") for setting in settings_of(method)
+    }
     for length in range(len(parts), 0, -1):
         name = "__".join(parts[:length])
         if name in names:
@@ -243,7 +251,7 @@ def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Changes that make `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for key, value in after.items():
         was = before.get(key)
         if was == value:
@@ -254,10 +262,10 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
             and key not in OPEN
             and was.get("kind") == value.get("kind")
         ):
-            found[key] = changes_between(was, value)
+            changes[key] = changes_between(was, value)
         else:
-            found[key] = value
-    return found
+            changes[key] = value
+    return changes
 
 
 def told(value: Any) -> str:

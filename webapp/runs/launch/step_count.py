@@ -37,13 +37,13 @@ def _samples(facts: Facts, config: Supervised, epoch: int) -> int:
         for number, row in enumerate(facts.rows)
         if each[number]
     ]
-    if all(config.mixture.environments.get(one.environment, 1.0) == 1.0 for one in prompts) and all(
-        config.mixture.settings.get(one.setting, 1.0) == 1.0 for one in prompts
+    if all(config.mixture.environments.get(prompt.environment, 1.0) == 1.0 for prompt in prompts) and all(
+        config.mixture.settings.get(prompt.setting, 1.0) == 1.0 for prompt in prompts
     ):
         total = sum(each)
     elif not any(
-        config.mixture.environments.get(one.environment, 1.0) * config.mixture.settings.get(one.setting, 1.0)
-        for one in prompts
+        config.mixture.environments.get(prompt.environment, 1.0) * config.mixture.settings.get(prompt.setting, 1.0)
+        for prompt in prompts
     ):
         return 0
     else:

@@ -58,8 +58,8 @@ def train_the_demo(request: HttpRequest, body: DemoIn) -> tuple[int, dict[str, o
 @router.get("/training/installation", auth=needs("read"), response=InstallationOut)
 def get_training_installation(request: HttpRequest) -> dict[str, object]:
     """Whether a worker beside this site can train, or how far installing what it needs is."""
-    found = installation.state()
-    return {"state": found.kind, "sentence": found.sentence, "size": found.size, "job": found.job}
+    state = installation.state()
+    return {"state": state.kind, "sentence": state.sentence, "size": state.size, "job": state.job}
 
 
 @router.post("/training/installation", auth=needs("train"), response={202: JobOut})

@@ -110,7 +110,7 @@ def import_tasks(sandbox: Sandbox, demo: Demo, seen: Callable[[int], None]) -> d
     versions = {name: _environment(sandbox, demo, name) for name in sorted(ENVIRONMENTS)}
     programs = {name: program_of(version) for name, version in versions.items()}
     known: set[str] = set(Task.objects.filter(source=demo.source).values_list("key", flat=True))
-    found: dict[str, int | None] = {}
+    revisions: dict[str, int | None] = {}
     with ThreadPoolExecutor(LOOKING) as looking:
         for start in range(0, len(demo.tasks), AT_ONCE):
             seen(start)
@@ -122,9 +122,9 @@ def import_tasks(sandbox: Sandbox, demo: Demo, seen: Callable[[int], None]) -> d
                     new.append(record)
                 else:
                     keep_reference(here, record, demo.source)
-                    found[record.key] = here.current_id
-            found |= _save(sandbox, looking, new, versions, programs, demo.source)
-    return {key: revision for key, revision in found.items() if revision is not None}
+                    revisions[record.key] = here.current_id
+            revisions |= _save(sandbox, looking, new, versions, programs, demo.source)
+    return {key: revision for key, revision in revisions.items() if revision is not None}
 
 
 def _save(
@@ -136,8 +136,10 @@ def _save(
     source: str,
 ) -> dict[str, int | None]:
     """What an importer does with each of some tasks, the sandbox's part in threads and the rows in one transaction."""
-    starts = looking.map(lambda one: look_at_start(sandbox, one, programs[one.environment_key], _state(one)), records)
-    states = store(StateBody, [_state(one) for one in records])
+    starts = looking.map(
+        lambda record: look_at_start(sandbox, record, programs[record.environment_key], _state(record)), records
+    )
+    states = store(StateBody, [_state(record) for record in records])
     looked = list(starts)
     with transaction.atomic():
         return {

@@ -28,8 +28,8 @@ def demo(request: HttpRequest) -> HttpResponse:
     except (InputError, RefusedJob) as error:
         messages.error(request, str(error))
         return redirect("runs:list")
-    found = installation.state()
-    waits = "" if found.kind == "ready" else f" {found.sentence}"
+    state = installation.state()
+    waits = "" if state.kind == "ready" else f" {state.sentence}"
     messages.success(
         request, f"The demo begins: SFT first, then RL in the job {second.public_id}, which follows by itself.{waits}"
     )

@@ -77,10 +77,10 @@ def missing() -> list[str]:
 
 def _is_met(wanted: Requirement) -> bool:
     try:
-        found = distribution(wanted.name).version
+        version = distribution(wanted.name).version
     except PackageNotFoundError:
         return False
-    return is_whole(wanted.name) and wanted.specifier.contains(found, prereleases=True)
+    return is_whole(wanted.name) and wanted.specifier.contains(version, prereleases=True)
 
 
 def importable() -> bool:
@@ -116,11 +116,11 @@ def start(user: Any) -> Job:
     or not by this site."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-    found = state()
-    if found.job is not None and found.job.is_open:
-        return found.job
-    if not found.may_start:
-        raise InputError(found.sentence)
+    current = state()
+    if current.job is not None and current.job.is_open:
+        return current.job
+    if not current.may_start:
+        raise InputError(current.sentence)
     return create(KIND, "Install what training needs", {}, user)
 
 
@@ -142,9 +142,9 @@ def install(context: JobContext) -> dict[str, Any]:
         kept.flush()
         options = ["--constraint", kept.name]
         context.log(f"Installing {TORCH}; {SIZES[has_nvidia()]}.")
-        if not all(_is_met(one) for one in wanted if normal(one.name) == "torch"):
+        if not all(_is_met(requirement) for requirement in wanted if normal(requirement.name) == "torch"):
             _step(context, 0, [*options, *torch_options(settings.TORCH_INDEX), TORCH])
-        _step(context, 1, [*options, *(str(one) for one in wanted)])
+        _step(context, 1, [*options, *(str(requirement) for requirement in wanted)])
     left = missing()
     if left:
         raise InstallError(f"pip ended well, but these are not here: {', '.join(left)}. Install again.")
@@ -161,20 +161,20 @@ def constraints() -> str:
 
 def _site() -> set[str]:
     """The packages that the site runs on, with all that those need."""
-    found: dict[str, set[str]] = {}
+    packages: dict[str, set[str]] = {}
     waiting = requirements("web") + requirements("synthesis")
     while waiting:
-        one = waiting.pop()
-        name, extras = normal(one.name), {*one.extras, ""}
-        if extras <= found.get(name, set()):
+        requirement = waiting.pop()
+        name, extras = normal(requirement.name), {*requirement.extras, ""}
+        if extras <= packages.get(name, set()):
             continue
-        found.setdefault(name, set()).update(extras)
+        packages.setdefault(name, set()).update(extras)
         try:
             needs = [Requirement(text) for text in distribution(name).requires or ()]
         except PackageNotFoundError:
             continue
-        waiting += [need for need in needs if _applies(need, found[name])]
-    return set(found)
+        waiting += [need for need in needs if _applies(need, packages[name])]
+    return set(packages)
 
 
 def _applies(need: Requirement, extras: Iterable[str]) -> bool:
@@ -188,19 +188,21 @@ def _step(context: JobContext, step: int, arguments: list[str]) -> None:
 
 def _installed() -> list[tuple[str, str]]:
     """Names and versions of what is installed from an index: that is not to change."""
-    found = {normal(one.metadata["Name"]): one.version for one in distributions() if one.metadata["Name"]}
-    return sorted((name, version) for name, version in found.items() if name != "envarium" and is_whole(name))
+    versions = {
+        normal(package.metadata["Name"]): package.version for package in distributions() if package.metadata["Name"]
+    }
+    return sorted((name, version) for name, version in versions.items() if name != "envarium" and is_whole(name))
 
 
 def drop_halves() -> int:
     """Remove packages that an interrupted installation left half done: pip would take them for whole."""
-    found = 0
-    for one in list(distributions(path=_places())):
-        folder = getattr(one, "_path", None)
-        if isinstance(folder, Path) and folder.name.endswith(".dist-info") and not one.read_text("INSTALLER"):
+    removed = 0
+    for package in list(distributions(path=_places())):
+        folder = getattr(package, "_path", None)
+        if isinstance(folder, Path) and folder.name.endswith(".dist-info") and not package.read_text("INSTALLER"):
             shutil.rmtree(folder, ignore_errors=True)
-            found += 1
-    return found
+            removed += 1
+    return removed
 
 
 def _places() -> list[str]:

@@ -70,7 +70,7 @@ def run_pip(arguments: Sequence[str], seen: Callable[[str], None], python: str =
 
 def readable(line: str) -> str:
     """A build may print anything: what is no character to read stands there by its number."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
+    return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in line)
 
 
 def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -105,20 +105,22 @@ def words(lines: Sequence[str], status: int) -> str:
     """The failure of pip in words, out of its status and last lines, and what to do."""
     text = "\n".join(lines)
     last = next((line.strip() for line in reversed(lines) if "ERROR" in line or "error:" in line.lower()), "")
-    said = f" pip said: {last[:300]}" if last else ""
+    quote = f" pip said: {last[:300]}" if last else ""
     if "No space left on device" in text or "Errno 28" in text:
-        return f"The disk is full. Make room, then install again: what was fetched is kept.{said}"
+        return f"The disk is full. Make room, then install again: what was fetched is kept.{quote}"
     if any(mark in text for mark in NETWORK):
         return (
             "The packages could not be fetched: no server of packages answers. Look at this machine's network "
-            f"(HTTPS_PROXY names a proxy), then install again: what was fetched is kept.{said}"
+            f"(HTTPS_PROXY names a proxy), then install again: what was fetched is kept.{quote}"
         )
     if "Permission denied" in text or "Errno 13" in text or "externally-managed-environment" in text:
-        return f"This site's Python environment cannot be written to. Run the site as the account that owns it.{said}"
+        return f"This site's Python environment cannot be written to. Run the site as the account that owns it.{quote}"
     if "ResolutionImpossible" in text or "conflict" in text:
-        return f"What training needs does not go with what is installed here. Install Envarium in a fresh folder.{said}"
+        return (
+            f"What training needs does not go with what is installed here. Install Envarium in a fresh folder.{quote}"
+        )
     if "No matching distribution" in text:
-        return f"A package is not to be had for this Python ({sys.version.split()[0]}) on this machine.{said}"
+        return f"A package is not to be had for this Python ({sys.version.split()[0]}) on this machine.{quote}"
     if status < 0:
-        return f"pip was ended from outside (signal {-status}); was memory short? Install again.{said}"
-    return f"pip failed with status {status}.{said}"
+        return f"pip was ended from outside (signal {-status}); was memory short? Install again.{quote}"
+    return f"pip failed with status {status}.{quote}"

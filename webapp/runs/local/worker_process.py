@@ -110,8 +110,8 @@ def is_wanted() -> bool:
 def command() -> list[str]:
     """The command line of the worker. Its token is in a file: arguments are read by every account."""
     home = Path(settings.ENVARIUM_HOME) / "worker"
-    found = [sys.executable, "-m", MODULE, "--url", settings.SITE_URL, "--token-file", str(token_file())]
-    return [*found, "--home", str(home), "--name", NAME, "--beside", "--until-idle"]
+    arguments = [sys.executable, "-m", MODULE, "--url", settings.SITE_URL, "--token-file", str(token_file())]
+    return [*arguments, "--home", str(home), "--name", NAME, "--beside", "--until-idle"]
 
 
 def environment() -> dict[str, str]:
@@ -156,12 +156,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def end_below() -> int:
     """Ask the training workers below this process to end; returns how many there were."""
-    found = 0
+    count = 0
     for child in psutil.Process().children(recursive=True):
         try:
             if MODULE in child.cmdline():
                 child.terminate()
-                found += 1
+                count += 1
         except psutil.Error:
             continue
-    return found
+    return count

@@ -71,7 +71,7 @@ def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Rollo
 
 def line(file: RolloutFile, index: int) -> RolloutFileLine:
     """One line. Raises as `lines` does."""
-    return next(found for _, found in lines(file, [index]))
+    return next(record for _, record in lines(file, [index]))
 
 
 def every(unpacked: IO[bytes], step: int) -> Iterator[RolloutFileLine]:
@@ -95,8 +95,8 @@ def _line(text: bytes, step: int, index: int) -> RolloutFileLine:
         value: Any = json.loads(text.decode("utf-8"))
         return RolloutFileLine.model_validate(value)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, found["loc"]))[:200]
-        raise FormatError(place, f"is no attempt: {where}: {found['msg'][:300]}") from error
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))[:200]
+        raise FormatError(place, f"is no attempt: {where}: {fault['msg'][:300]}") from error
     except (ValueError, RecursionError) as error:
         raise FormatError(place, f"is no JSON that can be read: {str(error)[:300]}") from error

@@ -199,7 +199,7 @@ def _malformed(step: TrajectoryStep) -> bool:
 def _same(told: CallResult | None, here: CallResult | None) -> bool:
     if told is None or here is None:
         return told is here
-    kinds = [one.error.kind if one.error else "" for one in (told, here)]
+    kinds = [result.error.kind if result.error else "" for result in (told, here)]
     return (
         told.ok == here.ok
         and kinds[0] == kinds[1]

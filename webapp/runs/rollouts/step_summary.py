@@ -98,7 +98,7 @@ def groups(file: RolloutFile, chosen: Filter) -> tuple[list[GroupRow], bool]:
     """Groups by task, those whose rewards differ most first, and whether there are more."""
     rows = listed(file, chosen).select_related(None).order_by()
     spread = Coalesce(F("high") - F("low"), -1.0, output_field=FloatField())
-    found = (
+    group_rows = (
         rows.values("row", "environment", "setting", "task_id")
         .annotate(
             count=Count("id"),
@@ -111,20 +111,20 @@ def groups(file: RolloutFile, chosen: Filter) -> tuple[list[GroupRow], bool]:
         )
         .order_by(spread.desc(), "row", "setting")[: GROUPS + 1]
     )
-    told = list(found)
-    tasks = Task.objects.only("pk", "title").in_bulk([one["task_id"] for one in told if one["task_id"]])
-    made = [_group(one, tasks) for one in told[:GROUPS]]
+    told = list(group_rows)
+    tasks = Task.objects.only("pk", "title").in_bulk([group["task_id"] for group in told if group["task_id"]])
+    made = [_group(group, tasks) for group in told[:GROUPS]]
     return made, len(told) > GROUPS
 
 
-def _group(one: Any, tasks: dict[int, Task]) -> GroupRow:
-    rewards = [reward for reward in one.pop("rewards") or [] if reward is not None]
+def _group(group: Any, tasks: dict[int, Task]) -> GroupRow:
+    rewards = [reward for reward in group.pop("rewards") or [] if reward is not None]
     dots = [round(4 + 92 * min(1.0, max(0.0, reward)), 1) for reward in rewards]
     kept = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]
-    return GroupRow(task=tasks.get(one.pop("task_id")), dots=kept, **one)
+    return GroupRow(task=tasks.get(group.pop("task_id")), dots=kept, **group)
 
 
 def numbers(job: TrainingJob, step: int) -> list[tuple[str, float, str]]:
     """Numbers of the whole step as (label, number, unit)."""
-    found = metrics_at(job, [step], list(NAMES)).get(step, {})
-    return [(NAMES[name].label, found[name], NAMES[name].unit) for name in NAMES if name in found]
+    by_name = metrics_at(job, [step], list(NAMES)).get(step, {})
+    return [(NAMES[name].label, by_name[name], NAMES[name].unit) for name in NAMES if name in by_name]

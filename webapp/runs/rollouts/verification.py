@@ -66,17 +66,17 @@ def waiting(job: int) -> Any:
 
 def verify(sandbox: Sandbox, job: int, progress: Callable[[int, int, str], None]) -> dict[str, Any]:
     """Verify each waiting file's sample. What was verified before a crash is not verified again."""
-    found = Found()
+    tally = Found()
     files = list(waiting(job).select_related("job").order_by("step")[:FILES_A_JOB])
     for number, file in enumerate(files, 1):
-        _look(sandbox, file, found)
+        _look(sandbox, file, tally)
         progress(number, len(files), f"Step {file.step}")
     if len(files) == FILES_A_JOB:
         verify_sample(TrainingJob.objects.get(pk=job), ended=True)
-    return {name: getattr(found, name) for name in ("files", "executed", "quarantined", "unclear", "reason")}
+    return {name: getattr(tally, name) for name in ("files", "executed", "quarantined", "unclear", "reason")}
 
 
-def _look(sandbox: Sandbox, file: RolloutFile, found: Found) -> None:
+def _look(sandbox: Sandbox, file: RolloutFile, tally: Found) -> None:
     bad: list[tuple[int, str]] = []
     unclear = ""
     looked = 0
@@ -88,21 +88,21 @@ def _look(sandbox: Sandbox, file: RolloutFile, found: Found) -> None:
             try:
                 executed = execute(sandbox, revision_of(row), told, row)
             except InputError as error:
-                found.unclear += 1
+                tally.unclear += 1
                 unclear = unclear or str(error)
                 continue
             looked += 1
             if executed.mismatch:
                 bad.append((row.pk, executed.mismatch))
     except (InputError, FormatError) as error:
-        found.unclear += 1
+        tally.unclear += 1
         unclear = unclear or str(error)
-    found.files, found.executed, found.quarantined = (
-        found.files + 1,
-        found.executed + looked,
-        found.quarantined + len(bad),
+    tally.files, tally.executed, tally.quarantined = (
+        tally.files + 1,
+        tally.executed + looked,
+        tally.quarantined + len(bad),
     )
-    found.reason = found.reason or unclear
+    tally.reason = tally.reason or unclear
     _write(file, looked, bad, unclear)
 
 

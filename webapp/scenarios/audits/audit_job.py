@@ -78,10 +78,10 @@ def audit_tasks(
     try:
         for case in _every(task_ids, judge):
             run.tell()
-            found = None if fresh else known(case)
-            if found is not None:
+            audit = None if fresh else known(case)
+            if audit is not None:
                 run.cached += 1
-                run.states[found.state] += 1
+                run.states[audit.state] += 1
                 continue
             _begin(run, threads, case)
             while len(run.pending) >= AHEAD:
@@ -127,17 +127,17 @@ def _settle(run: AuditRun) -> None:
     for future in done:
         case = run.pending.pop(future)
         try:
-            found = future.result()
+            audit = future.result()
         except SandboxUnavailable:
             raise
         except InfrastructureError as error:
             reason = f"not audited, nothing was stored: {error}"
             run.failed.append({"place": clean(case.task.key), "reason": clean(reason)[:1_000]})
             continue
-        _keep(run, case, found)
+        _keep(run, case, audit)
 
 
-def _keep(run: AuditRun, case: Case, found: TaskAudit) -> None:
-    store(case, found)
+def _keep(run: AuditRun, case: Case, audit: TaskAudit) -> None:
+    store(case, audit)
     run.audited += 1
-    run.states[found.state] += 1
+    run.states[audit.state] += 1

@@ -125,11 +125,12 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
     most = PROBES_A_PAGE if whole else PROBES_ON_TASK
     shown = probes[start : start + most]
     labels = labels_of(revision)
+    most_faults = None if whole else FAULTS_ON_TASK
     return context | {
         "audit_stale": is_stale(row, revision),
-        "audit_wrong": [one for one in faults if one.kind not in NOTES | GAPS][: None if whole else FAULTS_ON_TASK],
-        "audit_gaps": [one for one in faults if one.kind in GAPS][: None if whole else FAULTS_ON_TASK],
-        "audit_notes": [one for one in faults if one.kind in NOTES][: None if whole else FAULTS_ON_TASK],
+        "audit_wrong": [fault for fault in faults if fault.kind not in NOTES | GAPS][:most_faults],
+        "audit_gaps": [fault for fault in faults if fault.kind in GAPS][:most_faults],
+        "audit_notes": [fault for fault in faults if fault.kind in NOTES][:most_faults],
         "audit_faults_total": len(faults),
         "audit_probes": shown,
         "audit_probes_total": len(probes),
@@ -144,7 +145,7 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
 
 def labels_of(revision: TaskRevision) -> list[str]:
     if revision.verifier_kind == "rubric":
-        return [str(one) for one in revision.criteria]
+        return [str(criterion) for criterion in revision.criteria]
     return list(revision.checks.order_by("position").values_list("label", flat=True))
 
 
@@ -155,7 +156,7 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
         return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {tried}."
     if row.state == "incomplete":
         return f"Not decided. {row.why}"
-    kinds = list(dict.fromkeys(one.kind for one in faults if one.kind not in NOTES | GAPS))
+    kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
     named = [FAULTS.get(kind, kind) for kind in kinds]
     named = [named[0], *(f"{name[0].lower()}{name[1:]}" for name in named[1:])]
     return f"The verifier does not hold. {'; '.join(named)}."
@@ -163,9 +164,9 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
 
 def probe_rows(row: Audit) -> list[ProbeRow]:
     """The verifier's own probes, then the mutants in their order, those that it took for right first."""
-    found = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
-    mutants = [_mutant(one) for one in row.probes.get("mutants", ())]
-    return found + sorted(mutants, key=lambda one: one.tone != "bad")
+    own_rows = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
+    mutants = [_mutant(mutant) for mutant in row.probes.get("mutants", ())]
+    return own_rows + sorted(mutants, key=lambda probe: probe.tone != "bad")
 
 
 def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
@@ -179,22 +180,22 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 
-def _mutant(one: dict[str, Any]) -> ProbeRow:
-    reward = one["reward"]
-    tone = "" if one["equivalent"] or reward is None else "bad" if _full(reward) else "good"
-    name = "The answer" if one["kind"] == "answer_altered" else f"Call {one['step'] + 1} {one['tool']}"
+def _mutant(mutant: dict[str, Any]) -> ProbeRow:
+    reward = mutant["reward"]
+    tone = "" if mutant["equivalent"] or reward is None else "bad" if _full(reward) else "good"
+    name = "The answer" if mutant["kind"] == "answer_altered" else f"Call {mutant['step'] + 1} {mutant['tool']}"
     return ProbeRow(
         name=name,
         reward=reward,
         tone=tone,
-        note=one["note"],
-        place=one["place"],
-        before=one["before"],
-        after=one["after"],
-        altered=one["kind"] != "call_removed",
-        removed=one["kind"] == "call_removed",
-        equivalent=one["equivalent"],
-        noticed=[index + 1 for index in one["noticed_by"]],
+        note=mutant["note"],
+        place=mutant["place"],
+        before=mutant["before"],
+        after=mutant["after"],
+        altered=mutant["kind"] != "call_removed",
+        removed=mutant["kind"] == "call_removed",
+        equivalent=mutant["equivalent"],
+        noticed=[index + 1 for index in mutant["noticed_by"]],
     )
 
 
@@ -204,9 +205,9 @@ def _full(reward: float | None) -> bool:
 
 def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> Matrix:
     """Which check notices the mutants of which call, and which of them it alone notices."""
-    mutants = [one for one in row.probes.get("mutants", ()) if not one["equivalent"]]
-    names = list(dict.fromkeys(_column(one) for one in mutants))
-    tried = {name: sum(_column(one) == name for one in mutants) for name in names}
+    mutants = [mutant for mutant in row.probes.get("mutants", ()) if not mutant["equivalent"]]
+    names = list(dict.fromkeys(_column(mutant) for mutant in mutants))
+    tried = {name: sum(_column(mutant) == name for mutant in mutants) for name in names}
     flags: dict[int, list[str]] = {}
     for fault in faults:
         if fault.check_index is not None:
@@ -214,15 +215,15 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
     start, solved = (_passed(row.probes.get(name)) for name in ("nothing", "reference"))
     rows = []
     for index, label in enumerate(labels[:MATRIX_ROWS]):
-        mine = [one for one in mutants if index in one["noticed_by"]]
+        mine = [mutant for mutant in mutants if index in mutant["noticed_by"]]
         rows.append(
             MatrixRow(
                 number=index + 1,
                 label=label,
                 start=start[index] if index < len(start) else None,
                 solved=solved[index] if index < len(solved) else None,
-                cells=[sum(_column(one) == name for one in mine) for name in names[:MATRIX_COLUMNS]],
-                alone=sum(one["noticed_by"] == [index] for one in mine),
+                cells=[sum(_column(mutant) == name for mutant in mine) for name in names[:MATRIX_COLUMNS]],
+                alone=sum(mutant["noticed_by"] == [index] for mutant in mine),
                 flags=list(dict.fromkeys(flags.get(index, []))),
             )
         )
@@ -230,8 +231,8 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
     return Matrix(columns, rows, max(0, len(labels) - MATRIX_ROWS), max(0, len(names) - MATRIX_COLUMNS))
 
 
-def _column(one: dict[str, Any]) -> str:
-    return "answer" if one["kind"] == "answer_altered" else f"{one['step'] + 1} {one['tool']}"
+def _column(mutant: dict[str, Any]) -> str:
+    return "answer" if mutant["kind"] == "answer_altered" else f"{mutant['step'] + 1} {mutant['tool']}"
 
 
 def _passed(probe: Any) -> list[bool]:

@@ -20,7 +20,7 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     `noop_max`: the most that doing nothing earns. `reference_min`, `mutants`, `mutants_below_reference` and
     `nondeterministic` are null where no reference of the selection was tried.
     """
-    found = tasks.order_by().aggregate(
+    counts = tasks.order_by().aggregate(
         tasks=Count("id"),
         **{str(state): Count("id", filter=FRESH & Q(audit_state=state)) for state in list(AuditState)[:3]},
         noop_max=Max("audit__do_nothing", filter=FRESH),
@@ -31,8 +31,8 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
         equivalent=Sum("audit__equivalent", filter=FRESH),
     )
     changing = tasks.filter(FRESH, audit__nondeterministic=True).count()
-    found["nondeterministic"] = changing if found["references"] else None
-    return found
+    counts["nondeterministic"] = changing if counts["references"] else None
+    return counts
 
 
 def faults(tasks: QuerySet[Task], *, notes: bool = False) -> dict[str, list[dict[str, Any]]]:

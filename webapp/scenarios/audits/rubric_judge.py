@@ -18,10 +18,10 @@ def registered_judge() -> NamedJudge | None:
 
     That its endpoint must not be used shows when it is opened, as LLMError: audits of checks need no judge.
     """
-    found = default_of(Role.JUDGE)
-    if found is None:
+    default = default_of(Role.JUDGE)
+    if default is None:
         return None
-    row, model = found
+    row, model = default
 
     @asynccontextmanager
     async def judge() -> AsyncIterator[ChatModel]:

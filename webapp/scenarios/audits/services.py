@@ -102,7 +102,7 @@ def subject_of(case: Case, program: Program) -> Subject:
             initial=initial,
             reference=reference,
             instruction=case.revision.instruction,
-            criteria=tuple(str(one) for one in case.revision.criteria),
+            criteria=tuple(str(criterion) for criterion in case.revision.criteria),
         )
     checks = list(case.revision.checks.order_by("position").values_list("source", "label"))
     return Subject(
@@ -160,29 +160,29 @@ def _copy(case: Case, other: Audit) -> Audit:
 
 
 @transaction.atomic
-def store(case: Case, found: TaskAudit) -> Audit:
+def store(case: Case, audit: TaskAudit) -> Audit:
     """Write an audit and what lists copy of it; an older one with the same key is replaced."""
     lock_environment(case.task.environment_id)
     Audit.objects.filter(revision=case.revision, key=case.key).delete()
-    tried = found.reference is not None
-    gaps = [fault.message for fault in found.faults if fault.kind in GAPS]
+    tried = audit.reference is not None
+    gaps = [fault.message for fault in audit.faults if fault.kind in GAPS]
     row = Audit.objects.create(
         revision=case.revision,
         reference=case.reference,
         key=case.key,
         verifier_hash=case.revision.verifier_hash,
         reference_hash=case.reference.content_hash if case.reference else "",
-        audit_version=found.version,
+        audit_version=audit.version,
         judge=case.judge.name[:200] if case.judge else "",
-        state=found.state,
-        why=clean(" ".join(gaps))[:TEXT_CHARS] if found.state == "incomplete" else "",
-        do_nothing=found.nothing.reward,
-        reference_reward=found.reference.reward if found.reference else None,
-        mutants=len(found.counted) if tried else None,
-        below=found.below if tried else None,
-        equivalent=len(found.mutants) - len(found.counted) if tried else None,
-        nondeterministic=None if found.deterministic is None else not found.deterministic,
-        probes=probes_of(found),
+        state=audit.state,
+        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state == "incomplete" else "",
+        do_nothing=audit.nothing.reward,
+        reference_reward=audit.reference.reward if audit.reference else None,
+        mutants=len(audit.counted) if tried else None,
+        below=audit.below if tried else None,
+        equivalent=len(audit.mutants) - len(audit.counted) if tried else None,
+        nondeterministic=None if audit.deterministic is None else not audit.deterministic,
+        probes=probes_of(audit),
     )
     AuditFault.objects.bulk_create(
         AuditFault(
@@ -192,7 +192,7 @@ def store(case: Case, found: TaskAudit) -> Audit:
             check_index=fault.check,
             message=clean(fault.message)[:TEXT_CHARS],
         )
-        for position, fault in enumerate(found.faults)
+        for position, fault in enumerate(audit.faults)
     )
     _stand(case, row)
     return row
@@ -210,13 +210,13 @@ def _stand(case: Case, row: Audit) -> None:
         stand(case.task.pk, row, row.state)
 
 
-def probes_of(found: TaskAudit) -> dict[str, Any]:
+def probes_of(audit: TaskAudit) -> dict[str, Any]:
     """What pages show of the probes, with values cut to a size that can be shown."""
-    own = {name: getattr(found, name) for name in ("nothing", "reference", "other_clock", "other_seed", "claim")}
+    own = {name: getattr(audit, name) for name in ("nothing", "reference", "other_clock", "other_seed", "claim")}
     return {
         **{name: _probe(probe) for name, probe in own.items() if probe is not None},
-        "mutants": [_mutant(one) for one in found.mutants],
-        "marks": list(found.marks),
+        "mutants": [_mutant(mutant) for mutant in audit.mutants],
+        "marks": list(audit.marks),
     }
 
 
@@ -224,8 +224,8 @@ def _probe(probe: Probe) -> dict[str, Any]:
     return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS]}
 
 
-def _mutant(one: MutantProbe) -> dict[str, Any]:
-    mutant = one.mutant
+def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
+    mutant = mutant_probe.mutant
     return {
         "kind": mutant.kind,
         "step": mutant.step,
@@ -233,9 +233,9 @@ def _mutant(one: MutantProbe) -> dict[str, Any]:
         "place": mutant.place,
         "before": _cut(mutant.before),
         "after": _cut(mutant.after),
-        **_probe(one.probe),
-        "equivalent": one.equivalent,
-        "noticed_by": list(one.noticed_by),
+        **_probe(mutant_probe.probe),
+        "equivalent": mutant_probe.equivalent,
+        "noticed_by": list(mutant_probe.noticed_by),
     }
 
 

@@ -107,7 +107,7 @@ def fill(fields: list[Field], arguments: dict[str, Any]) -> bool:
 def spelled(value: Any, indent: int | None = None) -> str:
     """A value as JSON that a page can hold and that reads back as the same value."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return LONE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def read(fields: list[Field], posted: QueryDict) -> dict[str, Any]:

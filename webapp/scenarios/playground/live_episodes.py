@@ -54,8 +54,8 @@ class Cache:
             while len(self._held) > MOST:
                 closing.append(self._held.popitem(last=False)[1])
             self._watch()
-        for one in closing:
-            one.episode.close()
+        for held in closing:
+            held.episode.close()
 
     def drop(self, playground: int) -> None:
         with self._lock:

@@ -115,7 +115,7 @@ def context(
     wanted, asked = params.text("find", 100, strip=True), params.text("tool")
     chosen = tool or _chosen(row, asked, call)
     state, before = state_after(row, at)
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "playground": row,
         "environment": row.version.environment,
         "mine": row.user_id == getattr(request.user, "pk", None),
@@ -131,21 +131,21 @@ def context(
     }
     if chosen is not None:
         about = chosen.description.partition("\n\n")[0].strip()
-        found["about"], found["about_more"] = about[:400], about != chosen.description.strip()
-        found["focus"] = bool(asked) and form is None and found["mine"]
+        content["about"], content["about_more"] = about[:400], about != chosen.description.strip()
+        content["focus"] = bool(asked) and form is None and content["mine"]
         raw = {"1": True, "0": False}.get(params.text("raw"))
-        found["form"] = form or blank_form(chosen, call, raw=raw)
+        content["form"] = form or blank_form(chosen, call, raw=raw)
     if call is not None:
-        found["changes"], found["more_changes"] = queries.changes(before, call.patch)
-        found["result"], found["result_left"] = shown_result(call)
-        found["refused"] = isinstance(call.result, dict) and False in (
+        content["changes"], content["more_changes"] = queries.changes(before, call.patch)
+        content["result"], content["result_left"] = shown_result(call)
+        content["refused"] = isinstance(call.result, dict) and False in (
             call.result.get("success"),
             call.result.get("ok"),
         )
-        found["arguments"] = json.dumps(call.arguments, ensure_ascii=False, indent=2)[:RESULT_SHOWN]
+        content["arguments"] = json.dumps(call.arguments, ensure_ascii=False, indent=2)[:RESULT_SHOWN]
     url = reverse("scenarios:playground_state", args=[row.pk])
     changed = changed_paths(row, at) if at else frozenset()
-    return found | state_context(request, state, url, changed=changed, extra=f"at={at}", plain=True)
+    return content | state_context(request, state, url, changed=changed, extra=f"at={at}", plain=True)
 
 
 def _chosen(row: Playground, name: str, call: PlaygroundCall | None) -> Tool | None:

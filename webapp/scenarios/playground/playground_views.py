@@ -171,10 +171,10 @@ def state(request: HttpRequest, pk: int) -> HttpResponse:
     """The state after call `at`, branch by branch."""
     row = find(pk)
     at = page.position(request, row)
-    found, _ = page.state_after(row, at)
+    shown_state, _ = page.state_after(row, at)
     return state_response(
         request,
-        found,
+        shown_state,
         reverse("scenarios:playground_state", args=[pk]),
         title=f"State after call {at}" if at else "State at the start",
         back=f"{reverse('scenarios:playground', args=[pk])}?at={at}",

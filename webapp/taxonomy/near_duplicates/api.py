@@ -48,7 +48,7 @@ def choose_theme(request: HttpRequest, pk: Id) -> Decision:
 def list_theme_groups(request: HttpRequest, query: Query[PageQuery]) -> Any:
     """Groups of near-duplicates, the largest first."""
     page = cursor_page(queries.kept_themes(), query, "-duplicates")
-    return page | {"data": [group_out(one) for one in queries.with_members(page["data"])]}
+    return page | {"data": [group_out(group) for group in queries.with_members(page["data"])]}
 
 
 @router.get("/theme-groupings", auth=needs("read"), response=PageOf[GroupingOut])
@@ -87,7 +87,7 @@ def undo_theme_decision(request: HttpRequest, pk: Id) -> Decision:
 def list_theme_sources(request: HttpRequest, query: Query[PageQuery]) -> Any:
     """Sources of themes with what was judged, rejected (by reason), folded as duplicates, and is left."""
     page = cursor_page(queries.sources(), query)
-    return page | {"data": [source_out(one) for one in queries.retention(page["data"])]}
+    return page | {"data": [source_out(source) for source in queries.retention(page["data"])]}
 
 
 def settled(act: Any) -> Decision:

@@ -28,10 +28,10 @@ def vectoriser(choice: str) -> Vectoriser:
     """By value: "" is the local one, `endpoint id/model` an endpoint's embeddings. Raises InputError, LLMError."""
     if not choice:
         return local
-    found = find_choice(choice)
-    if found is None:
+    chosen = find_choice(choice)
+    if chosen is None:
         raise InputError("This model is not listed at its endpoint. Choose another one.")
-    return EndpointVectors(opened(found[0]), found[1])
+    return EndpointVectors(opened(chosen[0]), chosen[1])
 
 
 def regroup(
@@ -90,9 +90,9 @@ def _keep(
     groups = dedupe.grouped(len(pks), turned, threshold, apart)
     wanted = {pk: Fold(verdict=now[pk].verdict) for pk in pks}
     for group in groups:
-        for one in group.members:
-            pk = pks[one.index]
-            wanted[pk] = Fold(pks[group.kept], one.similarity, now[pk].verdict)
+        for member in group.members:
+            pk = pks[member.index]
+            wanted[pk] = Fold(pks[group.kept], member.similarity, now[pk].verdict)
     sizes = [len(group.members) for group in groups if group.members]
     words = f"Grouped {len(pks):,} themes at {threshold:g}: {len(sizes):,} groups, {sum(sizes):,} folded"
     decision = decide(Decision.Kind.GROUPING, words, wanted, by)
@@ -104,6 +104,6 @@ def _keep(
         themes=len(pks),
         groups=len(sizes),
         folded=sum(sizes),
-        counts=[one.model_dump() for one in dedupe.counts(len(pks), turned, apart=apart)],
+        counts=[count.model_dump() for count in dedupe.counts(len(pks), turned, apart=apart)],
         seconds=time.monotonic() - start,
     )

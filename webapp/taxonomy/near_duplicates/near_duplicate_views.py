@@ -35,9 +35,9 @@ USUAL = StageSettings().duplicate_at
 def new_theme(request: HttpRequest) -> HttpResponse:
     form = ThemeForm(request.POST) if request.method == "POST" else ThemeForm()
     if request.method == "POST" and form.is_valid():
-        said = form.cleaned_data
+        typed = form.cleaned_data
         try:
-            saved, row = save_typed(request.user, said["name"], said["description"], said["category"])
+            saved, row = save_typed(request.user, typed["name"], typed["description"], typed["category"])
         except InputError as error:
             form.add_error(None, str(error))
         else:
@@ -144,8 +144,8 @@ def sources(request: HttpRequest) -> HttpResponse:
 def source(request: HttpRequest, pk: int) -> HttpResponse:
     """The judged texts of one source, `?reason=` those with this reason (`kept`: those that became themes)."""
     row = get_object_or_404(ThemeSource, pk=pk)
-    found = queries.retention([row])[0]
+    retention = queries.retention([row])[0]
     reason = Params(request.GET).text("reason", 64)
     wanted = None if not reason else "" if reason == "kept" else reason
     page = keyset(request, queries.judged_texts(row, wanted), "-id")
-    return render(request, "taxonomy/source.html", {"row": row, "found": found, "reason": reason, "page": page})
+    return render(request, "taxonomy/source.html", {"row": row, "found": retention, "reason": reason, "page": page})

@@ -50,10 +50,10 @@ def kept_themes() -> QuerySet[Theme]:
 
 def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup]:
     """The groups of these kept themes, in two queries whatever they hold."""
-    found: dict[int, list[Theme]] = {}
-    for row in members_of([one.pk for one in kept], shown):
-        found.setdefault(row.folded_into_id or 0, []).append(row)
-    return [ThemeGroup(one, found.get(one.pk, [])) for one in kept]
+    members: dict[int, list[Theme]] = {}
+    for row in members_of([theme.pk for theme in kept], shown):
+        members.setdefault(row.folded_into_id or 0, []).append(row)
+    return [ThemeGroup(theme, members.get(theme.pk, [])) for theme in kept]
 
 
 def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
@@ -111,8 +111,8 @@ def sources() -> QuerySet[ThemeSource]:
 
 def retention(rows: Sequence[ThemeSource]) -> list[Retention]:
     """What became of these sources, in two queries."""
-    found = {row.name: Retention(row) for row in rows}
-    by_pk = {row.pk: found[row.name] for row in rows}
+    retentions = {row.name: Retention(row) for row in rows}
+    by_pk = {row.pk: retentions[row.name] for row in rows}
     for source, reason, number in SourceCount.objects.filter(source__in=by_pk, number__gt=0).values_list(
         "source", "reason", "number"
     ):
@@ -120,11 +120,11 @@ def retention(rows: Sequence[ThemeSource]) -> list[Retention]:
             by_pk[source].rejected[reason] = number
         else:
             by_pk[source].kept_texts = number
-    counted = Theme.objects.filter(source__in=found).order_by().values("source")
+    counted = Theme.objects.filter(source__in=retentions).order_by().values("source")
     folded = Count("id", filter=Q(folded_into__isnull=False))
     for row in counted.annotate(themes=Count("id"), folded_away=folded):
-        found[row["source"]].themes, found[row["source"]].folded = row["themes"], row["folded_away"]
-    return [found[row.name] for row in rows]
+        retentions[row["source"]].themes, retentions[row["source"]].folded = row["themes"], row["folded_away"]
+    return [retentions[row.name] for row in rows]
 
 
 def judged_texts(source: ThemeSource, reason: str | None) -> QuerySet[JudgedText]:

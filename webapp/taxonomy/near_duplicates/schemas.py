@@ -103,20 +103,20 @@ class SourceOut(Schema):
     share: float | None
 
 
-def group_out(one: ThemeGroup) -> dict[str, Any]:
-    return {"kept": one.kept, "members": one.members, "rest": one.rest}
+def group_out(group: ThemeGroup) -> dict[str, Any]:
+    return {"kept": group.kept, "members": group.members, "rest": group.rest}
 
 
-def source_out(one: Retention) -> dict[str, Any]:
+def source_out(retention: Retention) -> dict[str, Any]:
     return {
-        "id": one.source.pk,
-        "name": one.source.name,
-        "origin": one.source.origin,
-        "judged": one.judged,
-        "kept": one.kept_texts,
-        "rejected": one.rejected,
-        "themes": one.themes,
-        "deduplicated": one.folded,
-        "left": one.left,
-        "share": one.share,
+        "id": retention.source.pk,
+        "name": retention.source.name,
+        "origin": retention.source.origin,
+        "judged": retention.judged,
+        "kept": retention.kept_texts,
+        "rejected": retention.rejected,
+        "themes": retention.themes,
+        "deduplicated": retention.folded,
+        "left": retention.left,
+        "share": retention.share,
     }

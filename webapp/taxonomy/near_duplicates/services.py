@@ -73,11 +73,13 @@ def fold(pairs: Iterable[tuple[int, int, float | None]], words: str, by: Any = N
     Where the kept one is folded already its own kept one is taken, and what was folded into the duplicate comes along.
     """
     lock(FOLD_LOCK)
-    found = list(pairs)
-    roots = dict(Theme.objects.filter(pk__in=[kept for _, kept, _ in found]).values_list("pk", "folded_into"))
-    verdicts = dict(Theme.objects.filter(pk__in=[one for one, _, _ in found]).values_list("pk", "verdict"))
+    triples = list(pairs)
+    roots = dict(Theme.objects.filter(pk__in=[kept for _, kept, _ in triples]).values_list("pk", "folded_into"))
+    verdicts = dict(
+        Theme.objects.filter(pk__in=[duplicate for duplicate, _, _ in triples]).values_list("pk", "verdict")
+    )
     wanted: dict[int, Fold] = {}
-    for duplicate, kept, similarity in found:
+    for duplicate, kept, similarity in triples:
         root = roots.get(kept) or kept
         if root != duplicate and verdicts.get(duplicate) != Verdict.APART and root not in wanted:
             wanted[duplicate] = Fold(root, similarity, verdicts.get(duplicate, ""))
@@ -116,12 +118,12 @@ def undo(decision: int, by: Any) -> Decision:
         raise Conflict("This decision is undone already.")
     changes = list(row.changes.all())
     now = current(change.theme_id for change in changes)
-    same = [one for one in changes if now.get(one.theme_id) == after(one)]
+    same = [change for change in changes if now.get(change.theme_id) == after(change)]
     if changes and not same:
         raise Conflict(LATER)
     left = len(changes) - len(same)
     words = f"Undid: {row.words}"[:240] + (f" ({left} decided on since stay)" if left else "")
-    return decide(Decision.Kind.UNDO, words, {one.theme_id: before(one) for one in same}, by, row)
+    return decide(Decision.Kind.UNDO, words, {change.theme_id: before(change) for change in same}, by, row)
 
 
 def decide(
@@ -136,7 +138,7 @@ def decide(
         (_change(row, pk, now[pk], fold) for pk, fold in sorted(changed.items())), batch_size=2000
     )
     _write(changed)
-    _count_duplicates({one.into for one in (*(now[pk] for pk in changed), *changed.values()) if one.into})
+    _count_duplicates({folded.into for folded in (*(now[pk] for pk in changed), *changed.values()) if folded.into})
     if by is not None:
         audit(by, f"themes.{kind}", row, themes=len(changed))
     return row
@@ -194,7 +196,13 @@ def _write(changed: Mapping[int, Fold]) -> None:
     folds = [changed[pk] for pk in pks]
     with connection.cursor() as cursor:
         cursor.execute(
-            sql, [pks, [one.into for one in folds], [one.similarity for one in folds], [one.verdict for one in folds]]
+            sql,
+            [
+                pks,
+                [folded.into for folded in folds],
+                [folded.similarity for folded in folds],
+                [folded.verdict for folded in folds],
+            ],
         )
 
 

@@ -69,12 +69,12 @@ class TrainingIn(BodyIn):
         return Filters(outcome=self.outcome or "", replay=self.replay or "", **chosen)
 
 
-def spec_of(said: TrainingQuery | TrainingIn) -> ExportSpec:
+def spec_of(settings: TrainingQuery | TrainingIn) -> ExportSpec:
     """What to export, as a query or a body asks for it. Raises InputError."""
     return ExportSpec(
-        selection=selection_of(said.filters()),
-        shape=Shape(format=said.format, reasoning=said.reasoning, mask_history=said.mask_history),
-        sifting=Sifting(least_reward=said.least_reward, action_range=read_range(said.actions)),
+        selection=selection_of(settings.filters()),
+        shape=Shape(format=settings.format, reasoning=settings.reasoning, mask_history=settings.mask_history),
+        sifting=Sifting(least_reward=settings.least_reward, action_range=read_range(settings.actions)),
     )
 
 

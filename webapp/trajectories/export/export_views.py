@@ -33,14 +33,14 @@ def shown_exports() -> dict[str, Any]:
 
 def _page(request: HttpRequest, form: TrainingForm, status: int = 200) -> HttpResponse:
     filters = read_filters(request.GET)
-    found = rows_of(filters).order_by()[: COUNTED + 1].count()
+    count = rows_of(filters).order_by()[: COUNTED + 1].count()
     selection = selection_of(filters).chosen()
     context = {
         "form": form,
         "filters": filters,
         "selection": selection.items(),
-        "found": min(found, COUNTED),
-        "more": found > COUNTED,
+        "found": min(count, COUNTED),
+        "more": count > COUNTED,
         "selected": f"?{request.GET.urlencode()}" if request.GET else "",
         "copy_as": api_call(request, "GET", "api:export_training_data", query=selection),
         **shown_exports(),

@@ -26,7 +26,7 @@ class Sieve:
 
     def __init__(self, sifting: Sifting) -> None:
         self.filters = (*first_filters(), *last_filters(sifting))
-        self.tally = Tally((*(one.name for one in self.filters), UNFIT))
+        self.tally = Tally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()
         self.origins = Origins()
 
@@ -36,7 +36,7 @@ class Sieve:
         """Those of `rows` (a chunk, with `reading.COLUMNS`) that go in, as `write` gives them; it raises FormatError
         for a conversation that does not fit."""
         runs = runs_of(rows)
-        fit = [row for row in rows if all(self.tally.note(one.name, one.why(runs[row.pk])) for one in self.filters)]
+        fit = [row for row in rows if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)]
         records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
         self.origins.learn(row.revision_id for row in fit)
         for row in fit:

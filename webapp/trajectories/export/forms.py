@@ -34,27 +34,27 @@ class TrainingForm(forms.Form):
     most = forms.IntegerField(label="to", min_value=0, max_value=100_000, required=False)
 
     def clean(self) -> dict[str, Any]:
-        said: dict[str, Any] = super().clean() or {}
-        if said.get("actions") == "own":
-            low, high = said.get("fewest"), said.get("most")
+        cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("actions") == "own":
+            low, high = cleaned.get("fewest"), cleaned.get("most")
             if (low is None or high is None) and not {"fewest", "most"} & self.errors.keys():
                 self.add_error("most", "Give both ends of your own range, or choose another.")
             elif low is not None and high is not None and low > high:
                 self.add_error("most", "The higher end is below the lower one.")
-        return said
+        return cleaned
 
     def spec(self, filters: Filters) -> ExportSpec:
         """Of a valid form."""
-        said = self.cleaned_data
+        cleaned = self.cleaned_data
         allowed: ActionRange = None
-        if said["actions"] == "released":
+        if cleaned["actions"] == "released":
             allowed = "released"
-        elif said["actions"] == "own":
-            allowed = (said["fewest"], said["most"])
+        elif cleaned["actions"] == "own":
+            allowed = (cleaned["fewest"], cleaned["most"])
         return ExportSpec(
             selection=selection_of(filters),
-            shape=Shape(format=said["format"], reasoning=said["reasoning"], mask_history=said["mask_history"]),
-            sifting=Sifting(least_reward=said["least_reward"], action_range=allowed),
+            shape=Shape(format=cleaned["format"], reasoning=cleaned["reasoning"], mask_history=cleaned["mask_history"]),
+            sifting=Sifting(least_reward=cleaned["least_reward"], action_range=allowed),
         )
 
 

@@ -54,7 +54,7 @@ class Export:
             "trajectories": self.kept,
             "settings": self.spec.summary(),
             **({"llamafactory": told} if told else {}),
-            "filters": [one.model_dump() for one in self.sieve.tally.counts()],
+            "filters": [count.model_dump() for count in self.sieve.tally.counts()],
             "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
             "policies": dict(sorted(self.policies.items())),
@@ -71,7 +71,7 @@ class Export:
             yield from lines
 
     def _lines_of(self, row: Trajectory, conversation: Conversation) -> list[str]:
-        lines = [spelled(one) for one in records_of(conversation, self.spec.shape)]
+        lines = [spelled(record) for record in records_of(conversation, self.spec.shape)]
         if not lines:
             raise FormatError("conversation", "the agent said nothing in it")
         return lines

@@ -43,7 +43,7 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
             unknown=Count("pk", filter=Q(error_kind="unknown_tool")),
         )
     )
-    by_row: dict[int, dict[str, Any]] = {one["trajectory"]: {**one} for one in counted}
+    by_row: dict[int, dict[str, Any]] = {counts["trajectory"]: {**counts} for counts in counted}
     return {row.pk: _run(row, by_row.get(row.pk, {})) for row in rows}
 
 
@@ -95,9 +95,9 @@ class Origins:
             "scenario__version__content_hash",
         )
         names = ("revision", "content_hash", "verifier_hash", "task", "key", "source", "environment")
-        found = list(rows)
-        self._learn_tools({version for *_, version, _ in found})
-        for pk, *values, version, version_hash in found:
+        revision_rows = list(rows)
+        self._learn_tools({version for *_, version, _ in revision_rows})
+        for pk, *values, version, version_hash in revision_rows:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
             self._known[pk] = Origin(about, self._tools[version])
 

@@ -63,7 +63,7 @@ def read_range(text: str) -> ActionRange:
         return None
     if text.strip() == "released":
         return "released"
-    found = _RANGE.fullmatch(text)
-    if found is None or int(found[1]) > int(found[2]):
+    match = _RANGE.fullmatch(text)
+    if match is None or int(match[1]) > int(match[2]):
         raise InputError("Write a range of actions as 3-29, the lower number first, or “released”, or leave it empty.")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

@@ -51,16 +51,16 @@ def ending_words(provenance: dict[str, Any]) -> str:
     """How an attempt ended, who played the user, and what was asked of the models; empty while it goes on."""
     if not provenance.get("ending"):
         return ""
-    found = [f"ended: {provenance['ending']}"]
+    parts = [f"ended: {provenance['ending']}"]
     if provenance.get("user"):
-        found.append(f"user {provenance['user']}")
-    found.append(str(provenance.get("prompt_style") or ""))
+        parts.append(f"user {provenance['user']}")
+    parts.append(str(provenance.get("prompt_style") or ""))
     usage = provenance.get("usage") or {}
     if usage.get("requests"):
         lost = f", {number(usage['lost'])} lost" if usage.get("lost") else ""
-        found.append(f"{number(usage['requests'])} requests{lost}")
-        found.append(f"{number(usage.get('prompt_tokens'))} + {number(usage.get('completion_tokens'))} tokens")
-    return " · ".join(found)
+        parts.append(f"{number(usage['requests'])} requests{lost}")
+        parts.append(f"{number(usage.get('prompt_tokens'))} + {number(usage.get('completion_tokens'))} tokens")
+    return " · ".join(parts)
 
 
 def news(request: HttpRequest, trajectory: Trajectory, known: int) -> dict[str, Any]:
@@ -90,22 +90,22 @@ class Share:
 
 def shares_context(trajectory: Trajectory) -> dict[str, Any]:
     """The time split and the same in words."""
-    found = shares(trajectory)
-    said = ", ".join(f"{share.name} {share.percent:.0f} percent" for share in found)
-    return {"shares": found, "shares_words": f"Where the time went: {said}"}
+    split = shares(trajectory)
+    words = ", ".join(f"{share.name} {share.percent:.0f} percent" for share in split)
+    return {"shares": split, "shares_words": f"Where the time went: {words}"}
 
 
 def shares(trajectory: Trajectory) -> list[Share]:
     """The time split; empty where it was not measured."""
     seconds = [getattr(trajectory, column) for column, _, _ in PARTS]
-    whole = sum(one for one in seconds if one)
+    whole = sum(duration for duration in seconds if duration)
     if not whole:
         return []
-    found, start = [], 0.0
-    for (column, name, what), one in zip(PARTS, seconds, strict=True):
+    split, start = [], 0.0
+    for (column, name, what), duration in zip(PARTS, seconds, strict=True):
         if column == "user_s" and not trajectory.conversational:
             continue
-        part = 100 * (one or 0.0) / whole
-        found.append(Share(column.removesuffix("_s"), name, what, one or 0.0, round(start, 3), round(part, 3)))
+        part = 100 * (duration or 0.0) / whole
+        split.append(Share(column.removesuffix("_s"), name, what, duration or 0.0, round(start, 3), round(part, 3)))
         start += part
-    return found
+    return split

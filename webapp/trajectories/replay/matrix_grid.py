@@ -119,8 +119,8 @@ class Grid:
     def hidden_words(self) -> str:
         """What the checks that are left out say all the time."""
         counts = ((self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise"))
-        said = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-        return f"{self.hidden:,} checks never change: {said}."
+        summary = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+        return f"{self.hidden:,} checks never change: {summary}."
 
     @property
     def held(self) -> int:
@@ -137,19 +137,19 @@ class Grid:
 
 def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:
     """Every flip, by step."""
-    found = []
+    all_flips = []
     for label, row in zip(labels, (matrix or {}).get("checks", []), strict=False):
         before = row["start"]
         for step, value in row["flips"]:
-            found.append(Flip(label, step, value, before))
+            all_flips.append(Flip(label, step, value, before))
             before = value
-    return sorted(found, key=lambda flip: (flip.step, flip.label.position))
+    return sorted(all_flips, key=lambda flip: (flip.step, flip.label.position))
 
 
-def by_step(found: list[Flip]) -> dict[int, tuple[int, int]]:
+def by_step(all_flips: list[Flip]) -> dict[int, tuple[int, int]]:
     """(rises, falls) of each step that has any; a check that fails differently is neither."""
     counts: dict[int, tuple[int, int]] = {}
-    for flip in found:
+    for flip in all_flips:
         up, down = counts.get(flip.step, (0, 0))
         counts[flip.step] = (up + flip.rises, down + flip.falls)
     return counts

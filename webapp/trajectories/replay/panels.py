@@ -54,8 +54,8 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     fresh = is_fresh(trajectory)
     names = queries.labels(trajectory)
     matrix = trajectory.matrix if fresh else None
-    found = matrix_grid.flips(matrix, names)
-    context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": found}
+    flips = matrix_grid.flips(matrix, names)
+    context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
     context["base"] = kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
     if matrix is not None:
@@ -69,7 +69,7 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
     """The step and state panels. Raises `Step.DoesNotExist`."""
     row, previous = queries.step_pair(trajectory, index)
     full = Params(request.GET).flag("full")
-    found = matrix_grid.flips(trajectory.matrix, queries.labels(trajectory)) if is_fresh(trajectory) else []
+    flips = matrix_grid.flips(trajectory.matrix, queries.labels(trajectory)) if is_fresh(trajectory) else []
     context: dict[str, Any] = {
         "t": trajectory,
         "index": index,
@@ -78,7 +78,7 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "last": trajectory.step_count - 1,
         "previous": index - 1 if index else None,
         "next": index + 1 if index + 1 < trajectory.step_count else None,
-        "here": [flip for flip in found if flip.step == index],
+        "here": [flip for flip in flips if flip.step == index],
         "is_call": row.kind in CALLS or bool(row.tool),
         "icon": queries.ICONS.get(row.kind, "○"),  # type: ignore[call-overload]
         "reasoning": value_text.cut(row.reasoning, full),
@@ -128,11 +128,11 @@ def result(row: Step, full: bool) -> dict[str, Any]:
     if row.ok:
         return {"text": value_text.pretty(row.result, full)}
     error = row.result if isinstance(row.result, dict) else {"message": row.result or ""}
-    said = str(error.get("message") or "")
+    message = str(error.get("message") or "")
     return {
         "error": row.error_kind or "error",
         "type": str(error.get("type") or ""),
-        "text": value_text.cut(said, full),
+        "text": value_text.cut(message, full),
     }
 
 
@@ -154,9 +154,9 @@ def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -
         context["value"] = None if value is state_diff.NOTHING else value_text.pretty(value, full)
     if context["view"] == "state" or context["find"]:
         return context | whole(after, patch, pointer, context["find"])
-    found = state_diff.changes(before, after, patch, pointer, full)
-    shown = found if full else sorted(found, key=lambda change: not change.selected)[: state_diff.SHOWN]
-    return context | {"changes": shown, "change_total": len(found), "changes_hidden": len(found) - len(shown)}
+    changes = state_diff.changes(before, after, patch, pointer, full)
+    shown = changes if full else sorted(changes, key=lambda change: not change.selected)[: state_diff.SHOWN]
+    return context | {"changes": shown, "change_total": len(changes), "changes_hidden": len(changes) - len(shown)}
 
 
 def whole(state: Any, patch: list[dict[str, Any]], pointer: str, wanted: str) -> dict[str, Any]:
@@ -183,11 +183,11 @@ def level(value: Any, pointer: str, wanted: str, changed: frozenset[str]) -> sta
         start = int(wanted) // state_tree.PAGE * state_tree.PAGE
     elif isinstance(value, dict) and wanted in value:
         start = list(value).index(wanted) // state_tree.PAGE * state_tree.PAGE
-    found = state_tree.branch(value, pointer, start, changed)
-    if found.total > FOLD_FROM:
-        for node in found.nodes:
+    children = state_tree.branch(value, pointer, start, changed)
+    if children.total > FOLD_FROM:
+        for node in children.nodes:
             node.branch = None
-    return found
+    return children
 
 
 def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
@@ -217,12 +217,12 @@ def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
 def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
     """What one check said on this run: its flips, and its error where it raised."""
     names = queries.labels(trajectory)
-    found = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
+    flips = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
     score = trajectory.scores.filter(source="replay").order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
-    said = score[place] if place < len(score) else None
+    check_verdict = score[place] if place < len(score) else None
     return {
         "number": place + 1,
-        "turns": [flip for flip in found if flip.label.position == row.position],
-        "verdict": said,
+        "turns": [flip for flip in flips if flip.label.position == row.position],
+        "verdict": check_verdict,
     }

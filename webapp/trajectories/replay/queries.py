@@ -48,13 +48,13 @@ def light_trajectory(pk: int) -> Trajectory:
 def labels(trajectory: Trajectory) -> list[Label]:
     """The checks of the revision, as short as a row needs them."""
     rows = Check.objects.filter(revision_id=trajectory.revision_id).order_by("position")
-    found = []
+    short_labels = []
     for number, (position, label, mark, source) in enumerate(
         rows.values_list("position", "label", "mark", "source"), start=1
     ):
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
-        found.append(Label(number, position, text[:300], mark))
-    return found
+        short_labels.append(Label(number, position, text[:300], mark))
+    return short_labels
 
 
 def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
@@ -100,7 +100,7 @@ def search(trajectory: Trajectory, wanted: str) -> tuple[list[Hit], bool]:
 
 
 def hits_of(step: Step, wanted: str) -> list[Hit]:
-    found = []
+    hits = []
     seen = [
         ("reasoning", step.reasoning),
         ("text", step.content),
@@ -116,8 +116,8 @@ def hits_of(step: Step, wanted: str) -> list[Hit]:
             end = place + len(wanted)
             before = ("…" if place > AROUND else "") + text[max(0, place - AROUND) : place]
             after = text[end : end + AROUND] + ("…" if end + AROUND < len(text) else "")
-            found.append(Hit(step.index, field, step.tool or step.kind, before, text[place:end], after))
-    return found
+            hits.append(Hit(step.index, field, step.tool or step.kind, before, text[place:end], after))
+    return hits
 
 
 def touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:

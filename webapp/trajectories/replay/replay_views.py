@@ -32,8 +32,8 @@ def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]
     params, last = Params(request.GET), max(trajectory.step_count - 1, 0)
     number = params.number("step")
     if params.unreadable:
-        said = f"The link asks for step “{params.text('step', 20)}”, which is no step number. This is the first one."
-        return 0, said
+        problem = f"The link asks for step “{params.text('step', 20)}”, which is no step number. This is the first one."
+        return 0, problem
     if number is not None and number > last:
         return last, f"The link asks for step {number}; the last one is step {last}."
     return number or 0, ""

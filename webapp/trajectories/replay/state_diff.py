@@ -36,11 +36,11 @@ class Change:
     @property
     def trail(self) -> list[tuple[str, str, str]]:
         """(key, id of the record or nothing, pointer) from the root."""
-        found, at = [], ""
+        steps, at = [], ""
         for depth, part in enumerate(parts_of(self.pointer)):
             at += "/" + token(part)
-            found.append((part, self.names.get(depth, ""), at))
-        return found
+            steps.append((part, self.names.get(depth, ""), at))
+        return steps
 
     def _text(self, value: Any) -> str:
         text = pretty(value).text if not isinstance(value, str) else compact(value)
@@ -108,24 +108,24 @@ def id_field(rows: list[Any]) -> str:
 
 def changes(before: State, after: State, patch: Patch, selected: str = "", full: bool = False) -> list[Change]:
     """Every change of a step, in the order of the state."""
-    found: list[Change] = []
+    all_changes: list[Change] = []
     done: set[str] = set()
     for operation in patch:
         path = operation["path"]
         keyed = _keyed_list(before, after, path)
         if keyed is None:
-            found.append(_plain(before, after, operation))
+            all_changes.append(_plain(before, after, operation))
         elif keyed[0] not in done:
             done.add(keyed[0])
-            found += _by_id(before, after, *keyed)
-    for change in found:
+            all_changes += _by_id(before, after, *keyed)
+    for change in all_changes:
         change.full = full
         change.selected = bool(selected) and (
             change.pointer == selected
             or change.pointer.startswith(selected + "/")
             or selected.startswith(change.pointer + "/")
         )
-    return found
+    return all_changes
 
 
 def _plain(before: State, after: State, operation: dict[str, Any]) -> Change:
@@ -141,19 +141,19 @@ def _plain(before: State, after: State, operation: dict[str, Any]) -> Change:
 
 def _names(state: State, path: str) -> dict[int, str]:
     """Ids of the records that a path goes through."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     value: Any = state
     for depth, part in enumerate(parts_of(path)):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
             if isinstance(value, dict):
                 key = id_field([value])
-                found[depth] = str(value[key])[:60] if key else ""
+                names[depth] = str(value[key])[:60] if key else ""
         elif isinstance(value, dict) and part in value:
             value = value[part]
         else:
             break
-    return found
+    return names
 
 
 def _keyed_list(before: State, after: State, path: str) -> tuple[str, str] | None:

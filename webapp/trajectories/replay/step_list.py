@@ -63,13 +63,13 @@ def rail(
         first = max(0, min(current - RAIL_WINDOW // 4, trajectory.step_count - RAIL_WINDOW // 2))
         last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
         rows = rows.filter(index__gte=first, index__lt=last)
-    found = []
+    rail_rows = []
     for index, kind, name, ok, error, matches, changed in rows.order_by("index").values_list(
         "index", "kind", "tool", "ok", "error_kind", "matches", "change_count"
     ):
         up, down = flips.get(index, (0, 0))
         shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
-        found.append(
+        rail_rows.append(
             RailRow(
                 index=index,
                 kind=kind,
@@ -84,7 +84,7 @@ def rail(
                 ran=ok is not None,
             )
         )
-    return found, first, last
+    return rail_rows, first, last
 
 
 def tools_used(rows: list[RailRow]) -> list[str]:
@@ -93,37 +93,37 @@ def tools_used(rows: list[RailRow]) -> list[str]:
 
 def outcome(row: RailRow) -> str:
     """The right end of a line: what the step did."""
-    said = DIVERGED if row.diverged else ""
+    markup = DIVERGED if row.diverged else ""
     if row.error:
-        said += '<span class="bad">error</span> '
+        markup += '<span class="bad">error</span> '
     if row.up:
-        said += f'<span class="good">▲{row.up}</span> '
+        markup += f'<span class="good">▲{row.up}</span> '
     if row.down:
-        said += f'<span class="bad">▼{row.down}</span>'
+        markup += f'<span class="bad">▼{row.down}</span>'
     if row.up or row.down or row.error:
-        return said
+        return markup
     if row.changes:
-        return f'{said}<span class="muted">{row.changes} change{"" if row.changes == 1 else "s"}</span>'
+        return f'{markup}<span class="muted">{row.changes} change{"" if row.changes == 1 else "s"}</span>'
     if row.kind not in (StepKind.QUERY, StepKind.CHANGE):
-        return said
+        return markup
     word = "not run" if not row.ran else "read" if row.kind == StepKind.QUERY else "no change"
-    return f'{said}<span class="muted">{word}</span>'
+    return f'{markup}<span class="muted">{word}</span>'
 
 
 def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
     """The list's items; `base` is the query that every link keeps."""
     start = escape(f"?{base}step=")
     names: dict[str, str] = {}
-    found = []
+    items = []
     for row in rows:
         name = names.get(row.name) or names.setdefault(row.name, visible(row.name))
         now = ' aria-current="step"' if row.index == current else ""
         hidden = " hidden" if row.hidden and not now else ""
-        found.append(
+        items.append(
             f'<li{hidden}><a href="{start}{row.index}" data-step="{row.index}" '
             f'data-kind="{row.kind}" data-marks="{row.marks}"{now}><span class="n">{row.index}</span>'
             f'<span class="i" aria-hidden="true">{row.icon}</span><span class="k">'
             f'<span class="visually-hidden">{row.kind} </span>{name}</span>'
             f'<span class="f">{outcome(row)}</span></a></li>'
         )
-    return mark_safe("\n".join(found))
+    return mark_safe("\n".join(items))

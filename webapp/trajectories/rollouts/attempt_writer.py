@@ -212,13 +212,13 @@ def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:
 
     Calls that never reached the environment stand in the conversation alone: a replay would execute them.
     """
-    kept = [one for one in attempt.steps if not _refused(one)]
+    kept = [step for step in attempt.steps if not _refused(step)]
     run = RunRecord(
         environment_key=task.environment.key,
         task_key=task.key,
         policy=clean(attempt.policy)[:200],
         conversational=attempt.conversational,
-        steps=tuple(run_step(one, clean(one.observation)) for one in kept),
+        steps=tuple(run_step(step, clean(step.observation)) for step in kept),
         recorded_reward=attempt.reward.reward if attempt.reward else None,
         truncated=attempt.outcome == "truncated",
     )

@@ -30,10 +30,10 @@ def record_whole(
     digest = content_hash([source, *identity])
     played, state = [], start or {}
     for index, step in enumerate(attempt.steps):
-        one = played_of(step)
-        state = apply_patch(state, one.patch) if one.patch else state
-        keep_state(one, index, lambda state=state: state)  # type: ignore[misc]
-        played.append(one)
+        played_step = played_of(step)
+        state = apply_patch(state, played_step.patch) if played_step.patch else state
+        keep_state(played_step, index, lambda state=state: state)  # type: ignore[misc]
+        played.append(played_step)
     with transaction.atomic():
         task = revision.task
         lock_environment(task.environment_id)
@@ -53,10 +53,10 @@ def record_whole(
             blank(row, attempt.policy)
             fill(row, attempt, about)
             row.record = record_of(task, attempt)
-            StepCounts.of((one.step.kind, one.result) for one in played).put(row)
+            StepCounts.of((played_step.step.kind, played_step.result) for played_step in played).put(row)
             row.save()
             kinds = tool_kinds(revision)
-            steps = [step_row(row, index, one, kinds) for index, one in enumerate(played)]
+            steps = [step_row(row, index, played_step, kinds) for index, played_step in enumerate(played)]
             Step.objects.bulk_create(steps, batch_size=200)
             if attempt.reward is not None:
                 add_score(row, revision, attempt.reward, source)

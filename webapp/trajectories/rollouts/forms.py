@@ -75,10 +75,10 @@ class RunForm(forms.Form):
 
     def spec(self) -> Spec:
         """What was asked for; only of a valid form."""
-        said = self.cleaned_data
-        who: str = said["who"]
+        cleaned = self.cleaned_data
+        who: str = cleaned["who"]
         by_model = who.startswith(MODEL)
-        chosen = {name: value for name, value in said.items() if name != "who" and value not in (None, "")}
+        chosen = {name: value for name, value in cleaned.items() if name != "who" and value not in (None, "")}
         return Spec(
             policy="model" if by_model else who,
             model=who.removeprefix(MODEL) if by_model else "",

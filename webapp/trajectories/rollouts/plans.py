@@ -87,10 +87,10 @@ def task_of(revision: TaskRevision) -> RolloutTask:
 
 
 def _opened(value: str) -> tuple[llm.Endpoint, str]:
-    found = find_choice(value)
-    if found is None:
+    choice = find_choice(value)
+    if choice is None:
         raise InputError("The model of this rollout is not listed at its endpoint any more. Start another rollout.")
-    return opened(found[0]), found[1]
+    return opened(choice[0]), choice[1]
 
 
 def plans(

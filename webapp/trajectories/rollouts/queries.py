@@ -33,12 +33,12 @@ class Summary:
 
     def rest(self, total: int, is_open: bool) -> str:
         """What is to be said beside those that were solved: other outcomes, and how many are not done."""
-        said = [f"{count} {ENDINGS.get(name, name)}" for name, count in self.others]
+        parts = [f"{count} {ENDINGS.get(name, name)}" for name, count in self.others]
         if is_open:
-            said.append(f"{self.running} running, {total} in all")
+            parts.append(f"{self.running} running, {total} in all")
         elif not self.outcomes:
-            said.append("no attempt was made")
-        return "; ".join(said)
+            parts.append("no attempt was made")
+        return "; ".join(parts)
 
     @property
     def others(self) -> list[tuple[str, int]]:

@@ -160,9 +160,9 @@ async def _watch(run: RolloutRun) -> None:
 
 def _result(rollout: Rollout, context: JobContext) -> dict[str, Any]:
     """The job's result in numbers. Raises Cancelled, InfrastructureError."""
-    found = summary_of(rollout)
-    lost = [row for row in found.lines if row.state == AttemptState.INFRA_ERROR]
-    if len(found.lines) > found.done + len(lost):
+    summary = summary_of(rollout)
+    lost = [row for row in summary.lines if row.state == AttemptState.INFRA_ERROR]
+    if len(summary.lines) > summary.done + len(lost):
         context.check()
         raise InfrastructureError("Not all attempts were made. Press Retry for those that are missing.")
     if lost:
@@ -174,7 +174,7 @@ def _result(rollout: Rollout, context: JobContext) -> dict[str, Any]:
         )
     return {
         "attempts": rollout.total,
-        "solved": found.solved,
-        "mean_reward": found.mean_reward,
-        **{f"outcome_{name}": count for name, count in found.outcomes},
+        "solved": summary.solved,
+        "mean_reward": summary.mean_reward,
+        **{f"outcome_{name}": count for name, count in summary.outcomes},
     }

@@ -109,10 +109,10 @@ def _template(request: HttpRequest) -> str:
 @require_safe
 @never_cache
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
-    found = find_rollout(pk)
-    context = shown(found)
-    context["most_turns"] = found.spec.get("max_steps") or turns_of(bool(found.spec.get("conversational")))
-    context["copy_as"] = api_call(request, "GET", "api:get_rollout", args=(found.job_id,))
+    row = find_rollout(pk)
+    context = shown(row)
+    context["most_turns"] = row.spec.get("max_steps") or turns_of(bool(row.spec.get("conversational")))
+    context["copy_as"] = api_call(request, "GET", "api:get_rollout", args=(row.job_id,))
     return render(request, "trajectories/rollouts/detail.html", context)
 
 

@@ -89,9 +89,9 @@ class RolloutOut(RolloutHead):
 
 def rollout_out(rollout: Rollout) -> dict[str, object]:
     """A rollout with its attempts, as `RolloutOut` takes it."""
-    found = summary_of(rollout)
+    summary = summary_of(rollout)
     lines = []
-    for line in found.lines:
+    for line in summary.lines:
         row = line.trajectory
         known = {"ordinal": line.ordinal, "state": line.state, "trajectory_id": line.trajectory_id}
         if row is not None:
@@ -100,5 +100,5 @@ def rollout_out(rollout: Rollout) -> dict[str, object]:
         lines.append(known)
     head = {name: getattr(rollout, name) for name in (*RolloutHead.model_fields, "spec")}
     head |= {"job": rollout.job_id, "state": rollout.job.state, "error": rollout.job.error}
-    numbers = {name: getattr(found, name) for name in ("done", "scored", "solved", "mean_reward")}
+    numbers = {name: getattr(summary, name) for name in ("done", "scored", "solved", "mean_reward")}
     return head | numbers | {"attempts": lines}

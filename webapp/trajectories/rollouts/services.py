@@ -44,8 +44,8 @@ def with_defaults(spec: Spec) -> Spec:
 
 
 def _default(role: str) -> str:
-    found = default_of(role)
-    return f"{found[0].pk}/{found[1]}" if found else ""
+    default = default_of(role)
+    return f"{default[0].pk}/{default[1]}" if default else ""
 
 
 def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
@@ -67,12 +67,12 @@ def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
 def _model(value: str, role: str) -> Endpoint:
     if not value:
         raise InputError(f"Choose the model that plays the {role}: none is named, and the role has no default.")
-    found = find_choice(value)
-    if found is None:
+    choice = find_choice(value)
+    if choice is None:
         raise InputError(
             f"The model chosen for the {role} ({value[:80]}) is not listed at its endpoint. Choose another one."
         )
-    return found[0]
+    return choice[0]
 
 
 @transaction.atomic

@@ -14,11 +14,13 @@ def _clear_out(words: str) -> Steps:
     listed = yield "list_boxes", {"open_only": True}
     box = named_in(words, listed["boxes"], "label")
     now = yield "get_year", {}
-    found = yield "list_files", {"box_id": box["box_id"]}
+    files = yield "list_files", {"box_id": box["box_id"]}
     over = [
-        one["file_id"]
-        for one in found["files"]
-        if not one["on_hold"] and one["status"] == "filed" and now["year"] - one["closed_year"] > one["keep_years"]
+        record["file_id"]
+        for record in files["files"]
+        if not record["on_hold"]
+        and record["status"] == "filed"
+        and now["year"] - record["closed_year"] > record["keep_years"]
     ]
     for file in over:
         yield "destroy_file", {"file_id": file}
@@ -33,8 +35,8 @@ def _bring_together(words: str) -> Steps:
     department = after(words, "Everything from ").split()[0]
     listed = yield "list_boxes", {"open_only": True}
     target = named_in(words, listed["boxes"], "label")
-    found = yield "list_files", {"department": department}
-    away = [one["file_id"] for one in found["files"] if one["box_id"] != target["box_id"]]
+    files = yield "list_files", {"department": department}
+    away = [record["file_id"] for record in files["files"] if record["box_id"] != target["box_id"]]
     for file in away:
         yield "move_file", {"file_id": file, "box_id": target["box_id"]}
     yield "seal_box", {"box_id": target["box_id"]}

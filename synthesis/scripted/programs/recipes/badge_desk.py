@@ -14,8 +14,8 @@ def badge_lost(words: str) -> Steps | None:
 
 def _badge_lost(words: str) -> Steps:
     name = full_names(words)[0]
-    found = yield "find_people", {"text": name}
-    person = found["people"][0]["person_id"]
+    people = yield "find_people", {"text": name}
+    person = people["people"][0]["person_id"]
     seen = yield "get_person", {"person_id": person}
     yield "report_lost", {"badge_id": seen["badge"]["badge_id"]}
     stock = yield "list_badges", {"status": "stock"}
@@ -30,8 +30,8 @@ def firm_finished(words: str) -> Steps | None:
 
 
 def _firm_finished(words: str) -> Steps:
-    found = yield "find_people", {"text": full_names(words)[0]}
-    held = [person["badge_id"] for person in found["people"] if person["badge_id"]]
+    people = yield "find_people", {"text": full_names(words)[0]}
+    held = [person["badge_id"] for person in people["people"] if person["badge_id"]]
     for badge in held:
         yield "revoke_badge", {"badge_id": badge}
     return f"{len(held)} badges were taken away for good."

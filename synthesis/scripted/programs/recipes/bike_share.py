@@ -14,8 +14,8 @@ def ride_over(words: str) -> Steps | None:
 
 def _ride_over(words: str) -> Steps:
     name = full_names(words)[0]
-    found = yield "find_riders", {"text": name}
-    rider = found["riders"][0]["rider_id"]
+    riders = yield "find_riders", {"text": name}
+    rider = riders["riders"][0]["rider_id"]
     rides = yield "list_rentals", {"rider_id": rider}
     listed = yield "list_stations", {"open_only": True}
     station = named_in(words, listed["stations"])["station_id"]

@@ -12,11 +12,11 @@ def lead_test(words: str) -> Steps | None:
 
 def _lead_test(words: str) -> Steps:
     name = full_names(words)[0]
-    found = yield "find_members", {"text": name}
-    member = found["members"][0]["member_id"]
+    members = yield "find_members", {"text": name}
+    member = members["members"][0]["member_id"]
     yield "grant_certificate", {"member_id": member, "certificate": "lead"}
     listed = yield "list_courses", {"needs": "lead"}
-    course = next(one for one in listed["courses"] if one["free_seats"] > 0)
+    course = next(course for course in listed["courses"] if course["free_seats"] > 0)
     yield "enrol", {"course_id": course["course_id"], "member_id": member}
     ropes = yield "list_gear", {"kind": "rope", "available_only": True}
     rope = ropes["gear"][0]["gear_id"]
@@ -32,10 +32,10 @@ def _place_passed_on(words: str) -> Steps:
     leaving, coming = full_names(words)[0], full_names(words.partition(", and ")[2])[0]
     listed = yield "list_courses", {}
     course = named_in(words, listed["courses"], "title")["course_id"]
-    found = yield "find_members", {"text": leaving}
-    yield "withdraw", {"course_id": course, "member_id": found["members"][0]["member_id"]}
-    found = yield "find_members", {"text": coming}
-    member = found["members"][0]["member_id"]
+    members = yield "find_members", {"text": leaving}
+    yield "withdraw", {"course_id": course, "member_id": members["members"][0]["member_id"]}
+    members = yield "find_members", {"text": coming}
+    member = members["members"][0]["member_id"]
     yield "enrol", {"course_id": course, "member_id": member}
     yield "sell_visits", {"member_id": member, "visits": number_before(words, "visits")}
     left = yield "check_in", {"member_id": member}

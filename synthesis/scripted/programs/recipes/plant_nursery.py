@@ -16,8 +16,8 @@ def telephone_order(words: str) -> Steps | None:
 
 def _telephone_order(words: str) -> Steps:
     name = full_names(words)[0]
-    found = yield "find_customers", {"text": name}
-    opened = yield "open_order", {"customer_id": found["customers"][0]["customer_id"]}
+    customers = yield "find_customers", {"text": name}
+    opened = yield "open_order", {"customer_id": customers["customers"][0]["customer_id"]}
     order = opened["order_id"]
     for pieces, plant in _LINE.findall(words):
         plants = yield "find_plants", {"text": plant}
@@ -33,9 +33,9 @@ def called_off(words: str) -> Steps | None:
 
 
 def _called_off(words: str) -> Steps:
-    found = yield "find_customers", {"text": full_names(words)[0]}
-    listed = yield "list_orders", {"customer_id": found["customers"][0]["customer_id"]}
-    waiting = [one["order_id"] for one in listed["orders"] if one["status"] in ("open", "packed")]
+    customers = yield "find_customers", {"text": full_names(words)[0]}
+    listed = yield "list_orders", {"customer_id": customers["customers"][0]["customer_id"]}
+    waiting = [record["order_id"] for record in listed["orders"] if record["status"] in ("open", "packed")]
     for order in waiting:
         yield "cancel_order", {"order_id": order}
     return f"{len(waiting)} orders were called off, and their plants are back in stock."

@@ -16,8 +16,8 @@ def _new_opening(words: str) -> Steps:
     listed = yield "list_shows", {"open_only": True}
     show = named_in(after(words, "shall open"), listed["shows"], "title")
     dropped = full_names(after(words, "leave "))[0]
-    found = yield "find_items", {"text": full_names(words)[0]}
-    item = found["items"][0]["item_id"]
+    items = yield "find_items", {"text": full_names(words)[0]}
+    item = items["items"][0]["item_id"]
     yield "mark_ready", {"item_id": item}
     out = yield "find_items", {"text": dropped}
     yield "drop_item", {"item_id": out["items"][0]["item_id"]}

@@ -10,15 +10,15 @@ _FULL_NAME = re.compile(r"\b([A-Z][a-z]+ [A-Z][a-z]+)\b")
 
 def number_before(words: str, unit: str) -> int:
     """The number before a unit (`47 minutes`). Raises ValueError."""
-    found = re.search(rf"(\d+) {unit}", words)
-    if not found:
+    match = re.search(rf"(\d+) {unit}", words)
+    if not match:
         raise ValueError(f"the request names no number of {unit}")
-    return int(found[1])
+    return int(match[1])
 
 
 def named_in(words: str, listed: list[dict[str, Any]], field: str = "name") -> dict[str, Any]:
     """The record whose name comes first in the words. Raises ValueError."""
-    places = [(words.find(one[field]), number) for number, one in enumerate(listed) if one[field] in words]
+    places = [(words.find(record[field]), number) for number, record in enumerate(listed) if record[field] in words]
     if not places:
         raise ValueError("the request names none of them")
     return listed[min(places)[1]]

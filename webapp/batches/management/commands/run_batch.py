@@ -40,13 +40,13 @@ class Command(BaseCommand):
         with one_clear_line():
             batch = resume_batch(None, options["resume"]) if options["resume"] else self._new(options)
             done = work_off(batch, teller(self.stderr.write))
-            found = report(done) | (planted_report(done) if done.scripted else {})
+            summary = report(done) | (planted_report(done) if done.scripted else {})
         for item in endings(done):
             self.stderr.write(f"{item.path}: {item.state} in {item.stage} ({item.reason}): {plain(item.message)[:300]}")
         if options["json"]:
-            self.stdout.write(as_json(found))
+            self.stdout.write(as_json(summary))
         else:
-            self.stdout.write("\n".join(f"{name}: {value}" for name, value in found.items()))
+            self.stdout.write("\n".join(f"{name}: {value}" for name, value in summary.items()))
         if done.state not in (BatchState.DONE, BatchState.PAUSED):
             raise CommandError(f"The batch is {done.state}. {done.note}")
 

@@ -26,8 +26,8 @@ class Command(BaseCommand):
         if row.model_names:
             return ""
         try:
-            found = look_for_models(row, START_SECONDS)
+            names = look_for_models(row, START_SECONDS)
         except EnvariumError as error:
             return f"\n  Its models are not known yet: {error} The page Endpoints can ask again."
-        save_models(None, row.pk, found[:MAX_MODELS])
-        return f", {len(found)} models"
+        save_models(None, row.pk, names[:MAX_MODELS])
+        return f", {len(names)} models"

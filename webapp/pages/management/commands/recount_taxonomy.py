@@ -21,11 +21,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_clear_line():
-            found = recount()
-        for one in found[:SAID]:
-            self.stderr.write(f"{one['kind']} {plain(one['name'])}: {one['count']} was {one['was']}, is {one['now']}")
-        if len(found) > SAID:
-            self.stderr.write(f"and {len(found) - SAID} more")
-        self.stderr.write(f"{len(found)} counts differed and were set right." if found else "Every count was right.")
+            differences = recount()
+        for row in differences[:SAID]:
+            self.stderr.write(f"{row['kind']} {plain(row['name'])}: {row['count']} was {row['was']}, is {row['now']}")
+        if len(differences) > SAID:
+            self.stderr.write(f"and {len(differences) - SAID} more")
+        self.stderr.write(
+            f"{len(differences)} counts differed and were set right." if differences else "Every count was right."
+        )
         if options["json"]:
-            self.stdout.write(as_json({"differences": found}))
+            self.stdout.write(as_json({"differences": differences}))

@@ -42,15 +42,15 @@ class Command(BaseCommand):
             raise CommandError("; ".join(f"{job.public_id} {job.state}: {job.error or job.reason}" for job in jobs))
 
     def _wait(self, jobs: tuple[TrainingJob, ...], *, quiet: bool) -> None:
-        said = ""
+        last_line = ""
         while any(job.state in OPEN_STATES and job.state != TrainingState.PAUSED for job in jobs):
             time.sleep(LOOK_SECONDS)
             for job in jobs:
                 job.refresh_from_db()
             now = ", ".join(f"{job.method} {job.state} {job.step}/{job.total_steps}" for job in jobs)
-            if now != said and not quiet:
+            if now != last_line and not quiet:
                 self.stdout.write(now)
-            said = now
+            last_line = now
 
 
 def _told(job: TrainingJob) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Command(BaseCommand):
             raise CommandError("A task of the starter set is not green.", returncode=1)
 
     def report(self, tasks: QuerySet[Task], options: dict[str, Any], done: dict[str, Any]) -> dict[str, Any]:
-        found = faults(tasks, notes=options["notes"])
+        faults_by_task = faults(tasks, notes=options["notes"])
         result: dict[str, Any] = {"audited": done["audited"], "cached": done["cached"], "failed": done["failed"]}
         if options["all"]:
             names = Task.objects.order_by("source").values_list("source", flat=True).distinct()
@@ -62,10 +62,10 @@ class Command(BaseCommand):
         else:
             parts = {options["source"] or options["environment"] or options["task"]: numbers(tasks)}
             result |= next(iter(parts.values()))
-        result["faults"] = found
+        result["faults"] = faults_by_task
         for name, part in parts.items():
             self.stderr.write(line_of(plain(name), part))
-        for key, lines in found.items():
+        for key, lines in faults_by_task.items():
             for line in lines:
                 self.stderr.write(f"  {plain(key)}: {line['kind']}: {plain(line['message'][:300])}")
         for line in done["failed"]:

@@ -47,7 +47,7 @@ def chosen_environments(source: str) -> tuple[QuerySet[Environment], list[int]]:
     if source:
         rows = rows.filter(Q(source=source) | Q(pk__in=Task.objects.filter(source=source).values("environment")))
     # Of the source itself first, then as they came in.
-    found = sorted(rows.values_list("key", "source", "pk"), key=lambda one: (one[1] != source, one[2]))
+    environments = sorted(rows.values_list("key", "source", "pk"), key=lambda row: (row[1] != source, row[2]))
     kept: dict[str, int] = {}
-    left_out = [pk for key, _, pk in found if kept.setdefault(key, pk) != pk]
+    left_out = [pk for key, _, pk in environments if kept.setdefault(key, pk) != pk]
     return rows.exclude(pk__in=left_out), left_out

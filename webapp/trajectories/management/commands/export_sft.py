@@ -71,8 +71,8 @@ class Command(BaseCommand):
             audit(None, "trajectories.export_training", **spec.summary())
             write_file(target, (piece.decode() for piece in export.pieces()))
             write_file(target.with_suffix(".manifest.json"), [spelled_manifest(export)])
-        for one in export.sieve.tally.counts():
-            self.stderr.write(f"{one.name}: {one.dropped} of {one.seen} left out")
+        for count in export.sieve.tally.counts():
+            self.stderr.write(f"{count.name}: {count.dropped} of {count.seen} left out")
         for reason, number in export.sieve.reasons.most_common():
             self.stderr.write(f"  {number}: {plain(reason)}")
         self.stderr.write(f"{export.records} records of {export.kept} trajectories in {target}")
