@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 
 help:
 	@echo "make run            start Envarium at http://127.0.0.1:8000 (PORT=... for another port)"
-	@echo "make test           the tests that need neither a browser nor killed processes"
+	@echo "make test           the quick tests: no browser, no killed processes, no large data"
 	@echo "make test-long      the three below at once, as .ci/run does"
 	@echo "make test-slow      large databases, generated requests to the whole API, batches under misfortune"
 	@echo "make test-kill      tests that stop real processes with SIGKILL"

@@ -23,6 +23,7 @@ def run() -> Job:
     return wait_for(lambda: Job.objects.filter(pk=job.pk, state=JobState.SUCCEEDED).first(), what="the end")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_no_two_jobs_share_a_process_and_none_outlives_its_job(worker_process: int) -> None:
     pids = [run().result["pid"] for _ in range(4)]

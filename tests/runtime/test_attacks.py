@@ -30,8 +30,17 @@ def fought(host: str) -> dict[str, Any]:
     return found
 
 
-# One host, one of pytest-xdist's workers: what happened there is asked of by many tests.
-@pytest.fixture(params=[pytest.param(host, marks=pytest.mark.xdist_group(f"attacks on {host}")) for host in HOSTS])
+QUICK = ("root", "user")
+"""Hosts of `make test`; on the others, which have a layer less, it takes as long again."""
+
+
+def marks(host: str) -> list[pytest.MarkDecorator]:
+    """One host, one of pytest-xdist's workers: what happened there is asked of by many tests."""
+    group = pytest.mark.xdist_group(f"attacks on {host}")
+    return [group] if host in QUICK else [group, pytest.mark.slow]
+
+
+@pytest.fixture(params=[pytest.param(host, marks=marks(host)) for host in HOSTS])
 def host(request: pytest.FixtureRequest) -> str:
     reason = unavailable(HOSTS[request.param][0])
     if reason:

@@ -38,6 +38,7 @@ def shell(home: Path, code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_command_brings_a_fresh_homes_database_or_uses_that_of_a_running_site(tmp_path: Path) -> None:
     """The first has tables; rows are kept; no process is left; a site's own server goes on."""
     home = Home(tmp_path / "home")

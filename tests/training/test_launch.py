@@ -74,6 +74,7 @@ def last_error(folder: Path) -> str:
     return last.message
 
 
+@pytest.mark.slow
 def test_demo_goes_through_both_jobs(demo: Path) -> None:
     assert main([str(demo / "rl")]) == Exit.DONE
     for name, steps in (("sft", [0]), ("rl", [0, 2])):

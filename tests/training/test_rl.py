@@ -94,6 +94,7 @@ def tried(folder, step: int) -> list[tuple[str, int]]:
     return [(line["row"], line["ordinal"]) for line in lines]
 
 
+@pytest.mark.slow
 def test_job_that_was_stopped_and_resumed_goes_the_same_way(tmp_path, monkeypatch) -> None:
     """The tasks of each step, and within rounding the weights, are those of a job that ran through."""
     # An untrained model solves nothing, so what it happens to write earns something here.
