@@ -42,9 +42,9 @@ run: setup
 test: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
-# Many of these wait more than they compute, so three share two cores; the long ones begin.
+# One session imports everything once; the long ones begin.
 test-long: setup-dev
-	$(VENV)/bin/python -m pytest -n 3 --dist loadgroup -m "slow or kill or browser" $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "slow or kill or browser" $(PYTEST_ARGS)
 
 test-slow: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)

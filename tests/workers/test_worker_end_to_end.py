@@ -98,8 +98,10 @@ def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_pat
         assert ended(job, running.log) == TrainingState.CANCELLED, (job.error, running.log.read_text())
     losses = [number for number, _ in series(job, "loss")]
     assert losses == list(range(1, len(losses) + 1))
-    assert [attempt.from_step for attempt in job.attempts.order_by("number")] == [0, step]
-    assert [attempt.worker_name for attempt in job.attempts.order_by("number")] == ["anna", "bela"]
+    # A starved machine may lose a lease, and begin at the checkpoint once more.
+    first, *later = job.attempts.order_by("number")
+    assert (first.from_step, first.worker_name) == (0, "anna")
+    assert {(attempt.from_step, attempt.worker_name) for attempt in later} == {(step, "bela")}
     assert step in [event.data.get("resumed") for event in TrainingEvent.objects.filter(job=job)]
 
 
