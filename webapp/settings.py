@@ -141,7 +141,7 @@ TEMPLATES = [
         },
     },
 ]
-FORM_RENDERER = "webapp.forms.RowRenderer"
+FORM_RENDERER = "webapp.forms.rows.RowRenderer"
 AUTH_USER_MODEL = "accounts.User"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

@@ -129,6 +129,7 @@ def test_a_file_above_the_limit_is_refused(settings: Any, headers: dict[str, str
     assert not StoredFile.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_claim_of_two_gigabytes_is_answered_before_they_come(live_site: str) -> None:
     parts = urlsplit(live_site)

@@ -46,6 +46,7 @@ def quiet(line: str) -> None:
     return None
 
 
+@pytest.mark.slow
 def test_packages_go_in_and_the_last_line_is_told_meanwhile(python: str, shelf: Path) -> None:
     write_wheel(shelf, "heavy", needs=("light-one", "light-two"))
     write_wheel(shelf, "light-one")

@@ -73,6 +73,7 @@ def test_a_dead_broker_is_told_at_once(tmp_path: Path):
     assert seconds < 3
 
 
+@pytest.mark.slow
 def test_servers_that_hang_do_not_hang_the_page_nor_leak_their_address(tmp_path: Path, silent_port: int):
     hung = {
         "DATABASE_URL": f"postgresql://keeper:hunter2secret@127.0.0.1:{silent_port}/hidden",

@@ -18,6 +18,7 @@ def demo() -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_the_demo_is_loaded_once(tmp_path: Path):
     from webapp.environments.models import Environment, Finding

@@ -198,6 +198,7 @@ def test_queries_do_not_grow_with_the_rows(page: Client) -> None:
     assert max(few) <= 21, dict(zip(urls, few, strict=True))
 
 
+@pytest.mark.slow
 def test_a_large_tree_sends_its_open_levels_only(page: Client, forest: dict[str, int]) -> None:
     html = body(page, "/taxonomy/")
     assert len(items(html)) == 40

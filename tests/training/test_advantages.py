@@ -31,6 +31,8 @@ from training.config import Advantage, DynamicSampling  # noqa: E402
 from training.masks import Masks, masks_of  # noqa: E402
 from training.rows import Rows, label_ids  # noqa: E402
 
+pytestmark = pytest.mark.slow  # loads torch
+
 torch.set_num_threads(1)
 KINDS = ("group", "environment", "leave_one_out", "global", "global_baseline")
 NONE = DynamicSampling()

@@ -14,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
+
+pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.runtime import default_sandbox  # noqa: E402
@@ -74,7 +76,6 @@ def last_error(folder: Path) -> str:
     return last.message
 
 
-@pytest.mark.slow
 def test_demo_goes_through_both_jobs(demo: Path) -> None:
     assert main([str(demo / "rl")]) == Exit.DONE
     for name, steps in (("sft", [0]), ("rl", [0, 2])):

@@ -14,6 +14,8 @@ from tests.training.by_numpy import loss_by_numpy  # noqa: E402
 from training.config import Kl, Loss  # noqa: E402
 from training.losses import Batch, local_units, policy_loss, token_kl  # noqa: E402
 
+pytestmark = pytest.mark.slow  # loads torch
+
 torch.set_num_threads(1)
 FORMS = ("trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo")
 NO_KL = Kl()

@@ -13,6 +13,8 @@ torch = pytest.importorskip("torch")
 from training.masks import loss_tokens, masks_of, zero_variance  # noqa: E402
 from training.rows import Rows, rows_of  # noqa: E402
 
+pytestmark = pytest.mark.slow  # loads torch
+
 ENDINGS: dict[Outcome, Ending] = {
     "solved": "answered",
     "failed": "answered",

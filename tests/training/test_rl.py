@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
+
+pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.errors import InputError  # noqa: E402
@@ -94,7 +96,6 @@ def tried(folder, step: int) -> list[tuple[str, int]]:
     return [(line["row"], line["ordinal"]) for line in lines]
 
 
-@pytest.mark.slow
 def test_job_that_was_stopped_and_resumed_goes_the_same_way(tmp_path, monkeypatch) -> None:
     """The tasks of each step, and within rounding the weights, are those of a job that ran through."""
     # An untrained model solves nothing, so what it happens to write earns something here.

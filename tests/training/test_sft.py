@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
+
+pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from safetensors.torch import load_file, save_file  # noqa: E402

@@ -55,6 +55,7 @@ def test_any_state_can_be_had_again() -> None:
     assert row.step_count - 1 in broken_steps(row)
 
 
+@pytest.mark.slow
 def test_a_long_run_over_a_large_state_stays_small() -> None:
     agents = {f"A{n}": {"agent_id": f"A{n}", "name": f"{n:08x}" * 20} for n in range(10_000)}
     state = samples.state() | {"agents": agents}

@@ -11,13 +11,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp import filter_bar
 from webapp.accounts import people, queries
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import NewUserForm
 from webapp.accounts.models import Role, User
 from webapp.accounts.token_views import person
 from webapp.accounts.tokens import scopes_of
+from webapp.forms import filter_bar
 from webapp.paging import keyset
 from webapp.query_params import Params
 

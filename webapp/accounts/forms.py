@@ -10,7 +10,7 @@ from webapp.accounts import services
 from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
-from webapp.forms import PlainInput
+from webapp.forms.rows import PlainInput
 
 UNREMEMBERED = {"autocomplete": "off"}
 

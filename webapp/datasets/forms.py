@@ -17,7 +17,7 @@ from webapp.datasets.preview import UNITS, Sight, good_split, sight_of
 from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, DatasetSelection, choice_of
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
-from webapp.forms import Options, PlainInput, offer, options
+from webapp.forms.rows import Options, PlainInput, offer, options
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
 from webapp.trajectories.export.spec import read_range

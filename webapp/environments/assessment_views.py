@@ -13,12 +13,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.drafts import ToolRate
-from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
 from webapp.environments import assessment_services
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
+from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params

@@ -7,7 +7,6 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
-from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
@@ -15,6 +14,7 @@ from webapp.environments.assessment_views import assessment_tab
 from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
+from webapp.forms import filter_bar
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from webapp import filter_bar
 from webapp.accounts.access import access
 from webapp.batches.models import Batch
 from webapp.environments import queries as environment_queries
 from webapp.environments.models import Environment
+from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from synthesis.assessment.kinds import KINDS, kind_of
-from webapp import filter_bar
+from webapp.forms import filter_bar
 from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import AuditState
 

@@ -4,7 +4,7 @@ from django import forms
 
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
-from webapp.forms import PlainInput, PlainTextarea
+from webapp.forms.rows import PlainInput, PlainTextarea
 
 
 class ThemeForm(forms.Form):

@@ -11,8 +11,8 @@ from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import QueryDict, StreamingHttpResponse
 
-from webapp import filter_bar
 from webapp.environments.models import Environment
+from webapp.forms import filter_bar
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory

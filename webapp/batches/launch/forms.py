@@ -21,7 +21,7 @@ from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
-from webapp.forms import PlainInput, PlainSearch, offer, options
+from webapp.forms.rows import PlainInput, PlainSearch, offer, options
 from webapp.templatetags.show import plain
 
 FILTERED = 20

@@ -28,7 +28,7 @@ from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
-from webapp.forms import offer, options
+from webapp.forms.rows import offer, options
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params

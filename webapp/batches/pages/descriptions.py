@@ -11,7 +11,6 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from synthesis.stages import LEVELS, Pipeline
-from webapp import filter_bar
 from webapp.batches import queries
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
@@ -29,6 +28,7 @@ from webapp.batches.models import (
 from webapp.batches.pages import filters, stage_output
 from webapp.batches.pages.progress import FailureGroup
 from webapp.batches.services import RETRIED, STILL
+from webapp.forms import filter_bar
 from webapp.templatetags.show import SHOWN_UP_TO
 
 BELOW = 50

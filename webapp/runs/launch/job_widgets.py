@@ -9,7 +9,7 @@ from django.urls import reverse_lazy
 
 from training import presets
 from webapp.endpoints.queries import choices
-from webapp.forms import Options, PlainInput, PlainTextarea, offer, options
+from webapp.forms.rows import Options, PlainInput, PlainTextarea, offer, options
 from webapp.runs.launch import form_choices
 from webapp.runs.launch.job_lookup import DEFAULTS
 from webapp.runs.launch.setting_fields import FormSetting

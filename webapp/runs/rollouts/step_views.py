@@ -11,8 +11,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
-from webapp import filter_bar
 from webapp.accounts.access import access
+from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params

@@ -8,7 +8,7 @@ from django import forms
 from django.conf import settings
 
 from webapp.endpoints.queries import ModelChoice, choices, default_of
-from webapp.forms import options
+from webapp.forms.rows import options
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, Spec

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from webapp.forms import PlainInput, PlainSearch, options
+from webapp.forms.rows import PlainInput, PlainSearch, options
 
 LONGEST_OPTION = 100
 
