@@ -13,8 +13,16 @@ from synthesis.scripted import caught, planted, seen, themes
 from synthesis.stages import StageSettings
 from tests.scripted.walk import Walk, walk
 
-KEYS = [pytest.param(theme.key, marks=pytest.mark.xdist_group(f"walk of {theme.key}")) for theme in themes()]
-"""Each is walked once, in one of pytest-xdist's workers."""
+QUICK = 3
+"""So many themes are walked by `make test`, and all of them by `.ci/run`."""
+
+
+def marks(number: int, key: str) -> list[pytest.MarkDecorator]:
+    """Each theme is walked once, in one of pytest-xdist's workers."""
+    return [pytest.mark.xdist_group(f"walk of {key}"), *([pytest.mark.slow] if number >= QUICK else [])]
+
+
+KEYS = [pytest.param(theme.key, marks=marks(number, theme.key)) for number, theme in enumerate(themes())]
 
 
 @pytest.fixture(scope="module", params=KEYS)
