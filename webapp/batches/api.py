@@ -38,11 +38,11 @@ from webapp.batches.schemas import (
     settings_of,
 )
 from webapp.batches.spec import BatchSettings, difference
+from webapp.errors import Conflict
 from webapp.rest.auth import needs, person
 from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
-from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 
 router = Router(tags=["batches"])
@@ -69,14 +69,14 @@ def whole(pk: int) -> dict[str, Any]:
 
 
 def changed(request: HttpRequest, pk: int, act: Callable[[], Any]) -> dict[str, Any]:
-    """Do what was asked for, under the batch's lock. Raises Problem (404, 409, 412)."""
+    """Do what was asked for, under the batch's lock. Raises Http404, Conflict and Problem (412)."""
     with transaction.atomic():
         get_object_or_404(Batch.objects.select_for_update(of=("self",), no_key=True).only("pk"), pk=pk)
         require_match(request, BatchOut.model_validate(whole(pk)))
         try:
             act()
         except InputError as error:
-            raise Problem(409, str(error)) from error
+            raise Conflict(str(error)) from error
     return whole(pk)
 
 
