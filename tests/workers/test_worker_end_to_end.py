@@ -92,6 +92,8 @@ def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_pat
         assert ended(job, running.log) == TrainingState.PAUSED
     step = Checkpoint.objects.get(job=job).step
     with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
+        # By then the site knows that anna is gone, who waited for the next job.
+        wait_for(lambda: Worker.objects.filter(name="bela").exists(), seconds=60, what="the other worker")
         control.resume(fresh(job), operator)
         reached(job, step + 2, running.log)
         control.cancel(fresh(job), operator)
