@@ -67,10 +67,13 @@ class RangeWidget(forms.MultiWidget):
     template_name = "parts/range.html"
     use_fieldset = True
 
-    def __init__(self, names: tuple[str, str], attrs: Mapping[str, Any]) -> None:
+    def __init__(self, names: tuple[str, str], shown: tuple[str, str], attrs: Mapping[str, Any]) -> None:
         self.names = names
-        ends = ("at least", "at most")
-        super().__init__([forms.NumberInput(attrs={"min": 0, "aria-label": end} | dict(attrs)) for end in ends])
+        ends = [
+            {"min": 0, "aria-label": end} | ({"placeholder": ghost} if ghost else {}) | dict(attrs)
+            for end, ghost in zip(("at least", "at most"), shown, strict=True)
+        ]
+        super().__init__([forms.NumberInput(attrs=end) for end in ends])
 
     def decompress(self, value: Any) -> list[Any]:
         return list(value or (None, None))
@@ -82,9 +85,9 @@ class RangeWidget(forms.MultiWidget):
         return context
 
 
-def span(label: str, low: str, high: str, **attrs: Any) -> forms.Field:
-    """From and to, as the query parameters `low` and `high`."""
-    return forms.Field(label=label, widget=RangeWidget((low, high), attrs))
+def span(label: str, low: str, high: str, shown: tuple[str, str] = ("", ""), **attrs: Any) -> forms.Field:
+    """From and to, as the query parameters `low` and `high`; `shown` stands in them while they are empty."""
+    return forms.Field(label=label, widget=RangeWidget((low, high), shown, attrs))
 
 
 def day(label: str) -> forms.Field:

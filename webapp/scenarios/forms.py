@@ -70,7 +70,7 @@ class TaskFilter(forms.Form):
             "q": filter_bar.search("Text", keyed="Search"),
             "environment": filter_bar.text("Environment", placeholder="name or id"),
             **{name: choice(name) for name in ("category", "finding", "audit", "fault")},
-            "idle": filter_bar.span("Doing nothing scores", "low", "high", max=1, step="any"),
+            "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             **{name: choice(name) for name in ("source", "sort")},
         }
