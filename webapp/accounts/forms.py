@@ -44,7 +44,8 @@ class PasswordForm(PasswordChangeForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["new_password1"].help_text = ""
+        for name in ("new_password1", "new_password2"):
+            self.fields[name].help_text = ""
 
 
 class TokenForm(forms.Form):

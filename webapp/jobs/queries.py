@@ -42,18 +42,13 @@ def result_view(result: Any) -> Result:
     if parts:
         tables.append(summary(parts))
     listed = {f"{key}: failed": part["failed"] for key, part in parts.items()}
-    for key, value in {**{key: value for key, value in result.items() if key not in parts}, **listed}.items():
+    others = {key: value for key, value in result.items() if key not in parts}
+    for key, value in (others | listed).items():
         if isinstance(value, str | int | float | bool):
             facts.append((spoken(key), value))
-        elif (
-            isinstance(value, dict)
-            and value
-            and all(isinstance(number, str | int | float) for number in value.values())
-        ):
-            rows = [
-                [spoken(name), number]
-                for name, number in sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))
-            ]
+        elif isinstance(value, dict) and value and all(isinstance(cell, str | int | float) for cell in value.values()):
+            ordered = sorted(value.items(), key=lambda pair: str(pair[1]).rjust(20))
+            rows = [[spoken(name), cell] for name, cell in ordered]
             tables.append((spoken(key), ["kind", "number"], rows[::-1], 0))
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             columns = list(dict.fromkeys(name for row in value[:ROWS_UP_TO] for name in row))[:8]

@@ -38,7 +38,7 @@ SORTS = {
 
 
 class TaskFilter(forms.Form):
-    q = forms.CharField(required=False, max_length=200, label="Text")
+    q = forms.CharField(required=False, max_length=200)
     environment = forms.CharField(required=False, max_length=200)
     category = forms.ChoiceField(required=False)
     finding = forms.ChoiceField(required=False)
