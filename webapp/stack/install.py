@@ -93,7 +93,9 @@ def install(extras: set[str]) -> None:
 
 
 def pip_install(wanted: list[str]) -> None:
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *wanted]
+    """pip with its lines cut to what is told. Modules are compiled when they are imported: most never are."""
+    options = ("--disable-pip-version-check", "--progress-bar", "off", "--no-compile")
+    command = [str(PYTHON), "-m", "pip", "install", *options, *wanted]
     kept: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
         for line in pip.stdout or ():
