@@ -22,7 +22,7 @@ from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
-from training.step import Ranks, Step, Stopped, TooManyLost, make_step
+from training.step import Ranks, Stopped, TooManyLost, TrainingStep, make_step
 from training.step_record import values_of, watched, write_rollouts
 from training.trainer import AgentTrainer, Sums
 from training.trainer_support import (
@@ -103,7 +103,7 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
 def _trainer(job: Job, catalogue: Catalogue) -> AgentTrainer:
     cfg = job.cfg
 
-    def roll(trainer: AgentTrainer) -> Step:
+    def roll(trainer: AgentTrainer) -> TrainingStep:
         turns = horizon_at(cfg.horizon, trainer.state.global_step, cfg.steps)
 
         def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[Tried]:
@@ -232,7 +232,7 @@ def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
     return values
 
 
-def _say_lost(writer: Writer, made: Step, step: int) -> None:
+def _say_lost(writer: Writer, made: TrainingStep, step: int) -> None:
     lost = [tried.attempt.note for tried, score in made.judged if score.masked == "infra_error"]
     if lost:
         message = f"{len(lost)} of {len(made.judged)} attempts were lost and are masked; the last one: {lost[-1][:500]}"

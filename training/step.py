@@ -40,7 +40,7 @@ class Ranks:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """All attempts that a step made, on every rank alike. `kept` are the places of those that the update is made of,
     a group of `rollouts` side by side, as many as the configuration asks for."""
 
@@ -74,7 +74,7 @@ def make_step(
     attempting: Attempting,
     ranks: Ranks,
     stopped: Callable[[], bool],
-) -> Step:
+) -> TrainingStep:
     """Draw tasks and attempt them; with dynamic sampling (AF 4.1) draw others for groups of equal rewards.
 
     What cannot be filled in `dynamic_sampling.rounds` draws stays with such groups, which teach nothing. Raises
@@ -100,7 +100,7 @@ def make_step(
     others = [number for number in range(len(groups)) if number not in set(useful)]
     chosen = sorted([*useful, *others][: cfg.sampling.tasks])
     kept = [place for number in chosen for place in groups[number]]
-    return Step(judged, cfg.sampling.rollouts, kept, draws, state, time.perf_counter() - started)
+    return TrainingStep(judged, cfg.sampling.rollouts, kept, draws, state, time.perf_counter() - started)
 
 
 def _everywhere(

@@ -20,7 +20,7 @@ from training.config import Reinforcement
 from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
 from training.policy import Diverged
-from training.step import Ranks, Step
+from training.step import Ranks, TrainingStep
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
 """Of `GRPOTrainer`: the first is called through and its advantages and masks replaced, the second replaced whole."""
@@ -70,7 +70,7 @@ class Sums:
 class Told:
     """What a step leaves for the record: the attempts, their advantages (None where not kept), the updates' sums."""
 
-    step: Step
+    step: TrainingStep
     advantages: list[float | None]
     masks: Masks
     divergence: float = 0.0
@@ -85,7 +85,9 @@ class AgentTrainer(GRPOTrainer):
     the step, its reward function what the attempts earned; what TRL computes of these is then replaced by ours.
     """
 
-    def __init__(self, cfg: Reinforcement, roll: Callable[[AgentTrainer], Step], args: GRPOConfig, **rest: Any) -> None:
+    def __init__(
+        self, cfg: Reinforcement, roll: Callable[[AgentTrainer], TrainingStep], args: GRPOConfig, **rest: Any
+    ) -> None:
         self.cfg, self.roll = cfg, roll
         self.told: Told | None = None
         super().__init__(args=args, rollout_func=_hand_over, reward_funcs=[earned], **rest)

@@ -19,7 +19,7 @@ MAX_LOST = 3
 
 
 @dataclass
-class Probe:
+class ProbeRound:
     """One round: what it spent and what it saw."""
 
     sandbox: Sandbox
@@ -42,7 +42,7 @@ def probe_findings(sandbox: Sandbox, program: Program, initial: State) -> list[F
 
     `SandboxUnavailable` passes through: it says nothing about the program.
     """
-    probe = Probe(sandbox, program, initial)
+    probe = ProbeRound(sandbox, program, initial)
     try:
         state = _start(probe)
     except (ProgramError, EpisodeLost) as error:
@@ -60,7 +60,7 @@ def probe_findings(sandbox: Sandbox, program: Program, initial: State) -> list[F
     return probe.findings
 
 
-def _summarise(probe: Probe, kind: str, tools: list[str], words: str) -> None:
+def _summarise(probe: ProbeRound, kind: str, tools: list[str], words: str) -> None:
     """One finding for what most tools of an environment share."""
     if tools:
         names = ", ".join(tools[:8]) + ("…" if len(tools) > 8 else "")
@@ -68,12 +68,12 @@ def _summarise(probe: Probe, kind: str, tools: list[str], words: str) -> None:
         probe.findings.append(finding(kind, "tools", message, tools=tools))
 
 
-def _start(probe: Probe) -> State:
+def _start(probe: ProbeRound) -> State:
     with probe.sandbox.reset(probe.program, probe.initial, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
         return episode.state()
 
 
-def _try_tool(probe: Probe, tool: Tool, guesses: Guesses) -> None:
+def _try_tool(probe: ProbeRound, tool: Tool, guesses: Guesses) -> None:
     """One tool on episodes of its own, so that findings do not depend on the tools before it."""
     base = guess(tool, guesses)
     try:
@@ -92,7 +92,7 @@ def _try_tool(probe: Probe, tool: Tool, guesses: Guesses) -> None:
         probe.findings.append(finding("episode_lost", f"tools.{tool.name}", f"{tool.name}: {error}"))
 
 
-def _try_wrong(probe: Probe, episode: Episode, tool: Tool, base: dict[str, Any]) -> None:
+def _try_wrong(probe: ProbeRound, episode: Episode, tool: Tool, base: dict[str, Any]) -> None:
     """Each parameter once with a value of another type, then all texts at once as lists."""
     wrong: dict[str, str] = {}
     for name, value in _wrong_values(tool, base):
@@ -110,7 +110,7 @@ def _try_wrong(probe: Probe, episode: Episode, tool: Tool, base: dict[str, Any])
         probe.listless.append(tool.name)
 
 
-def _reset(probe: Probe, *, aliases: bool = False) -> Episode:
+def _reset(probe: ProbeRound, *, aliases: bool = False) -> Episode:
     return probe.sandbox.reset(
         probe.program,
         probe.initial,
@@ -121,7 +121,7 @@ def _reset(probe: Probe, *, aliases: bool = False) -> Episode:
     )
 
 
-def _call(probe: Probe, episode: Episode, tool: Tool, arguments: dict[str, Any]) -> CallResult:
+def _call(probe: ProbeRound, episode: Episode, tool: Tool, arguments: dict[str, Any]) -> CallResult:
     probe.calls += 1
     return episode.call(tool.name, arguments)
 

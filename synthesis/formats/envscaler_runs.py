@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.errors import FormatError
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import Failure, RunRecord, RunStep
-from synthesis.formats.transcript import CHAT, Call, Turn, arguments_of, text_of, turns_of
+from synthesis.formats.transcript import CHAT, RecordedCall, Turn, arguments_of, text_of, turns_of
 from synthesis.formats.values import (
     clean,
     flag_field,
@@ -69,7 +69,7 @@ def _user_messages(raw: dict[str, Any], place: str) -> list[Any]:
     return list_field(raw, "user_messages", place)[1:]
 
 
-def _actions(raw: dict[str, Any], place: str) -> list[Call]:
+def _actions(raw: dict[str, Any], place: str) -> list[RecordedCall]:
     """What the environment executed, the first entry (the task) left out."""
     actions = []
     for index, item in enumerate(list_field(raw, "trajectory", place)):
@@ -81,7 +81,7 @@ def _actions(raw: dict[str, Any], place: str) -> list[Call]:
             continue
         name = text_field(action, "name", f"{where}.action", required=True)
         arguments = arguments_of(action.get("arguments"))
-        actions.append(Call(name[:200], arguments, result=_observation(item.get("observation"), where)))
+        actions.append(RecordedCall(name[:200], arguments, result=_observation(item.get("observation"), where)))
     return actions
 
 
@@ -95,7 +95,7 @@ def _observation(value: Any, place: str) -> str | None:
     return text_of(value if isinstance(value, str | list) else str(opened(value, place)), f"{place}.observation")
 
 
-def _joined(turns: list[Turn], actions: list[Call]) -> list[Turn]:
+def _joined(turns: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
     """The conversation with the executed calls in it; the actions alone where the two do not fit together."""
     if not turns or not any(turn.role == "assistant" for turn in turns):
         return turns[:1] + _from_actions(actions)
@@ -105,9 +105,9 @@ def _joined(turns: list[Turn], actions: list[Call]) -> list[Turn]:
     if not any(turn.calls for turn in replies) and any(call.tool != CHAT for call in actions):
         return turns[:1] + _spoken_beside(replies, actions)
     wanted = [call for call in actions if call.tool != CHAT]
-    kept: list[tuple[Turn, list[Call]]] = []
+    kept: list[tuple[Turn, list[RecordedCall]]] = []
     for turn in replies:
-        mine: list[Call] = []
+        mine: list[RecordedCall] = []
         for call in turn.calls:
             if wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
                 mine.append(wanted.pop(0))
@@ -127,7 +127,7 @@ def _executed(turn: Turn) -> Turn:
     return turn
 
 
-def _spoken_beside(replies: list[Turn], actions: list[Call]) -> list[Turn]:
+def _spoken_beside(replies: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
     """Calls written into the text: one assistant message an action, by order."""
     made = _from_actions(actions)
     mine = [turn for turn in made if turn.role == "assistant"]
@@ -138,7 +138,7 @@ def _spoken_beside(replies: list[Turn], actions: list[Call]) -> list[Turn]:
     return made
 
 
-def _from_actions(actions: list[Call]) -> list[Turn]:
+def _from_actions(actions: list[RecordedCall]) -> list[Turn]:
     turns: list[Turn] = []
     for call in actions:
         if call.tool != CHAT:
@@ -150,7 +150,7 @@ def _from_actions(actions: list[Call]) -> list[Turn]:
     return turns
 
 
-def _said(call: Call) -> str:
+def _said(call: RecordedCall) -> str:
     content = call.arguments.get("content", call.arguments.get("message", ""))
     return clean(content) if isinstance(content, str) else clean(str(content))
 
@@ -171,7 +171,7 @@ def _steps(turns: list[Turn]) -> Iterator[RunStep]:
             content = reasoning = ""
 
 
-def _call_steps(call: Call, number: int, content: str, reasoning: str) -> Iterator[RunStep]:
+def _call_steps(call: RecordedCall, number: int, content: str, reasoning: str) -> Iterator[RunStep]:
     if call.tool == CHAT:
         words = "\n\n".join(part for part in (content, _said(call)) if part)
         yield RunStep(kind="message", turn=number, content=words, reasoning=reasoning)

@@ -19,7 +19,7 @@ CHAT = "chat_with_user"
 
 
 @dataclass
-class Call:
+class RecordedCall:
     tool: str
     arguments: dict[str, Any]
     id: str = ""
@@ -33,7 +33,7 @@ class Turn:
     role: str
     content: str = ""
     reasoning: str = ""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
 
 
 def turns_of(messages: list[Any], place: str) -> list[Turn]:
@@ -87,7 +87,7 @@ def _assistant(message: dict[str, Any], content: str, place: str) -> Turn:
     return Turn("assistant", content, clean(reasoning), calls)
 
 
-def _call(item: Any, place: str) -> Call:
+def _call(item: Any, place: str) -> RecordedCall:
     if isinstance(item, str):
         item = _json(item) or {"name": UNPARSED, "arguments": item}
     inner = item.get("function", item) if isinstance(item, dict) else None
@@ -95,7 +95,7 @@ def _call(item: Any, place: str) -> Call:
         raise FormatError(place, "a tool call without a function name")
     identity = item.get("id")
     arguments = arguments_of(inner.get("arguments"))
-    return Call(clean(inner["name"])[:200], arguments, identity if isinstance(identity, str) else "")
+    return RecordedCall(clean(inner["name"])[:200], arguments, identity if isinstance(identity, str) else "")
 
 
 def arguments_of(value: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenResult:
     """A call's result as it is kept, what the agent may read of it, and about how many bytes both hold."""
 
     result: CallResult
@@ -52,7 +52,7 @@ class Hands:
         """Raises ProgramError, StateError, InputError, EpisodeLost, SandboxUnavailable."""
         await self._environment(self._reset)
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> Seen:
+    async def call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
         """Raises EpisodeLost."""
         return await self._environment(lambda: self._call(tool, arguments))
 
@@ -94,14 +94,14 @@ class Hands:
             raise EpisodeLost("closed")
         self.initial = episode.state()
 
-    def _call(self, tool: str, arguments: dict[str, Any]) -> Seen:
+    def _call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
         result = self._alive().call(tool, arguments)
         text = observation(result)
         size = len(text) + (len(repr(result.patch)) if result.patch else 0)
         if result.ok and len(text) > MAX_RESULT:
             kept = f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
             result = result.model_copy(update={"result": kept})
-        return Seen(result, text, size)
+        return SeenResult(result, text, size)
 
     def _final(self) -> tuple[State, str]:
         episode = self._alive()

@@ -32,13 +32,13 @@ class RandomPolicy:
         if observation.turn > self.calls or not observation.tools:
             return Turn(message=Message(role="assistant", content="Nothing more to try."))
         chance = random.Random(f"random {self.seed} {observation.turn}")
-        call = _valid_call(observation.tools, Seen(observation.messages), chance)
+        call = _valid_call(observation.tools, SeenValues(observation.messages), chance)
         if call is None:
             return Turn(message=Message(role="assistant", content="No call fits any tool's schema."))
         return Turn(message=Message(role="assistant", tool_calls=(call,)))
 
 
-def _valid_call(tools: tuple[Tool, ...], seen: Seen, chance: random.Random) -> ToolCall | None:
+def _valid_call(tools: tuple[Tool, ...], seen: SeenValues, chance: random.Random) -> ToolCall | None:
     for _ in range(TRIES):
         tool = chance.choice(tools)
         arguments = _object(tool.parameters, seen, chance, "", 4)
@@ -47,7 +47,7 @@ def _valid_call(tools: tuple[Tool, ...], seen: Seen, chance: random.Random) -> T
     return None
 
 
-class Seen:
+class SeenValues:
     """Values that stand in a conversation: by the name they had there, and by what they look like."""
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
@@ -100,7 +100,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _value(schema: Any, seen: Seen, chance: random.Random, name: str, depth: int) -> Any:
+def _value(schema: Any, seen: SeenValues, chance: random.Random, name: str, depth: int) -> Any:
     if not isinstance(schema, dict) or depth <= 0:
         return _text({}, seen, chance, name)
     if schema.get("enum"):
@@ -125,7 +125,7 @@ def _value(schema: Any, seen: Seen, chance: random.Random, name: str, depth: int
     return None if kind == "null" else _text(schema, seen, chance, name)
 
 
-def _object(schema: dict[str, Any], seen: Seen, chance: random.Random, name: str, depth: int) -> dict[str, Any]:
+def _object(schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str, depth: int) -> dict[str, Any]:
     properties = schema.get("properties") or {}
     required = set(schema.get("required") or ())
     return {
@@ -135,7 +135,7 @@ def _object(schema: dict[str, Any], seen: Seen, chance: random.Random, name: str
     }
 
 
-def _number(schema: dict[str, Any], kind: str, seen: Seen, chance: random.Random, name: str) -> int | float:
+def _number(schema: dict[str, Any], kind: str, seen: SeenValues, chance: random.Random, name: str) -> int | float:
     least, most = schema.get("minimum", schema.get("exclusiveMinimum", 0)), schema.get("maximum")
     same = [value for value in seen.named.get(name, ()) if isinstance(value, int | float)]
     same = [value for value in same if kind == "number" or isinstance(value, int)]
@@ -145,7 +145,7 @@ def _number(schema: dict[str, Any], kind: str, seen: Seen, chance: random.Random
     return chance.randint(int(least), max(int(least), int(top)))
 
 
-def _text(schema: dict[str, Any], seen: Seen, chance: random.Random, name: str) -> str:
+def _text(schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str) -> str:
     choices = seen.texts(name)
     text = chance.choice(choices) if choices else "a"
     least, most = min(int(schema.get("minLength", 0)), 2_000), schema.get("maxLength")

@@ -29,7 +29,7 @@ from synthesis.runtime.episode import Episode
 from synthesis.runtime.program import (
     ALLOWED_MODULES,
     Method,
-    Parameter,
+    MethodParameter,
     ProgramOutline,
     check_program,
     outline,
@@ -41,7 +41,7 @@ __all__ = [
     "ALLOWED_MODULES",
     "Episode",
     "Method",
-    "Parameter",
+    "MethodParameter",
     "ProgramOutline",
     "Sandbox",
     "annotation_schema",

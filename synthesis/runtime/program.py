@@ -22,7 +22,7 @@ _DATA_BASES = frozenset(
 )
 
 
-class Parameter(Frozen):
+class MethodParameter(Frozen):
     """One parameter of a method; `annotation` and `default` are source text, `default` None where there is none."""
 
     name: str
@@ -35,7 +35,7 @@ class Method(Frozen):
     """One public method of the environment class."""
 
     name: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[MethodParameter, ...] = ()
     returns: str = ""
     docstring: str = ""
     source: str = ""
@@ -49,7 +49,7 @@ class ProgramOutline(Frozen):
 
     class_name: str
     docstring: str = ""
-    constructor: tuple[Parameter, ...] = ()
+    constructor: tuple[MethodParameter, ...] = ()
     methods: tuple[Method, ...] = ()
     imports: tuple[str, ...] = ()
 
@@ -227,14 +227,14 @@ def _method(node: _Function, lines: Sequence[str]) -> Method:
     )
 
 
-def _parameters(node: _Function, bound: bool) -> tuple[Parameter, ...]:
+def _parameters(node: _Function, bound: bool) -> tuple[MethodParameter, ...]:
     spec = node.args
-    parameters: list[Parameter] = []
+    parameters: list[MethodParameter] = []
 
     def add(argument: ast.arg, default: ast.expr | None, kind: ParameterKind) -> None:
         annotation = ast.unparse(argument.annotation) if argument.annotation else ""
         text = ast.unparse(default) if default is not None else None
-        parameters.append(Parameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
+        parameters.append(MethodParameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
 
     places = [*spec.posonlyargs, *spec.args]
     defaults = [None] * (len(places) - len(spec.defaults)) + list(spec.defaults)

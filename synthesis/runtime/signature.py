@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from synthesis.contracts import Finding
-from synthesis.runtime.program import Method, Parameter
+from synthesis.runtime.program import Method, MethodParameter
 from synthesis.syntax import UNREADABLE, expression, literal
 
 Schema = dict[str, Any]
@@ -67,7 +67,7 @@ def working_schema(method: Method) -> Schema:
     }
 
 
-def _property(parameter: Parameter, words: str) -> Schema:
+def _property(parameter: MethodParameter, words: str) -> Schema:
     schema = annotation_schema(parameter.annotation)
     if parameter.default is not None:
         try:

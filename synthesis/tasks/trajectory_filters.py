@@ -54,7 +54,7 @@ class Sifting(Frozen):
 
 
 @dataclass(frozen=True)
-class Filter:
+class TrajectoryFilter:
     """`why` says why a run is left out, or nothing. `name` is the reason that batches count by."""
 
     name: str
@@ -62,7 +62,7 @@ class Filter:
 
 
 @dataclass
-class Tally:
+class FilterTally:
     """How many runs each filter saw and left out."""
 
     names: tuple[str, ...]
@@ -100,20 +100,24 @@ class InventedVerdict(BaseModel):
     invented: list[Invented] = Field(max_length=50)
 
 
-def first_filters() -> tuple[Filter, ...]:
+def first_filters() -> tuple[TrajectoryFilter, ...]:
     """Those before the judge."""
-    return (Filter("infra_error", _unfinished), Filter("user_error", _user), Filter("invalid_format", _malformed))
+    return (
+        TrajectoryFilter("infra_error", _unfinished),
+        TrajectoryFilter("user_error", _user),
+        TrajectoryFilter("invalid_format", _malformed),
+    )
 
 
-def last_filters(chosen: Sifting) -> tuple[Filter, ...]:
+def last_filters(chosen: Sifting) -> tuple[TrajectoryFilter, ...]:
     """Those after the judge."""
-    unsolved = Filter("not_solved", lambda run: _unsolved(run, chosen.least_reward))
+    unsolved = TrajectoryFilter("not_solved", lambda run: _unsolved(run, chosen.least_reward))
     if chosen.action_range is None:
         return (unsolved,)
-    return (unsolved, Filter("action_range", lambda run: _outside(run, chosen.action_range)))
+    return (unsolved, TrajectoryFilter("action_range", lambda run: _outside(run, chosen.action_range)))
 
 
-def dropped_by(run: AttemptFacts, filters: Iterable[Filter]) -> tuple[str, str] | None:
+def dropped_by(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> tuple[str, str] | None:
     """(name, reason) of the first filter that leaves the run out."""
     return next(((run_filter.name, why) for run_filter in filters if (why := run_filter.why(run))), None)
 
@@ -148,7 +152,7 @@ def blamed_on_user(attempt: Attempt, note: str) -> Attempt:
     return attempt.model_copy(update=changes)
 
 
-def _require(run: AttemptFacts, filters: Iterable[Filter]) -> None:
+def _require(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> None:
     dropped = dropped_by(run, filters)
     if dropped is not None:
         name, why = dropped

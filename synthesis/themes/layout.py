@@ -14,7 +14,7 @@ from synthesis.themes.vectors import Vectoriser, local
 
 
 @dataclass(frozen=True)
-class Place:
+class MapPosition:
     """Where a theme lies, from 0 to 1 both ways, and which other one is most like it; None where it is alone."""
 
     x: float
@@ -23,10 +23,10 @@ class Place:
     similarity: float
 
 
-def layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[Place]:
+def layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[MapPosition]:
     """One place a text, in their order. What is alike is near; blocks for about a second the first time."""
     if len(texts) < 2:
-        return [Place(0.5, 0.5, None, 0.0) for _ in texts]
+        return [MapPosition(0.5, 0.5, None, 0.0) for _ in texts]
     import numpy
 
     rows = vectoriser(texts)
@@ -36,7 +36,7 @@ def layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[Place]:
     numpy.fill_diagonal(alike, -1.0)
     nearest = alike.argmax(axis=1)
     return [
-        Place(float(x), float(y), int(other), max(0.0, min(1.0, float(alike[at, other]))))
+        MapPosition(float(x), float(y), int(other), max(0.0, min(1.0, float(alike[at, other]))))
         for at, ((x, y), other) in enumerate(zip(points, nearest, strict=True))
     ]
 

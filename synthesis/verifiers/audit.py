@@ -27,7 +27,7 @@ from synthesis.contracts import (
 from synthesis.errors import EpisodeLost, InfrastructureError, InputError
 from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
 from synthesis.verifiers import faults as said
-from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, TaskAudit, state_of
+from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
 from synthesis.verifiers.check_table import reads_answer, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.mutants import Mutant, describe, mutants
@@ -245,20 +245,20 @@ def _table(
     return [None if place is None else columns[place] for place in indices]
 
 
-def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> Probe:
+def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> ProbedState:
     passed = tuple(verdict.passed for verdict in verdicts)
     try:
         reward: float | None = reward_of(verdicts, subject.rule, marks).reward
     except InputError as error:
         reward, note = None, str(error)
-    return Probe(reward=reward, passed=passed, note=note)
+    return ProbedState(reward=reward, passed=passed, note=note)
 
 
 def _own_probe(
     subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, verdicts: Sequence[Verdict] | None
-) -> Probe:
+) -> ProbedState:
     if verdicts is None or subject.reference is None:
-        return Probe(reward=None, note=run.lost)
+        return ProbedState(reward=None, note=run.lost)
     return _probe(subject, verdicts, marks, _refusals(subject.reference, run))
 
 
@@ -272,7 +272,7 @@ def _mutant_probe(
     verdicts: Sequence[Verdict] | None,
 ) -> MutantProbe:
     if verdicts is None:
-        return MutantProbe(mutant=mutant, probe=Probe(reward=None, note=run.lost))
+        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=run.lost))
     noticed = tuple(
         index
         for index, (verdict, other) in enumerate(zip(verdicts, solved, strict=True))

@@ -49,7 +49,7 @@ class Fault(Frozen):
     """Index of the check (or criterion) that it is about, None for the task."""
 
 
-class Probe(Frozen):
+class ProbedState(Frozen):
     """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
     `passed` is by check; for a rubric by criterion.
@@ -62,7 +62,7 @@ class Probe(Frozen):
 
 class MutantProbe(Frozen):
     mutant: Mutant
-    probe: Probe
+    probe: ProbedState
     equivalent: bool = False
     """Its end state and answer are those of the reference: not wrong, so not counted."""
     noticed_by: tuple[int, ...] = ()
@@ -72,14 +72,14 @@ class MutantProbe(Frozen):
 class TaskAudit(Frozen):
     version: int = AUDIT_VERSION
     state: AuditState
-    nothing: Probe
-    reference: Probe | None = None
+    nothing: ProbedState
+    reference: ProbedState | None = None
     deterministic: bool | None = None
-    other_clock: Probe | None = None
+    other_clock: ProbedState | None = None
     """The reference at another moment; the initial state stays."""
-    other_seed: Probe | None = None
+    other_seed: ProbedState | None = None
     """The reference with another seed, so with other random ids."""
-    claim: Probe | None = None
+    claim: ProbedState | None = None
     """For a rubric: an answer that claims that all criteria are met."""
     mutants: tuple[MutantProbe, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -105,7 +105,7 @@ class AuditedTask(Frozen):
 def untried(kind: FaultKind, why: str) -> TaskAudit:
     """The audit of a task that cannot be tried at all."""
     fault = Fault(kind=kind, message=why)
-    return TaskAudit(state=state_of([fault]), nothing=Probe(reward=None, note=why), faults=(fault,))
+    return TaskAudit(state=state_of([fault]), nothing=ProbedState(reward=None, note=why), faults=(fault,))
 
 
 def full(reward: float | None) -> bool:

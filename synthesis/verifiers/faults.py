@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthesis.contracts import Mark, Verdict
-from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, full
+from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, full
 from synthesis.verifiers.mutants import describe
 
 Labels = Sequence[str]
@@ -17,7 +17,7 @@ def label(labels: Labels, index: int) -> str:
     return f"Check {index + 1} ({text[:200]})" if text else f"Check {index + 1}"
 
 
-def start_faults(labels: Labels, nothing: Probe, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
+def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
     """What is wrong before any call."""
     faults = []
     if nothing.reward is None:
@@ -32,7 +32,7 @@ def start_faults(labels: Labels, nothing: Probe, marks: Sequence[Mark], verdicts
 
 
 def reference_faults(
-    labels: Labels, reference: Probe, marks: Sequence[Mark], solved: Column, same: bool
+    labels: Labels, reference: ProbedState, marks: Sequence[Mark], solved: Column, same: bool
 ) -> list[Fault]:
     """What is wrong with the reference's own end."""
     faults = []
@@ -51,7 +51,7 @@ def reference_faults(
     return faults
 
 
-def elsewhere_faults(reference: Probe, clock: Probe, seed: Probe) -> list[Fault]:
+def elsewhere_faults(reference: ProbedState, clock: ProbedState, seed: ProbedState) -> list[Fault]:
     """Rewards that hang on the moment or on the seed. Only noted: episodes fix both."""
     faults = []
     if clock.reward != reference.reward:
@@ -112,5 +112,5 @@ def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
     return faults
 
 
-def _earned(probe: Probe) -> str:
+def _earned(probe: ProbedState) -> str:
     return "no reward that could be told" if probe.reward is None else f"{probe.reward:.4g}"

@@ -12,7 +12,7 @@ from synthesis.errors import InfrastructureError, InputError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.audit import AT_ONCE, ExecutedSequence, Subject, run_calls, run_mutants, spread
-from synthesis.verifiers.audit_report import Fault, MutantProbe, Probe, TaskAudit, full, state_of, untried
+from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
 from synthesis.verifiers.faults import mutant_faults
 from synthesis.verifiers.mutants import Mutant, mutants
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
@@ -95,13 +95,13 @@ def _case(subject: RubricSubject, start: State | None, run: ExecutedSequence | N
     return RubricCase(instruction=subject.instruction, criteria=subject.criteria, answer=answer, changes=changes)
 
 
-def _probe(reward: RubricReward) -> Probe:
+def _probe(reward: RubricReward) -> ProbedState:
     reasons = [verdict.reason for verdict in reward.verdicts if verdict.reason and not verdict.passed]
     note = f"{reward.mean:.0%} of the criteria met. {' '.join(reasons)}".strip()[:500]
-    return Probe(reward=reward.reward, passed=tuple(verdict.passed for verdict in reward.verdicts), note=note)
+    return ProbedState(reward=reward.reward, passed=tuple(verdict.passed for verdict in reward.verdicts), note=note)
 
 
-def _idle_faults(nothing: Probe, claim: Probe) -> list[Fault]:
+def _idle_faults(nothing: ProbedState, claim: ProbedState) -> list[Fault]:
     faults = []
     if nothing.reward:
         faults.append(Fault(kind="noop_scores", message="Doing nothing and saying nothing earns the reward."))
@@ -168,10 +168,10 @@ async def _judge(
 
 
 def _mutant(
-    mutant: Mutant, run: ExecutedSequence, first: ExecutedSequence, probe: Probe, reference: Probe
+    mutant: Mutant, run: ExecutedSequence, first: ExecutedSequence, probe: ProbedState, reference: ProbedState
 ) -> MutantProbe:
     if run.state is None:
-        return MutantProbe(mutant=mutant, probe=Probe(reward=None, note=run.lost))
+        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=run.lost))
     noticed = tuple(
         index for index, pair in enumerate(zip(probe.passed, reference.passed, strict=True)) if len(set(pair)) == 2
     )

@@ -16,7 +16,7 @@ from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import RolloutTask
 from training.dataset import (
-    Origin,
+    RowOrigin,
     Split,
     TaskRow,
     TrajectoryRow,
@@ -109,7 +109,7 @@ def test_rows_of_a_conversation_whole_and_turn_by_turn() -> None:
         ),
         tools=(Tool(name="look"),),
     )
-    origin = Origin(id="t", environment="e", scenario="s", task="k", setting="conversation")
+    origin = RowOrigin(id="t", environment="e", scenario="s", task="k", setting="conversation")
     (whole,) = trajectory_rows(talk, Shape(), origin)
     assert (whole.id, whole.environment, whole.setting, len(whole.messages)) == ("t", "e", "conversation", 5)
     first, second = trajectory_rows(talk, Shape(mask_history=True), origin)

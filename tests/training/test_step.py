@@ -20,7 +20,7 @@ from training.attempts import Tried  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
-from training.step import Ranks, Step, Stopped, TooManyLost, make_step  # noqa: E402
+from training.step import Ranks, Stopped, TooManyLost, TrainingStep, make_step  # noqa: E402
 from training.step_record import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 
 ROWS = small.rows()
@@ -50,7 +50,7 @@ def catalogue(cfg=CFG) -> Catalogue:
     return Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)
 
 
-def step(reward_of, cfg=CFG, ranks=None, stopped=lambda: False, make=None) -> Step:
+def step(reward_of, cfg=CFG, ranks=None, stopped=lambda: False, make=None) -> TrainingStep:
     return make_step(
         cfg, catalogue(cfg), ROWS, SamplerState(), make or attempting(reward_of), ranks or Ranks(), stopped
     )
@@ -96,7 +96,7 @@ def test_ranks_make_their_share_and_agree() -> None:
 
     meeting = threading.Barrier(2)
     desk: list[list] = [[], []]
-    found: list[Step | None] = [None, None]
+    found: list[TrainingStep | None] = [None, None]
     made_by: list[int] = [0, 0]
 
     def process(rank: int) -> None:

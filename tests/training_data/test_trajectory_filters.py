@@ -13,8 +13,8 @@ from synthesis.runtime import Sandbox
 from synthesis.stages import StageSettings
 from synthesis.tasks.trajectory_filters import (
     AttemptFacts,
+    FilterTally,
     Sifting,
-    Tally,
     dropped_by,
     filter_attempt,
     first_filters,
@@ -198,7 +198,7 @@ def test_the_least_reward_is_a_setting(sandbox: Sandbox) -> None:
 
 def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     filters = (*first_filters(), *last_filters(Sifting()))
-    tally = Tally(tuple(one.name for one in filters))
+    tally = FilterTally(tuple(one.name for one in filters))
     runs = [
         AttemptFacts(outcome="infra_error"),
         AttemptFacts(outcome="solved", reward=1, silent=1),

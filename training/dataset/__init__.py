@@ -5,7 +5,7 @@ Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's fo
 """
 
 from training.dataset.files import Manifest, Side, freeze, read_manifest, read_rows
-from training.dataset.rows import DatasetKind, Origin, Row, TaskRow, TrajectoryRow, trajectory_rows
+from training.dataset.rows import DatasetKind, Row, RowOrigin, TaskRow, TrajectoryRow, trajectory_rows
 from training.dataset.split import (
     LEVELS,
     Names,
@@ -25,8 +25,8 @@ __all__ = [
     "LineProblem",
     "Manifest",
     "Names",
-    "Origin",
     "Row",
+    "RowOrigin",
     "Side",
     "SideName",
     "Split",

@@ -43,7 +43,7 @@ Identity = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
 Content = Annotated[str, BeforeValidator(_text)]
 
 
-class Origin(Frozen):
+class RowOrigin(Frozen):
     """Where a row comes from: what splits, mixtures and curves by part go by. Uploads may leave parts of it empty."""
 
     id: Identity = ""
@@ -59,7 +59,7 @@ class Function(Frozen):
     arguments: Annotated[dict[str, Any], BeforeValidator(_arguments)] = Field(default_factory=dict)
 
 
-class Call(Frozen):
+class ToolCall(Frozen):
     id: Identity = ""
     type: Literal["function"] = "function"
     function: Function
@@ -81,7 +81,7 @@ class RowMessage(Frozen):
     role: Literal["system", "user", "assistant", "tool"]
     content: Content = ""
     reasoning_content: Content = ""
-    tool_calls: tuple[Call, ...] = Field(default=(), max_length=128)
+    tool_calls: tuple[ToolCall, ...] = Field(default=(), max_length=128)
     tool_call_id: Identity = ""
     name: Identity = ""
 
@@ -101,7 +101,7 @@ class RowMessage(Frozen):
         return written | {name: text for name, text in told.items() if text} | ({"tool_calls": calls} if calls else {})
 
 
-class TrajectoryRow(Origin):
+class TrajectoryRow(RowOrigin):
     """A conversation to be learnt: `messages` (all the assistant's turns), or `prompt` and the turn that completes it.
 
     The last message is the assistant's; a call's tool is among `tools`; a tool's message answers a call before it.
@@ -135,7 +135,7 @@ class TrajectoryRow(Origin):
         return {**spoken, "tools": tools, **_origin(self)}
 
 
-class TaskRow(Origin):
+class TaskRow(RowOrigin):
     """A task to be attempted. `rollout` is all that the loop needs; its key is the row's id."""
 
     rollout: RolloutTask
@@ -170,7 +170,7 @@ class TaskRow(Origin):
 Row = TaskRow | TrajectoryRow
 
 
-def trajectory_rows(conversation: Conversation, shape: Shape, origin: Origin) -> Iterator[TrajectoryRow]:
+def trajectory_rows(conversation: Conversation, shape: Shape, origin: RowOrigin) -> Iterator[TrajectoryRow]:
     """The rows of one conversation: one, or one a turn with `shape.mask_history`, ids numbered from 1.
 
     Raises FormatError: it fits no record (a call that could not be read).
@@ -180,8 +180,8 @@ def trajectory_rows(conversation: Conversation, shape: Shape, origin: Origin) ->
         yield TrajectoryRow.model_validate({**record, **named})
 
 
-def _origin(row: Origin) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Origin.model_fields}
+def _origin(row: RowOrigin) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in RowOrigin.model_fields}
 
 
 def _check_turns(messages: Sequence[RowMessage], tools: set[str]) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
-from training.dataset.rows import Origin
+from training.dataset.rows import RowOrigin
 
 SplitUnit = Literal["environment", "scenario", "task"]
 SideName = Literal["train", "test"]
@@ -31,7 +31,7 @@ Names = tuple[str, ...]
 """Of a row: its environment, its scenario, its task. The first of them, down to a split's unit, name that unit."""
 
 
-def names_of_unit(row: Origin, unit: SplitUnit) -> Names:
+def names_of_unit(row: RowOrigin, unit: SplitUnit) -> Names:
     """The unit's name, unlike that of any other: a scenario's holds its environment's, a task's both.
 
     Raises InputError: the row does not say.
@@ -45,12 +45,12 @@ def names_of_unit(row: Origin, unit: SplitUnit) -> Names:
     return names
 
 
-def unit_of(row: Origin, unit: SplitUnit) -> str:
+def unit_of(row: RowOrigin, unit: SplitUnit) -> str:
     """`names_of_unit` as one text."""
     return json.dumps(names_of_unit(row, unit))
 
 
-def side_of(row: Origin, split: Split) -> SideName:
+def side_of(row: RowOrigin, split: Split) -> SideName:
     """The side of a row, by its unit. Raises InputError as `names_of_unit`."""
     return side_of_unit(names_of_unit(row, split.unit), split) if split.test_share else "train"
 

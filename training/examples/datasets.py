@@ -13,7 +13,7 @@ from synthesis.contracts import Attempt, Reference
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import Sandbox
-from training.dataset import Origin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
+from training.dataset import RowOrigin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
 from training.examples.tasks import DemoTask, draw_tasks
 
 EACH = 240
@@ -30,9 +30,9 @@ def task_row(task: DemoTask) -> TaskRow:
     return TaskRow.model_validate(_origin(task).model_dump() | {"rollout": task.rollout})
 
 
-def _origin(task: DemoTask) -> Origin:
+def _origin(task: DemoTask) -> RowOrigin:
     key = task.rollout.key
-    return Origin(id=key, environment=task.environment, scenario=key, task=key, category=f"demo/{task.environment}")
+    return RowOrigin(id=key, environment=task.environment, scenario=key, task=key, category=f"demo/{task.environment}")
 
 
 @dataclass(frozen=True)

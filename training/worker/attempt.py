@@ -60,7 +60,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Place:
+class Workplace:
     """Where a worker works. `token` is for the child of a job whose users speak through the web app."""
 
     client: Client
@@ -80,7 +80,7 @@ class Place:
         return self.home / "cache"
 
 
-def carry_out(place: Place, control: Control) -> None:
+def carry_out(place: Workplace, control: Control) -> None:
     """Carry an attempt out and tell its end; its folder is gone then. Raises Unauthorised, GivenUp: it stays."""
     told, folder = control.told, control.folder
     place.say(f"{told.job}: attempt {told.attempt} begins")
@@ -98,7 +98,7 @@ def carry_out(place: Place, control: Control) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def finish(place: Place, control: Control) -> None:
+def finish(place: Workplace, control: Control) -> None:
     """Send what an attempt left whose worker was ended, and tell its end. Raises as `carry_out`."""
     told, folder = control.told, control.folder
     place.say(f"{told.job}: attempt {told.attempt} was left behind; what is not sent yet is sent now")
@@ -117,7 +117,7 @@ def finish(place: Place, control: Control) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _train(place: Place, control: Control) -> int | None:
+def _train(place: Workplace, control: Control) -> int | None:
     """The child's status; None where it was not begun, since the job was to stop before."""
     told, folder = control.told, control.folder
     with disk_of(folder / ASSIGNMENT):
@@ -141,7 +141,7 @@ def _train(place: Place, control: Control) -> int | None:
         control.trained.set()
 
 
-def _follow(place: Place, control: Control, process: subprocess.Popen[bytes]) -> int:
+def _follow(place: Workplace, control: Control, process: subprocess.Popen[bytes]) -> int:
     """Send what the trainer writes until it has ended; returns its status."""
     control.pid = process.pid
     senders = [threading.Thread(target=_sending, args=(place, control, send)) for send in (send_records, send_files)]
@@ -174,7 +174,7 @@ def _supervise(process: subprocess.Popen[bytes], control: Control) -> None:
         time.sleep(LOOK_S)
 
 
-def _sending(place: Place, control: Control, send: Callable[[Sender, Callable[[], bool]], None]) -> None:
+def _sending(place: Workplace, control: Control, send: Callable[[Sender, Callable[[], bool]], None]) -> None:
     """Boundary of a sending thread: what it meets is the main thread's to decide."""
     try:
         send(_sender(place, control), control.trained.is_set)
@@ -184,13 +184,13 @@ def _sending(place: Place, control: Control, send: Callable[[Sender, Callable[[]
         control.failed = control.failed or InfrastructureError(f"What the trainer wrote cannot be sent: {error}")
 
 
-def _sender(place: Place, control: Control) -> Sender:
+def _sender(place: Workplace, control: Control) -> Sender:
     # A worker that is to end sends what it can; the rest is sent after its next start.
     given_up = lambda: control.lost or (control.ending() and control.trained.is_set())  # noqa: E731
     return Sender(place.client, control.told, control.folder, given_up, place.say)
 
 
-def _send_rest(place: Place, control: Control) -> None:
+def _send_rest(place: Workplace, control: Control) -> None:
     if control.stale:
         raise StaleAttempt(409, "stale_attempt", "", {})
     if control.failed is not None:
@@ -200,7 +200,7 @@ def _send_rest(place: Place, control: Control) -> None:
     send_files(sender, lambda: True)
 
 
-def _tell_end(place: Place, control: Control, name: str, code: int | None) -> None:
+def _tell_end(place: Workplace, control: Control, name: str, code: int | None) -> None:
     folder = control.folder
     result = _result(folder)
     if name == "done":
@@ -211,7 +211,7 @@ def _tell_end(place: Place, control: Control, name: str, code: int | None) -> No
 
 
 def _tell(
-    place: Place,
+    place: Workplace,
     told: Assignment,
     name: str,
     message: str,

@@ -25,7 +25,7 @@ from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.job import ANY_MODEL, may_fetch
 from training.worker import machine
 from training.worker.assignment import Assignment, Told, keep_id, read_assignment, read_id, read_told
-from training.worker.attempt import Control, Place, carry_out, finish
+from training.worker.attempt import Control, Workplace, carry_out, finish
 from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
 from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
@@ -45,7 +45,7 @@ class Registered(Told):
 class Worker:
     """The process's own state. `current` is the attempt that it carries out; `ending` that it was told to end."""
 
-    place: Place
+    place: Workplace
     given: argparse.Namespace
     ending: threading.Event
     id: str = ""
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             token = _token(given.token_file)
             home = _home(given.home, held)
             client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending.is_set, say=_say)))
-            place = Place(client, home, given.models, tuple(given.hub), given.threads, token, _say)
+            place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say)
             _work(Worker(place, given, ending))
     except InputError as error:
         print(error, file=sys.stderr)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Origin:
+class RequestOrigin:
     via: str = "command"
     address: str = ""
 
 
-CURRENT: ContextVar[Origin] = ContextVar("origin", default=Origin())  # noqa: B039  frozen, so safe to share
+CURRENT: ContextVar[RequestOrigin] = ContextVar("origin", default=RequestOrigin())  # noqa: B039  frozen, so safe to share
 
 
 def via_token(label: str) -> None:
     """From here on this request acts through the token with this public part."""
-    CURRENT.set(Origin(label, CURRENT.get().address))
+    CURRENT.set(RequestOrigin(label, CURRENT.get().address))

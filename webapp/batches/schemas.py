@@ -46,8 +46,8 @@ class ThemeFilter(BodyIn):
     node: Annotated[Id | None, Field(description="On this label of the taxonomy or below it.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_THEMES)] = 20
 
-    def wanted(self) -> choice.Filter:
-        return choice.Filter(text=self.q, source=self.source, node=self.node, most=self.limit)
+    def wanted(self) -> choice.RowFilter:
+        return choice.RowFilter(text=self.q, source=self.source, node=self.node, most=self.limit)
 
 
 class EnvironmentFilter(ThemeFilter):
@@ -55,7 +55,7 @@ class EnvironmentFilter(ThemeFilter):
 
     category: ShortText = ""
 
-    def wanted(self) -> choice.Filter:
+    def wanted(self) -> choice.RowFilter:
         return replace(super().wanted(), category=self.category)
 
 

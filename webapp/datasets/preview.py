@@ -11,7 +11,7 @@ from django.db.models import F, Func, IntegerField, QuerySet
 from pydantic import Field
 
 from synthesis.contracts import Frozen
-from training.dataset import LEVELS, Names, Origin, Split, SplitUnit, names_of_unit, side_of_unit
+from training.dataset import LEVELS, Names, RowOrigin, Split, SplitUnit, names_of_unit, side_of_unit
 from webapp.datasets.freeze_job import file_rows
 from webapp.datasets.models import StoredFile
 from webapp.datasets.row_source import LeftOut, first_tasks, note_sieve, sifted
@@ -246,7 +246,7 @@ def look_at_file(file: StoredFile, split: Split) -> tuple[Sides, list[Sides]] | 
     return sides, list(proposals(rows, split)) if sides.empty else []
 
 
-def _named(row: Origin, split: Split) -> Names:
+def _named(row: RowOrigin, split: Split) -> Names:
     """Raises InputError where the row does not name its unit."""
     if split.test_share:
         names_of_unit(row, split.unit)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation
 from training.config import SettingName
-from training.dataset import Names, Origin, Row, TaskRow, UploadLimits, trajectory_rows
+from training.dataset import Names, Row, RowOrigin, TaskRow, UploadLimits, trajectory_rows
 from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.scenarios.models import Check, Task, TaskRevision
 from webapp.trajectories.export.filters import CHUNK, Sieve
@@ -43,10 +43,10 @@ NAMED_BY = ("source", "key", "environment__source", "environment__key")
 
 
 @dataclass(frozen=True)
-class Place:
+class RevisionSource:
     """Where rows of a revision come from, and why it makes no task to be attempted (`obstacle`; empty: it does)."""
 
-    origin: Origin
+    origin: RowOrigin
     obstacle: str
 
 
@@ -64,7 +64,7 @@ class LeftOut:
         return dict(self.reasons.most_common())
 
 
-def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, Place]:
+def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, RevisionSource]:
     """Places by revision, in one query. Names are the environment's own, so that they mean the same at another site."""
     columns = ("criteria", "judged", "task__environment__category", "scenario__initial_id")
     rows = (
@@ -75,7 +75,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
     by_pk = {}
     for pk, criteria, judged, category, *told in rows:
         environment, scenario, task = names_of(*told)
-        origin = Origin(
+        origin = RowOrigin(
             id=f"revision:{pk}",
             environment=environment,
             scenario=scenario,
@@ -83,7 +83,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
             category=named(category),
             setting=setting,
         )
-        by_pk[pk] = Place(origin, unjudged(bool(criteria), judged))
+        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria), judged))
     return by_pk
 
 
@@ -140,7 +140,7 @@ def _task_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int]
         seen(done)
 
 
-def _attemptable(tasks: list[Task], known: dict[int, Place], left_out: LeftOut) -> Iterator[Row]:
+def _attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: LeftOut) -> Iterator[Row]:
     fit = {pk for pk, place in known.items() if not place.obstacle}
     whole = TaskRevision.objects.select_related("scenario__version").prefetch_related("scenario__version__tools")
     revisions = whole.defer("record", "scenario__version__record").in_bulk(fit)
@@ -155,7 +155,7 @@ def _attemptable(tasks: list[Task], known: dict[int, Place], left_out: LeftOut) 
             left_out.note(f"Cannot be read: {_why(error)}")
 
 
-def _task_row(revision: TaskRevision, origin: Origin) -> TaskRow:
+def _task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
     """The task exactly as rollouts here attempt it, under the row's name."""
     rollout = task_of(revision).model_copy(update={"key": origin.id})
     return TaskRow(**origin.model_dump(), rollout=rollout)

@@ -20,7 +20,7 @@ from webapp.endpoints.forms import EndpointForm, PriceForm
 from webapp.endpoints.models import Endpoint, Structured
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.query_params import Params
-from webapp.rest.api_examples import Call, api_call
+from webapp.rest.api_examples import ApiExample, api_call
 
 
 @access("admin")
@@ -65,7 +65,7 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     return render(request, "endpoints/edit.html", context, status=status)
 
 
-def save_call(request: HttpRequest, row: Endpoint | None) -> Call:
+def save_call(request: HttpRequest, row: Endpoint | None) -> ApiExample:
     """The form as a call: what is known of `row`, or an example. The key is left out, which keeps the one there is."""
     if row is None:
         return api_call(request, "POST", "api:create_endpoint", body=EXAMPLE)

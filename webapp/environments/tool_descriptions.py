@@ -14,7 +14,7 @@ BRIEF = 80
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ToolParameter:
     name: str
     type: str
     required: bool
@@ -36,7 +36,7 @@ class Difference:
 @dataclass(frozen=True)
 class ToolView:
     tool: Tool
-    parameters: list[Parameter]
+    parameters: list[ToolParameter]
     differences: list[Difference]
     findings: list[Finding] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ def members(schema: Any) -> tuple[dict[str, Any], list[str]]:
     )
 
 
-def parameters_of(schema: Any) -> list[Parameter]:
+def parameters_of(schema: Any) -> list[ToolParameter]:
     properties, required = members(schema)
     parameters = []
     for name, definition in properties.items():
@@ -85,7 +85,7 @@ def parameters_of(schema: Any) -> list[Parameter]:
         if not default and name not in required:
             default = "…"
         text = str(definition.get("description", ""))
-        parameters.append(Parameter(str(name), type_name(definition), name in required, default, text))
+        parameters.append(ToolParameter(str(name), type_name(definition), name in required, default, text))
     return parameters
 
 

@@ -21,7 +21,7 @@ SANDBOX_KEPT_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Seen:
+class WorkerPresence:
     """A worker as it last described itself. `name` is Celery's `kind@host`; `sandbox` is None until probed."""
 
     name: str
@@ -45,7 +45,7 @@ def tell_sandbox(url: str, worker: str, report: dict[str, Any]) -> None:
         broker.set(SANDBOX_PREFIX + worker, json.dumps(report), ex=SANDBOX_KEPT_SECONDS)
 
 
-def workers(url: str) -> list[Seen]:
+def workers(url: str) -> list[WorkerPresence]:
     """Every worker heard of in the last `KEPT_SECONDS`. Raises redis.RedisError when the broker is away."""
     with client(url) as broker:
         keys = sorted(key.decode() for key in broker.scan_iter(match=PREFIX + "*", count=1000))
@@ -53,7 +53,7 @@ def workers(url: str) -> list[Seen]:
     return [seen for seen in answers if seen is not None]
 
 
-def _seen(broker: redis.Redis, key: str) -> Seen | None:
+def _seen(broker: redis.Redis, key: str) -> WorkerPresence | None:
     name = key.removeprefix(PREFIX)
     pipe = broker.pipeline(transaction=False)
     pipe.get(key)
@@ -65,4 +65,4 @@ def _seen(broker: redis.Redis, key: str) -> Seen | None:
     worker = json.loads(value)
     seconds = max(0.0, KEPT_SECONDS - left / 1000)
     report = json.loads(sandbox) if sandbox else None
-    return Seen(name, int(worker["pid"]), tuple(worker["queues"]), seconds, report)
+    return WorkerPresence(name, int(worker["pid"]), tuple(worker["queues"]), seconds, report)

@@ -240,7 +240,7 @@ class Verdicts:
 
 
 @dataclass
-class Tally:
+class AssessmentTally:
     """What has been read of assessments so far; rates are many, so that only those that are shown become rows."""
 
     kept: int = 0
@@ -273,7 +273,7 @@ def verdicts(scope: Scope) -> Verdicts | None:
     """None where nothing was assessed."""
     newest = Assessment.objects.filter(version__in=scope.versions()).order_by("version", "-id").distinct("version")
     rows = newest.values_list(*HEAD, "version__environment__name").iterator(chunk_size=500)
-    tally, scores = Tally(), []
+    tally, scores = AssessmentTally(), []
 
     def placed() -> Iterator[tuple[tuple[float, float, str], int, Any, Any]]:
         for row in rows:

@@ -31,7 +31,7 @@ LATE_SECONDS = 8.0
 Answer = dict[str, Any]
 
 
-class Probe:
+class HealthProbe:
     """One question with a time limit. While an answer is still awaited, the question is not asked again:
     neither a dead server nor many visitors pile up threads."""
 
@@ -102,8 +102,8 @@ def workers() -> Answer:
     return answer
 
 
-PROBES = {name: Probe(ask) for name, ask in (("postgres", postgres), ("broker", broker), ("sandbox", sandbox))}
-WORKERS = Probe(workers)
+PROBES = {name: HealthProbe(ask) for name, ask in (("postgres", postgres), ("broker", broker), ("sandbox", sandbox))}
+WORKERS = HealthProbe(workers)
 
 
 def look() -> Answer:

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from synthesis.themes.keys import slug
-from synthesis.themes.layout import Place, layout
+from synthesis.themes.layout import MapPosition, layout
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.pages.ecosystem import Scope
@@ -47,7 +47,7 @@ class Named:
 class Point:
     number: int
     theme: Named
-    place: Place
+    place: MapPosition
     nearest: Named | None
 
     @property
@@ -89,7 +89,7 @@ def theme_map(scope: Scope) -> ThemeMap:
 
 
 @lru_cache(maxsize=8)
-def _placed(texts: tuple[str, ...]) -> list[Place]:
+def _placed(texts: tuple[str, ...]) -> list[MapPosition]:
     return layout(texts)
 
 

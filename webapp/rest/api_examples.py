@@ -18,7 +18,7 @@ FRESH_KEY = "$(date +%s)-$RANDOM$RANDOM"
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiExample:
     """An example call, for `parts/copy_as.html`."""
 
     method: str
@@ -36,17 +36,17 @@ def api_call(
     query: dict[str, Any] | None = None,
     body: Any = None,
     files: dict[str, str] | None = None,
-) -> Call:
+) -> ApiExample:
     """The call of the operation `api:...` with these values.
 
     `query` loses what is empty; `body` is sent as JSON; `files` maps field to the name of a file beside the caller.
     """
     kept = {key: value for key, value in (query or {}).items() if value not in (None, "")}
     url = request.build_absolute_uri(reverse(name, args=args)) + (f"?{urlencode(kept)}" if kept else "")
-    return Call(method, url, curl(method, url, body, files or {}), python(method, url, body, files or {}))
+    return ApiExample(method, url, curl(method, url, body, files or {}), python(method, url, body, files or {}))
 
 
-def list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> Call:
+def list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> ApiExample:
     """The call that gives this page's list: the page's filters have the names of the operation's parameters."""
     kept = {key: request.GET.get(key) for key in query.model_fields if key not in ("limit", "cursor")}
     return api_call(request, "GET", name, query=kept)

@@ -69,7 +69,7 @@ def sentence(job: TrainingJob) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class PresetChange:
     """A field that differs from the preset. `before` is what the preset has and `note` where that is from; None where
     the preset is not known here any more."""
 
@@ -79,7 +79,7 @@ class Change:
     note: str = ""
 
 
-def changed(job: TrainingJob) -> list[Change]:
+def changed(job: TrainingJob) -> list[PresetChange]:
     """Every field that differs from the preset: what was asked for, where it cannot be compared."""
     try:
         preset, config = _preset(job.preset), read_config(job.config)
@@ -87,7 +87,7 @@ def changed(job: TrainingJob) -> list[Change]:
         return _asked(job.changes)
     kind = config.horizon.kind if isinstance(config, Reinforcement) else ""
     return [
-        Change(
+        PresetChange(
             _label(difference.path, kind),
             told(difference.chosen),
             told(difference.preset),
@@ -100,14 +100,14 @@ def changed(job: TrainingJob) -> list[Change]:
 _preset = lru_cache(maxsize=64)(load)
 
 
-def _asked(changes: dict[str, Any], above: str = "") -> list[Change]:
-    asked: list[Change] = []
+def _asked(changes: dict[str, Any], above: str = "") -> list[PresetChange]:
+    asked: list[PresetChange] = []
     for name, value in changes.items():
         path = f"{above}{name}"
         if isinstance(value, dict) and value:
             asked += _asked(value, f"{path}.")
         else:
-            asked.append(Change(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
+            asked.append(PresetChange(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
     return asked
 
 

@@ -44,7 +44,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass
-class Tally:
+class RecordTally:
     """What became of the records of one kind."""
 
     created: int = 0
@@ -76,9 +76,9 @@ class Import:
 
     sandbox: Sandbox
     source: str
-    environments: Tally = field(default_factory=Tally)
-    scenarios: Tally = field(default_factory=Tally)
-    tasks: Tally = field(default_factory=Tally)
+    environments: RecordTally = field(default_factory=RecordTally)
+    scenarios: RecordTally = field(default_factory=RecordTally)
+    tasks: RecordTally = field(default_factory=RecordTally)
     task_ids: list[int] = field(default_factory=list)
     versions: dict[str, Version | None] = field(default_factory=dict)
     programs: dict[int, Program] = field(default_factory=dict)

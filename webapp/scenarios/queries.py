@@ -119,7 +119,7 @@ def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int
 
 
 @dataclass(frozen=True)
-class Change:
+class PatchLine:
     """One operation of a patch with what stood there before."""
 
     op: str
@@ -129,9 +129,9 @@ class Change:
     index: int = 0
 
 
-def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
+def changes(before: Any, patch: Patch) -> tuple[list[PatchLine], int]:
     """The first operations of a patch with old values, and how many more there are."""
-    shown_changes: list[Change] = []
+    shown_changes: list[PatchLine] = []
     state = before
     for number, operation in enumerate(patch[:CHANGES_SHOWN]):
         try:
@@ -139,7 +139,7 @@ def changes(before: Any, patch: Patch) -> tuple[list[Change], int]:
         except KeyError:
             old = ""
         new = _cut(operation["value"]) if "value" in operation else ""
-        shown_changes.append(Change(operation["op"], operation["path"], old, new, number))
+        shown_changes.append(PatchLine(operation["op"], operation["path"], old, new, number))
         try:
             state = apply_patch(state, [operation])
         except StateError:

@@ -11,7 +11,7 @@ PARAMETERS_UP_TO = 100
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SpecParameter:
     name: str
     type: str = ""
     required: bool = False
@@ -23,7 +23,7 @@ class ToolView:
     """`parameters` are read leniently from what came; `said` is False where the file said nothing of them."""
 
     tool: ThemeTool
-    parameters: list[Parameter]
+    parameters: list[SpecParameter]
     said: bool
 
     @property
@@ -38,21 +38,21 @@ def tool_view(tool: ThemeTool) -> ToolView:
     return ToolView(tool, parameters[:PARAMETERS_UP_TO], raw is not None)
 
 
-def _of_schema(schema: dict[str, Any]) -> list[Parameter]:
+def _of_schema(schema: dict[str, Any]) -> list[SpecParameter]:
     properties, required = schema.get("properties"), schema.get("required")
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     if not isinstance(properties, dict):
         return []
     return [
-        Parameter(name, _type(subschema), name in needed, _text(subschema, "description"))
+        SpecParameter(name, _type(subschema), name in needed, _text(subschema, "description"))
         for name, subschema in properties.items()
         if isinstance(name, str)
     ]
 
 
-def _of_list(items: list[Any]) -> list[Parameter]:
+def _of_list(items: list[Any]) -> list[SpecParameter]:
     return [
-        Parameter(_text(item, "name"), _type(item), item.get("required") is True, _text(item, "description"))
+        SpecParameter(_text(item, "name"), _type(item), item.get("required") is True, _text(item, "description"))
         for item in items
         if isinstance(item, dict)
     ]

@@ -32,7 +32,7 @@ def answer(call: StageCall) -> str:
     tool: dict[str, Any] = next((tool for tool in tools if tool.get("name") == asked.get("tool")), {})
     rules = tool.get("parameters") or {}
     luck = random.Random(f"{call.site.item}\0{call.site.sample}")
-    seen = Seen(as_json(shown.get("state", "")))
+    seen = StateValues(as_json(shown.get("state", "")))
     arguments = {name: value(name, rule, seen, luck) for name, rule in _wanted(rules, luck)}
     if asked.get("case") == "negative":
         arguments, expectation = spoilt(arguments, rules, luck)
@@ -49,7 +49,7 @@ def _wanted(rules: Schema, luck: random.Random) -> Iterator[tuple[str, Schema]]:
             yield name, rule
 
 
-class Seen:
+class StateValues:
     """What stands in a state: the records of each collection by their ids, and every value by the name it has there."""
 
     def __init__(self, state: Any) -> None:
@@ -88,7 +88,7 @@ def _named_by(about: str, record: dict[str, Any]) -> bool:
     )
 
 
-def value(name: str, rule: Schema, seen: Seen, luck: random.Random) -> Any:
+def value(name: str, rule: Schema, seen: StateValues, luck: random.Random) -> Any:
     """A value for an argument as the state and the schema suggest it."""
     kind, about = _kind(rule), str(rule.get("description", ""))
     if kind == "boolean":

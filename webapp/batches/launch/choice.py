@@ -28,7 +28,7 @@ READ = 200
 
 
 @dataclass(frozen=True)
-class Filter:
+class RowFilter:
     """Rows that are there, by what they say; the newest `most` of them. `node` is a label with all below it."""
 
     text: str = ""
@@ -56,20 +56,20 @@ class Chosen:
         return added
 
 
-def themes_like(wanted: Filter) -> QuerySet[Theme]:
+def themes_like(wanted: RowFilter) -> QuerySet[Theme]:
     """Kept themes, without near-duplicates that are folded away."""
     rows = _narrowed(Theme.objects.filter(folded_into=None), wanted)
     return rows.filter(name__icontains=wanted.text) if wanted.text else rows
 
 
-def environments_like(wanted: Filter) -> QuerySet[Environment]:
+def environments_like(wanted: RowFilter) -> QuerySet[Environment]:
     rows = _narrowed(Environment.objects.exclude(current=None), wanted)
     if wanted.category:
         rows = rows.filter(category=wanted.category)
     return rows.filter(Q(name__icontains=wanted.text) | Q(key__iexact=wanted.text)) if wanted.text else rows
 
 
-def _narrowed(rows: QuerySet, wanted: Filter) -> QuerySet:
+def _narrowed(rows: QuerySet, wanted: RowFilter) -> QuerySet:
     if wanted.source:
         rows = rows.filter(source=wanted.source)
     if wanted.node is not None:
@@ -103,7 +103,7 @@ def bundled(keys: Sequence[str]) -> list[ItemSpec]:
     return [of_theme(known[key]) for key in keys]
 
 
-def add_themes(chosen: Chosen, wanted: Filter) -> int:
+def add_themes(chosen: Chosen, wanted: RowFilter) -> int:
     """The newest kept themes that fit. A server that says nothing is left out, and said so."""
     specs = []
     pks = list(themes_like(wanted).order_by("-id").values_list("pk", flat=True)[: wanted.most])
@@ -115,7 +115,7 @@ def add_themes(chosen: Chosen, wanted: Filter) -> int:
     return chosen.add("kept themes", specs)
 
 
-def add_environments(chosen: Chosen, wanted: Filter) -> int:
+def add_environments(chosen: Chosen, wanted: RowFilter) -> int:
     """The newest environments that fit, in their current versions."""
     pks = list(environments_like(wanted).order_by("-id").values_list("current_id", flat=True)[: wanted.most])
     rows = Version.objects.select_related("environment").defer("record").prefetch_related("tools", "assessments")

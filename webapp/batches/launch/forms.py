@@ -16,7 +16,7 @@ from synthesis.scripted import themes as bundled_themes
 from synthesis.themes.typed import typed
 from webapp.batches.engine.cast import with_defaults
 from webapp.batches.launch import choice, task_files
-from webapp.batches.launch.choice import Chosen, Filter
+from webapp.batches.launch.choice import Chosen, RowFilter
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -198,9 +198,9 @@ class LaunchForm(SettingsForm):
             self.add_error("bundled", NOTHING)
         return cleaned
 
-    def filter(self, what: str) -> Filter:
+    def filter(self, what: str) -> RowFilter:
         cleaned = self.cleaned_data
-        return Filter(
+        return RowFilter(
             text=cleaned.get(f"{what}_text", ""),
             source=cleaned.get(f"{what}_source", ""),
             category=cleaned.get(f"{what}_category", ""),

@@ -346,7 +346,7 @@ def _matching(form: LaunchForm, what: str) -> choice.Matching | None:
         return None
     given = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
     most, node = _number(given.pop("most")), _number(given.pop("node", None))
-    wanted = choice.Filter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
+    wanted = choice.RowFilter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
     like = choice.themes_like if what == "themes" else choice.environments_like
     return choice.matching(like(wanted), wanted.most)
 

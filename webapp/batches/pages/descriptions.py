@@ -151,18 +151,18 @@ def item_row(item: BatchItem) -> ItemRow:
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """A part of an item's path; `pk` None where no item has it."""
 
     name: str
     pk: int | None
 
 
-def path_of(item: BatchItem) -> list[Step]:
+def path_of(item: BatchItem) -> list[PathStep]:
     names = item.path.split("/")
     paths = ["/".join(names[: length + 1]) for length in range(len(names))]
     known = dict(BatchItem.objects.filter(batch_id=item.batch_id, path__in=paths).values_list("path", "pk"))
-    return [Step(name, known.get(path)) for name, path in zip(names, paths, strict=True)]
+    return [PathStep(name, known.get(path)) for name, path in zip(names, paths, strict=True)]
 
 
 def item_filter_form(pipeline: Pipeline, chosen: filters.ItemFilter) -> filter_bar.FilterForm:

@@ -222,7 +222,7 @@ def _beside(request: HttpRequest, form: NewJobForm, looked: Looked) -> dict[str,
 
 
 @dataclass(frozen=True)
-class Change:
+class FormChange:
     """A value that differs from the preset's: its field, and what both have, in words. `note`: where the preset's is
     from."""
 
@@ -234,12 +234,12 @@ class Change:
     note: str
 
 
-def _from_preset(form: NewJobForm) -> list[Change]:
+def _from_preset(form: NewJobForm) -> list[FormChange]:
     """Values that differ, without those that only the preset's variant has."""
     assert form.chosen is not None
     shown = {setting.path: setting for setting in setting_fields.settings_of(form.method) if _applies(form, setting)}
     return [
-        Change(
+        FormChange(
             name=shown[difference.path].name,
             label=shown[difference.path].label,
             path=difference.path,

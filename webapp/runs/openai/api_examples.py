@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from webapp.rest.api_examples import TOKEN, Call, curl
+from webapp.rest.api_examples import TOKEN, ApiExample, curl
 from webapp.runs.spec import NewJob
 
 SUFFIX = 64
@@ -33,16 +33,16 @@ def body_of(asked: NewJob) -> dict[str, Any]:
     return body | {key: value for key, value in optional.items() if value not in ("", None, {})}
 
 
-def new_job_call(request: HttpRequest, asked: NewJob) -> Call:
+def new_job_call(request: HttpRequest, asked: NewJob) -> ApiExample:
     body = body_of(asked)
     url = request.build_absolute_uri(PATH)
-    return Call("POST", url, curl("POST", url, body, {}), _python(request, "create", _arguments(body)))
+    return ApiExample("POST", url, curl("POST", url, body, {}), _python(request, "create", _arguments(body)))
 
 
-def list_call(request: HttpRequest) -> Call:
+def list_call(request: HttpRequest) -> ApiExample:
     url = request.build_absolute_uri(PATH)
     lines = ["for job in client.fine_tuning.jobs.list(limit=20):", "    print(job.id, job.status)"]
-    return Call("GET", url, curl("GET", url, None, {}), "\n".join([*_client(request), "", *lines]))
+    return ApiExample("GET", url, curl("GET", url, None, {}), "\n".join([*_client(request), "", *lines]))
 
 
 def _client(request: HttpRequest) -> list[str]:

@@ -24,7 +24,7 @@ FIELDS = ("environment", "outcome", "masked", "row")
 
 
 @dataclass(frozen=True)
-class Filter:
+class AttemptFilter:
     """Filter of a step's attempts. `masked`: yes or no; `row` is a task's row; `quarantined`: those found otherwise."""
 
     environment: str = ""
@@ -60,12 +60,12 @@ class GroupRow:
         return self.counted > 1 and self.low == self.high
 
 
-def filter_of(query: QueryDict) -> Filter:
+def filter_of(query: QueryDict) -> AttemptFilter:
     """The filter that an address names."""
     params = Params(query)
     chosen = {name: params.text(name) for name in FIELDS}
     chosen |= {"outcome": params.choice("outcome", OUTCOMES), "masked": params.choice("masked", ("yes", "no"))}
-    return Filter(**chosen, quarantined=params.flag("quarantined"))
+    return AttemptFilter(**chosen, quarantined=params.flag("quarantined"))
 
 
 def file_of(job: TrainingJob, step: int) -> RolloutFile | None:
@@ -79,7 +79,7 @@ def neighbours(job: TrainingJob, step: int) -> tuple[int | None, int | None]:
     return steps.filter(step__lt=step).order_by("-step").first(), steps.filter(step__gt=step).order_by("step").first()
 
 
-def listed(file: RolloutFile, chosen: Filter) -> QuerySet[RunRollout]:
+def listed(file: RolloutFile, chosen: AttemptFilter) -> QuerySet[RunRollout]:
     rows = RunRollout.objects.filter(file=file).select_related("task")
     for name in ("environment", "outcome", "row"):
         if value := getattr(chosen, name):
@@ -94,7 +94,7 @@ def environments(file: RolloutFile) -> list[str]:
     return list(rows.values_list("environment", flat=True).distinct()[:CHOICES])
 
 
-def groups(file: RolloutFile, chosen: Filter) -> tuple[list[GroupRow], bool]:
+def groups(file: RolloutFile, chosen: AttemptFilter) -> tuple[list[GroupRow], bool]:
     """Groups by task, those whose rewards differ most first, and whether there are more."""
     rows = listed(file, chosen).select_related(None).order_by()
     spread = Coalesce(F("high") - F("low"), -1.0, output_field=FloatField())

@@ -66,7 +66,7 @@ def step(request: HttpRequest, job: str, step: int) -> HttpResponse:
     return render(request, "runs/job/step.html", context)
 
 
-def filter_form(file: RolloutFile, chosen: step_summary.Filter, by: str) -> filter_bar.FilterForm:
+def filter_form(file: RolloutFile, chosen: step_summary.AttemptFilter, by: str) -> filter_bar.FilterForm:
     fields = {
         **filter_bar.hidden({"by": by if by == "task" else "", "row": chosen.row}),
         "environment": filter_bar.select("Environment", step_summary.environments(file), first="all"),

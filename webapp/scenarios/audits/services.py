@@ -15,7 +15,7 @@ from synthesis.errors import InputError, ProgramError
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit import AT_ONCE, Subject, audit_task
-from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, Probe, TaskAudit, untried
+from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
@@ -220,7 +220,7 @@ def probes_of(audit: TaskAudit) -> dict[str, Any]:
     }
 
 
-def _probe(probe: Probe) -> dict[str, Any]:
+def _probe(probe: ProbedState) -> dict[str, Any]:
     return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS]}
 
 

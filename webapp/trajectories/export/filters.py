@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation
-from synthesis.tasks.trajectory_filters import Sifting, Tally, first_filters, last_filters
+from synthesis.tasks.trajectory_filters import FilterTally, Sifting, first_filters, last_filters
 from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
 from webapp.trajectories.models import Trajectory
 
@@ -26,7 +26,7 @@ class Sieve:
 
     def __init__(self, sifting: Sifting) -> None:
         self.filters = (*first_filters(), *last_filters(sifting))
-        self.tally = Tally((*(rule.name for rule in self.filters), UNFIT))
+        self.tally = FilterTally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()
         self.origins = Origins()
 

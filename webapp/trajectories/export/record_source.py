@@ -21,7 +21,7 @@ COLUMNS = ("outcome", "live", "user_error", "conversational", "reward", "provena
 
 
 @dataclass(frozen=True)
-class Origin:
+class RecordOrigin:
     """The revision that an attempt was made at. `offered` are the tools of its environment version."""
 
     about: dict[str, Any]
@@ -77,7 +77,7 @@ class Origins:
     """Revisions and the tools of their versions, looked up once each."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Origin] = {}
+        self._known: dict[int, RecordOrigin] = {}
         self._tools: dict[int, tuple[Tool, ...]] = {}
 
     def learn(self, revisions: Iterable[int]) -> None:
@@ -99,9 +99,9 @@ class Origins:
         self._learn_tools({version for *_, version, _ in revision_rows})
         for pk, *values, version, version_hash in revision_rows:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
-            self._known[pk] = Origin(about, self._tools[version])
+            self._known[pk] = RecordOrigin(about, self._tools[version])
 
-    def of(self, revision: int) -> Origin:
+    def of(self, revision: int) -> RecordOrigin:
         return self._known[revision]
 
     def _learn_tools(self, versions: set[int]) -> None:

@@ -21,7 +21,7 @@ NOTHING: Any = object()
 
 
 @dataclass
-class Change:
+class StateChange:
     """One changed path. `pointer` finds it in the state after (before, for what was removed)."""
 
     op: str
@@ -106,9 +106,9 @@ def id_field(rows: list[Any]) -> str:
     return ""
 
 
-def changes(before: State, after: State, patch: Patch, selected: str = "", full: bool = False) -> list[Change]:
+def changes(before: State, after: State, patch: Patch, selected: str = "", full: bool = False) -> list[StateChange]:
     """Every change of a step, in the order of the state."""
-    all_changes: list[Change] = []
+    all_changes: list[StateChange] = []
     done: set[str] = set()
     for operation in patch:
         path = operation["path"]
@@ -128,9 +128,9 @@ def changes(before: State, after: State, patch: Patch, selected: str = "", full:
     return all_changes
 
 
-def _plain(before: State, after: State, operation: dict[str, Any]) -> Change:
+def _plain(before: State, after: State, operation: dict[str, Any]) -> StateChange:
     path, op = operation["path"], operation["op"]
-    change = Change(op, path)
+    change = StateChange(op, path)
     if op != "add":
         change.old = value_at(before, path)
     if op != "remove":
@@ -171,20 +171,20 @@ def _keyed_list(before: State, after: State, path: str) -> tuple[str, str] | Non
     return None
 
 
-def _by_id(before: State, after: State, pointer: str, key: str) -> Iterator[Change]:
+def _by_id(before: State, after: State, pointer: str, key: str) -> Iterator[StateChange]:
     depth = len(parts_of(pointer))
     old_rows, new_rows = value_at(before, pointer), value_at(after, pointer)
     old = {row[key]: (place, row) for place, row in enumerate(old_rows)}
     new = {row[key]: (place, row) for place, row in enumerate(new_rows)}
     for name, (place, row) in old.items():
         if name not in new:
-            yield Change("remove", f"{pointer}/{place}", row, NOTHING, {depth: str(name)[:60]})
+            yield StateChange("remove", f"{pointer}/{place}", row, NOTHING, {depth: str(name)[:60]})
     for name, (place, row) in new.items():
         if name not in old:
-            yield Change("add", f"{pointer}/{place}", NOTHING, row, {depth: str(name)[:60]})
+            yield StateChange("add", f"{pointer}/{place}", NOTHING, row, {depth: str(name)[:60]})
         elif old[name][1] is not row:
             for operation in make_patch(old[name][1], row):
                 path = operation["path"]
                 was = NOTHING if operation["op"] == "add" else value_at(old[name][1], path)
                 now = operation.get("value", NOTHING)
-                yield Change(operation["op"], f"{pointer}/{place}{path}", was, now, {depth: str(name)[:60]})
+                yield StateChange(operation["op"], f"{pointer}/{place}{path}", was, now, {depth: str(name)[:60]})
