@@ -77,7 +77,7 @@ class CodeDraft(Frozen):
     refused: tuple[str, ...] = ()
 
 
-class Assembled(Frozen):
+class AssembledProgram(Frozen):
     """A program that passed the static check. `invalid_before_repair` lists what was wrong with the first version."""
 
     record: EnvironmentRecord
@@ -172,7 +172,7 @@ class FilterCount(Frozen):
     dropped: int
 
 
-class Spent(Frozen):
+class StageUsage(Frozen):
     """What a stage used. `cost` is the known part: `unpriced` replies came whose cost nobody can tell."""
 
     usage: Usage = Field(default_factory=Usage)
@@ -181,8 +181,8 @@ class Spent(Frozen):
     replayed: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: StageUsage) -> StageUsage:
+        return StageUsage(
             usage=self.usage + other.usage,
             cost=self.cost + other.cost,
             unpriced=self.unpriced + other.unpriced,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from synthesis.assessment.dual_agent import assess
 from synthesis.contracts import Attempt
-from synthesis.drafts import Assembled, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
+from synthesis.drafts import AssembledProgram, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
 from synthesis.scenarios.states import initial_state
 from synthesis.skeleton.code import write_code
 from synthesis.skeleton.plan import plan
@@ -32,9 +32,9 @@ async def find_theme(kit: Kit, spec: ItemSpec) -> ThemeDraft:
     return spec.theme or await discover(kit, spec.text, spec.key)
 
 
-def taken(spec: ItemSpec) -> Assembled | None:
+def taken(spec: ItemSpec) -> AssembledProgram | None:
     """An environment that is there, as if it had just been assembled."""
-    return Assembled(record=spec.environment) if spec.environment is not None else None
+    return AssembledProgram(record=spec.environment) if spec.environment is not None else None
 
 
 def assessed(settings: StageSettings, spec: ItemSpec) -> bool:
@@ -57,40 +57,50 @@ async def code_it(kit: Kit, spec: ItemSpec, planned: Plan) -> CodeDraft:
     return await write_code(kit, planned)
 
 
-async def assemble_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft, planned: Plan, code: CodeDraft) -> Assembled:
+async def assemble_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft, planned: Plan, code: CodeDraft) -> AssembledProgram:
     return await assemble(kit, theme, planned, code)
 
 
-async def assess_it(kit: Kit, spec: ItemSpec, made: Assembled) -> AssessmentDraft:
+async def assess_it(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> AssessmentDraft:
     return await assess(kit, made)
 
 
-async def make_state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
+async def make_state(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> ScenarioDraft:
     return await initial_state(kit, made.record, spec.ordinal)
 
 
-async def instruct(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft) -> TaskDraft:
+async def instruct(kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft) -> TaskDraft:
     return await write_task(kit, made.record, scenario, spec.ordinal)
 
 
-async def list_checks(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+async def list_checks(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
     return await write_checklist(kit, made.record, scenario, task)
 
 
-async def code_checks(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+async def code_checks(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
     return await write_checks(kit, made.record, scenario, task)
 
 
-async def solve_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
+async def solve_it(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
     return await solve(kit, made.record, scenario, task)
 
 
-async def audit_it(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, task: TaskDraft) -> AuditedTask:
+async def audit_it(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> AuditedTask:
     task, report = await audit(kit, made.record, scenario, task)
     return AuditedTask(task=task, audit=report)
 
 
-async def act(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, audited: AuditedTask) -> Attempt:
+async def act(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, audited: AuditedTask
+) -> Attempt:
     return await teach(kit, made.record, scenario, audited.task, spec.conversational, spec.ordinal)
 
 
@@ -124,7 +134,7 @@ THEME = (
     Stage("deduplicate", "theme", (), ("discover",), group=alike),
     Stage("plan", "theme", ("author",), ("discover",), Plan, plan_it),  # ES 3.2
     Stage("code", "theme", ("author",), ("plan",), CodeDraft, code_it),
-    Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), Assembled, assemble_it, given=taken),
+    Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), AssembledProgram, assemble_it, given=taken),
     Stage(
         "assess", "theme", ("author", "tester", "checker"), ("assemble",), AssessmentDraft, assess_it, skipped=assessed
     ),  # ES 3.3

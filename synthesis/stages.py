@@ -85,7 +85,7 @@ class StageSettings(Frozen):
 
 
 @dataclass
-class Noted:
+class StageSources:
     """What a stage drew on, for provenance: the roles it asked, and its seeds by name."""
 
     roles: set[str] = field(default_factory=set)
@@ -107,7 +107,7 @@ class Kit:
     settings: StageSettings = field(default_factory=StageSettings)
     seed: int = 0
     check_stop: Callable[[], None] = lambda: None
-    noted: Noted = field(default_factory=Noted)
+    noted: StageSources = field(default_factory=StageSources)
 
     def at(self, part: str) -> Kit:
         """The same for what lies below this item (`scenario-0`)."""

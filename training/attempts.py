@@ -22,7 +22,7 @@ POLL_S = 0.1
 
 
 @dataclass(frozen=True)
-class Tried:
+class TaskAttempt:
     """One attempt. `group` names task and setting; `ordinal` counts the attempts at it within a step."""
 
     row: TaskRow
@@ -52,7 +52,7 @@ class Engine:
     params: Callable[..., Any]
 
 
-class Crowd:
+class PendingTurns:
     """How many attempts may still ask for a turn: what a maker waits for before a batch goes."""
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ def run(
     table: Table,
     maker: Maker,
     opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
-    crowd: Crowd,
+    crowd: PendingTurns,
     tasks: Sequence[tuple[TaskRow, int]],
     *,
     turns: int,
     decoding: Decoding,
     seed: str,
-) -> list[Tried]:
+) -> list[TaskAttempt]:
     """Attempts at (row, ordinal) in their order, at most `limits.at_once` at a time; none is missing.
 
     One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
@@ -108,12 +108,12 @@ async def _run(
     table: Table,
     maker: Maker,
     opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
-    crowd: Crowd,
+    crowd: PendingTurns,
     tasks: Sequence[tuple[TaskRow, int]],
     turns: int,
     decoding: Decoding,
     seed: str,
-) -> list[Tried]:
+) -> list[TaskAttempt]:
     policies = [TokenPolicy(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
@@ -138,7 +138,7 @@ async def _run(
         finally:
             watch.cancel()
     return [
-        Tried(row, number, done[place].model_copy(update={"ordinal": number}), policy.trace)
+        TaskAttempt(row, number, done[place].model_copy(update={"ordinal": number}), policy.trace)
         for place, ((row, number), policy) in enumerate(zip(tasks, policies, strict=True))
         if place in done
     ]

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.contracts import Frozen
-from training.attempts import Crowd, Table, Tried, run, tries
+from training.attempts import PendingTurns, Table, TaskAttempt, run, tries
 from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
 from training.engines.local import EngineMaker, LocalMaker
 from training.rewards import scored
-from training.step import Ranks, Stopped
+from training.step import Ranks, StepStopped
 from training.step_record import Judged, values_of
 
 
@@ -64,7 +64,7 @@ def evaluate(
         table, model, work[ranks.rank :: ranks.count], settings.turns, manner, f"evaluation:{seed}", name
     )
     if any(ranks.every([table.stopped()])):
-        raise Stopped("The job was told to stop during an evaluation.")
+        raise StepStopped("The job was told to stop during an evaluation.")
     judged = [(tried, scored(tried.attempt, "score", Masking())) for tried in ranks.every(mine)]
     return result_of(judged)
 
@@ -94,9 +94,9 @@ def attempt_all(
     decoding: Decoding,
     seed: str,
     name: str = "policy",
-) -> list[Tried]:
+) -> list[TaskAttempt]:
     """Attempts with a model in this process, which is in evaluation mode meanwhile."""
-    crowd = Crowd()
+    crowd = PendingTurns()
     ends = model.generation_config.eos_token_id
     manner: dict[str, Any] = {
         "name": name,

@@ -55,7 +55,7 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
     if parts.held_out:
         table = _table(parts, tokenizer, Attempts(at_once=64), None, bf16(cfg.optimiser))
         check_programs(table.sandbox, parts.held_out)
-    job = sft.Job(
+    job = sft.SupervisedJob(
         cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
         table, decoding,
     )  # fmt: skip
@@ -81,7 +81,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement, user: tuple[str, str, float]
     table = _table(parts, tokenizer, cfg.attempts, speaker_of(user, key), bf16(cfg.optimiser))
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
-    job = rl.Job(
+    job = rl.ReinforcementJob(
         cfg,
         parts.folder,
         model,

@@ -22,7 +22,7 @@ class Diverged(EnvariumError):
 
 
 @dataclass(frozen=True)
-class Made:
+class Generation:
     """Tokens that a model wrote, at most as many as asked for, and log p of each (natural) at the temperature they
     were drawn at; at temperature 0 of the model's plain distribution. The last one ends the turn unless `cut`."""
 
@@ -37,7 +37,7 @@ class Maker(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Made:
+    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
         """Continue `ids` by at most `most` tokens; the same seed, model and ids make the same tokens, where the maker
         can promise it. Raises InfrastructureError."""
         ...
@@ -58,7 +58,7 @@ class Trace:
         self.logprobs += [0.0] * len(ids)
         self.own += [0] * len(ids)
 
-    def wrote(self, made: Made) -> None:
+    def wrote(self, made: Generation) -> None:
         self.completion += made.ids
         self.logprobs += made.logprobs
         self.own += [1] * len(made.ids)

@@ -10,14 +10,14 @@ from training.config import Masking, RewardRule
 Reason = Literal["", "infra_error", "cancelled", "user_error"]
 
 
-class Scored(Frozen):
+class AttemptReward(Frozen):
     """An attempt's `reward` in [0, 1], or None and why it is `masked`: out of baseline, advantage, loss and divisor."""
 
     reward: float | None
     masked: Reason = ""
 
 
-def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> Scored:
+def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptReward:
     """What the attempt earned: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0 (AF Eq. 1).
 
     `infra_error`, `cancelled` and whatever else has no reward is always masked, never a reward of 0. With `masking.meu`
@@ -25,10 +25,10 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> Scored:
     is everything but solved.
     """
     if attempt.outcome == "cancelled":
-        return Scored(reward=None, masked="cancelled")
+        return AttemptReward(reward=None, masked="cancelled")
     if attempt.outcome == "infra_error" or attempt.reward is None:
-        return Scored(reward=None, masked="infra_error")
+        return AttemptReward(reward=None, masked="infra_error")
     solved = attempt.reward.reward >= SOLVED_AT
     if masking.meu and attempt.user_error and (masking.meu_scope == "all" or not solved):
-        return Scored(reward=None, masked="user_error")
-    return Scored(reward=float(solved) if rule == "all_or_nothing" else attempt.reward.reward)
+        return AttemptReward(reward=None, masked="user_error")
+    return AttemptReward(reward=float(solved) if rule == "all_or_nothing" else attempt.reward.reward)

@@ -15,19 +15,19 @@ from trl import GRPOConfig
 from trl.models.utils import unwrap_model_for_generation
 
 from synthesis.errors import InputError
-from training.attempts import Engine, Table, Tried
+from training.attempts import Engine, Table, TaskAttempt
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
-from training.step import Ranks, Stopped, TooManyLost, TrainingStep, make_step
+from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step
 from training.step_record import values_of, watched, write_rollouts
 from training.trainer import AgentTrainer, Sums
 from training.trainer_support import (
     Ended,
-    Keeper,
+    RecordKeeper,
     Watch,
     adapters,
     disk_errors,
@@ -44,7 +44,7 @@ SAMPLER = "sampler.json"
 
 
 @dataclass
-class Job:
+class ReinforcementJob:
     """An RL job's parts. `held_out` may be empty: then nothing is evaluated. `writer` is None on other ranks.
 
     `engine` draws the attempts' tokens: the model itself, or vLLM on the same GPU (TRL's `colocate`).
@@ -67,7 +67,7 @@ class Job:
         self.watched = watched(self.rows)
 
 
-def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
+def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrainer]:
     """Train to the end, or until the watch says stop; then a checkpoint is there. With `resume`, from the last one.
 
     Raises InputError: the configuration does not fit the dataset or the number of processes; Diverged; TooManyLost,
@@ -89,7 +89,7 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
             _evaluate(job, trainer, 0)
         with disk_errors():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except (Stopped, TooManyLost) as error:
+    except (StepStopped, TooManyLost) as error:
         # Nothing was learnt from the attempts that were under way: the policy is that of the last whole step.
         _keep_as_it_is(job, trainer)
         if isinstance(error, TooManyLost):
@@ -100,13 +100,13 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, AgentTrainer]:
     return job.watch.ended, trainer
 
 
-def _trainer(job: Job, catalogue: Catalogue) -> AgentTrainer:
+def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
     cfg = job.cfg
 
     def roll(trainer: AgentTrainer) -> TrainingStep:
         turns = horizon_at(cfg.horizon, trainer.state.global_step, cfg.steps)
 
-        def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[Tried]:
+        def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[TaskAttempt]:
             with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
                 return attempt_all(job.table, model, work, turns, cfg.decoding, seed, _name(trainer))
 
@@ -146,11 +146,11 @@ def _trainer(job: Job, catalogue: Catalogue) -> AgentTrainer:
         return trainer.ranks
 
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Keeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
+    trainer.add_callback(RecordKeeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
     return trainer
 
 
-def _arguments(job: Job) -> GRPOConfig:
+def _arguments(job: ReinforcementJob) -> GRPOConfig:
     cfg = job.cfg
     shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.seed)
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -181,7 +181,7 @@ def _arguments(job: Job) -> GRPOConfig:
     )
 
 
-def _engine(job: Job) -> dict[str, Any]:
+def _engine(job: ReinforcementJob) -> dict[str, Any]:
     """TRL's settings of a vLLM engine beside the model. Raises InputError: vLLM is not installed."""
     if job.engine == "transformers":
         return {}
@@ -201,7 +201,7 @@ def _name(trainer: AgentTrainer) -> str:
     return f"step {trainer.state.global_step}"
 
 
-def _values(job: Job, trainer: AgentTrainer, step: int) -> dict[str, float]:
+def _values(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> dict[str, float]:
     """Numbers of the update, and of the attempts where it was the first on them, which are then written."""
     told = trainer.told
     assert told is not None
@@ -239,7 +239,7 @@ def _say_lost(writer: Writer, made: TrainingStep, step: int) -> None:
         writer.event(step, "warn", message, lost=len(lost))
 
 
-def _evaluate(job: Job, trainer: AgentTrainer, step: int) -> bool:
+def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:
     """Whether it was carried out to its end; a stop in between leaves no numbers of a part of the tasks."""
     cfg = job.cfg
     if not job.held_out:
@@ -253,14 +253,14 @@ def _evaluate(job: Job, trainer: AgentTrainer, step: int) -> bool:
                 job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
                 ranks=trainer.ranks, name=_name(trainer),
             )  # fmt: skip
-    except Stopped:
+    except StepStopped:
         return False
     job.results.append((step, result))
     write_values(job.writer, step, result.values())
     return True
 
 
-def _keep_as_it_is(job: Job, trainer: AgentTrainer) -> None:
+def _keep_as_it_is(job: ReinforcementJob, trainer: AgentTrainer) -> None:
     """A checkpoint of the policy between two steps. At step 0 there is nothing to keep but the model it began with."""
     step = trainer.state.global_step
     folder = Path(trainer.args.output_dir) / f"checkpoint-{step}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from training.rewards import Scored
+from training.rewards import AttemptReward
 
 Gather = Callable[[Tensor], Tensor]
 """All ranks' rows one after another, in the order of their ranks; each rank must bring as many."""
@@ -40,7 +40,7 @@ class Rows:
         return Rows(**{field.name: gather(getattr(self, field.name)) for field in fields(self)})
 
 
-def rows_of(attempts: Sequence[Scored], groups: Sequence[str], environments: Sequence[str]) -> Rows:
+def rows_of(attempts: Sequence[AttemptReward], groups: Sequence[str], environments: Sequence[str]) -> Rows:
     """Scored attempts with the names of their tasks (`groups`, one a task and setting) and environments."""
     rewards = [float("nan") if attempt.reward is None else attempt.reward for attempt in attempts]
     return Rows(

@@ -21,11 +21,11 @@ from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
 from training.metrics import Writer
 from training.sampler import Prompt, epoch_rows
-from training.step import Ranks, Stopped
+from training.step import Ranks, StepStopped
 from training.templates import Messages, Tokenizer, agent_mask
 from training.trainer_support import (
     Ended,
-    Keeper,
+    RecordKeeper,
     Watch,
     adapters,
     disk_errors,
@@ -52,7 +52,7 @@ class Sample:
 
 
 @dataclass
-class Job:
+class SupervisedJob:
     """An SFT job's parts. `held_out` are tasks for the evaluation, none if it is empty; then `table` is not used."""
 
     cfg: Supervised
@@ -147,7 +147,7 @@ def ordered(rows: Sequence[TrajectoryRow], samples: Sequence[Sample], cfg: Super
     return order
 
 
-def train(job: Job, resume: bool = False) -> tuple[Ended, SFTTrainer]:
+def train(job: SupervisedJob, resume: bool = False) -> tuple[Ended, SFTTrainer]:
     """Train to the end, or until the watch says stop; then a checkpoint is there. With `resume`, from the last one.
 
     Raises InputError (see `samples_of`), Diverged, InfrastructureError: the disk is full.
@@ -168,7 +168,7 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, SFTTrainer]:
     ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes, gather_object)
     say_begun(job.writer, trainer)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(Keeper(job.writer, job.watch, lambda: ranks))
+    trainer.add_callback(RecordKeeper(job.writer, job.watch, lambda: ranks))
     if checkpoint is None:
         _evaluate(job, trainer, ranks)
     with disk_errors():
@@ -178,7 +178,7 @@ def train(job: Job, resume: bool = False) -> tuple[Ended, SFTTrainer]:
     return job.watch.ended, trainer
 
 
-def _evaluate(job: Job, trainer: SFTTrainer, ranks: Ranks) -> bool:
+def _evaluate(job: SupervisedJob, trainer: SFTTrainer, ranks: Ranks) -> bool:
     """Whether it was carried out to its end; a stop in between leaves no numbers of a part of the tasks."""
     if not job.held_out or job.table is None:
         return True
@@ -187,14 +187,14 @@ def _evaluate(job: Job, trainer: SFTTrainer, ranks: Ranks) -> bool:
         result = evaluate(
             job.table, model, job.held_out, cfg.evaluation, job.decoding, cfg.seed, ranks=ranks, name=f"step {step}"
         )
-    except Stopped:
+    except StepStopped:
         return False
     job.results.append((step, result))
     write_values(job.writer, step, result.values())
     return True
 
 
-def _trainer(job: Job, samples: Sequence[Sample], order: Sequence[int]) -> SFTTrainer:
+def _trainer(job: SupervisedJob, samples: Sequence[Sample], order: Sequence[int]) -> SFTTrainer:
     cfg = job.cfg
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if cfg.batch % world:

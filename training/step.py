@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.errors import EnvariumError
-from training.attempts import Tried, tries
+from training.attempts import TaskAttempt, tries
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.masks import zero_variance
@@ -18,11 +18,11 @@ from training.rows import Rows, rows_of
 from training.sampler import Catalogue, SamplerState
 from training.step_record import Judged
 
-Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[Tried]]
+Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[TaskAttempt]]
 """Makes this rank's attempts at (row, ordinal) with a seed; some may be missing where the job was stopped."""
 
 
-class Stopped(EnvariumError):
+class StepStopped(EnvariumError):
     """The job was told to stop while attempts were under way; nothing was learnt from them."""
 
 
@@ -105,12 +105,12 @@ def make_step(
 
 def _everywhere(
     work: list[tuple[TaskRow, int]], seed: str, attempting: Attempting, ranks: Ranks, stopped: Callable[[], bool]
-) -> list[Tried]:
+) -> list[TaskAttempt]:
     """All attempts in the order of `work`, each made on one rank. Every rank hears of it when one was stopped."""
     own = attempting(work[ranks.rank :: ranks.count], seed)
     halted = len(own) < len(work[ranks.rank :: ranks.count]) or stopped()
     if any(ranks.every([halted])):
-        raise Stopped("The job was told to stop.")
+        raise StepStopped("The job was told to stop.")
     made = ranks.every(own)
     known = {(tried.group, tried.ordinal): tried for tried in made}
     return [known[(f"{row.setting}:{row.id}", number)] for row, number in work]

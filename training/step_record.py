@@ -14,11 +14,11 @@ from typing import Any
 from synthesis.contracts import SOLVED_AT
 from synthesis.errors import InfrastructureError
 from synthesis.verifiers import verifier_hash
-from training.attempts import Tried
+from training.attempts import TaskAttempt
 from training.dataset import TaskRow
-from training.rewards import Scored
+from training.rewards import AttemptReward
 
-Judged = tuple[Tried, Scored]
+Judged = tuple[TaskAttempt, AttemptReward]
 CHECKS = 200
 VERIFIER_DIGITS = 16
 """So much of a verifier's hash names it in a key."""
@@ -121,7 +121,7 @@ def write_rollouts(
         raise InfrastructureError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _line(tried: Tried, score: Scored, advantage: float | None) -> dict[str, Any]:
+def _line(tried: TaskAttempt, score: AttemptReward, advantage: float | None) -> dict[str, Any]:
     row, task = tried.row, tried.row.rollout
     # The turns say again what steps and messages hold; with their ids they would be most of the file.
     attempt = tried.attempt.model_copy(update={"turns": ()})

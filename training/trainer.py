@@ -67,7 +67,7 @@ class Sums:
 
 
 @dataclass
-class Told:
+class StepReport:
     """What a step leaves for the record: the attempts, their advantages (None where not kept), the updates' sums."""
 
     step: TrainingStep
@@ -89,7 +89,7 @@ class AgentTrainer(GRPOTrainer):
         self, cfg: Reinforcement, roll: Callable[[AgentTrainer], TrainingStep], args: GRPOConfig, **rest: Any
     ) -> None:
         self.cfg, self.roll = cfg, roll
-        self.told: Told | None = None
+        self.told: StepReport | None = None
         super().__init__(args=args, rollout_func=_hand_over, reward_funcs=[earned], **rest)
 
     @property
@@ -219,7 +219,7 @@ def alike(lengths: Sequence[int]) -> list[list[int]]:
 def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
     """TRL's rollout function: this rank's share of the step, one entry a prompt. The prompts are placeholders."""
     step = trainer.roll(trainer)
-    trainer.told = Told(step, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
+    trainer.told = StepReport(step, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
     own = [step.judged[place] for place in step.own(trainer.ranks)]
     if len(own) != len(prompts):
         raise ValueError(f"a step of {len(own)} attempts a process where TRL asks for {len(prompts)}")

@@ -51,7 +51,7 @@ class Watch:
 _OF_SFT = {"mean_token_accuracy": "token_accuracy", "entropy": "entropy"}
 
 
-class Keeper(TrainerCallback):
+class RecordKeeper(TrainerCallback):
     """Writes the record and the checkpoints' own part, and stops the job behind a whole step.
 
     `writer` is None on all ranks but the first. `values(step)` are numbers beside TRL's; `saved(folder)` adds to a

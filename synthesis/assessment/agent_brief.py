@@ -20,7 +20,7 @@ PROGRAM_CHARS = 60_000
 
 
 @dataclass(frozen=True)
-class Desk:
+class AgentBrief:
     """One environment as it is assessed. `about` and `tools` are the same in every call, and stand first there."""
 
     record: EnvironmentRecord
@@ -42,12 +42,12 @@ class Desk:
         return fenced("source", cut(self.sources.get(name, "(there is no method of this name)"), METHOD_CHARS))
 
 
-def desk_of(record: EnvironmentRecord) -> Desk:
+def brief_of(record: EnvironmentRecord) -> AgentBrief:
     view = view_of(record)
     told = [_told(tool) for tool in view.program.tools]
     tools = fenced("tools", shown(told, TOOLS_CHARS))
     about = fenced("environment", cut(_about(record), ABOUT_CHARS))
-    return Desk(record, view.program, view.sources, about, tools)
+    return AgentBrief(record, view.program, view.sources, about, tools)
 
 
 def _told(tool: Tool) -> dict[str, Any]:

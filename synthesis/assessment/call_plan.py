@@ -17,23 +17,23 @@ from synthesis.drafts import CaseKind
 WAYS: tuple[CaseKind, CaseKind] = ("positive", "negative")
 
 
-class Aim(Frozen):
+class PlannedCall(Frozen):
     """One call to make."""
 
     tool: str
     case: CaseKind
 
 
-def spread(tools: Sequence[str], count: int, seed: int) -> tuple[Aim, ...]:
+def spread(tools: Sequence[str], count: int, seed: int) -> tuple[PlannedCall, ...]:
     """`count` aims over `tools`: the same for the same seed. Half of a lap's calls are positive, give or take one."""
     if not tools:
         return ()
     luck = random.Random(seed)
-    aims: list[Aim] = []
+    aims: list[PlannedCall] = []
     while len(aims) < count:
         first = _ways(len(tools), luck)
         for ways in (first, [WAYS[way == WAYS[0]] for way in first]):
-            each = [Aim(tool=tool, case=way) for tool, way in zip(tools, ways, strict=True)]
+            each = [PlannedCall(tool=tool, case=way) for tool, way in zip(tools, ways, strict=True)]
             luck.shuffle(each)
             aims += each
     return tuple(aims[:count])

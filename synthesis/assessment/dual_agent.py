@@ -14,13 +14,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from synthesis.assessment import call_plan, sequential_test
-from synthesis.assessment.agent_brief import Desk, desk_of
-from synthesis.assessment.call_plan import Aim
+from synthesis.assessment.agent_brief import AgentBrief, brief_of
+from synthesis.assessment.call_plan import PlannedCall
 from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of, turned_down
 from synthesis.assessment.initial_states import starting_states
 from synthesis.assessment.prompt_values import cut, shown
 from synthesis.contracts import DEFAULT_NOW, State
-from synthesis.drafts import Assembled, AssessmentDraft, CallVerdict, ToolCase, ToolRate
+from synthesis.drafts import AssembledProgram, AssessmentDraft, CallVerdict, ToolCase, ToolRate
 from synthesis.errors import InputError, ProgramError, Rejected, StateError
 from synthesis.prompts import fenced, hashes, prompt
 from synthesis.stages import Kit, StageSettings
@@ -37,7 +37,7 @@ def _lower(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-class CallSaid(BaseModel):
+class CallReply(BaseModel):
     """The reply of `test_call`."""
 
     model_config = ConfigDict(extra="ignore")
@@ -46,7 +46,7 @@ class CallSaid(BaseModel):
     expectation: str = ""
 
 
-class VerdictSaid(BaseModel):
+class VerdictReply(BaseModel):
     """The reply of `check_call`."""
 
     model_config = ConfigDict(extra="ignore")
@@ -55,29 +55,29 @@ class VerdictSaid(BaseModel):
     verdict: Annotated[CallVerdict, BeforeValidator(_lower)]
 
 
-async def assess(kit: Kit, assembled: Assembled) -> AssessmentDraft:
+async def assess(kit: Kit, assembled: AssembledProgram) -> AssessmentDraft:
     """Try the tools of a program until N calls are made, or the decision is certain.
 
     Raises Rejected (`no_tools`, `test_state_invalid`, `state_not_restorable`, `assessment_below_threshold` with the
     whole draft as evidence) and what `Kit.ask` raises.
     """
-    desk = desk_of(assembled.record)
-    if not desk.names:
+    brief = brief_of(assembled.record)
+    if not brief.names:
         raise Rejected("no_tools", "The environment has no tools, so there is nothing to try.")
-    worlds = list(await starting_states(kit, desk))
+    worlds = list(await starting_states(kit, brief))
     seed = kit.luck("assess")
     cases: list[ToolCase] = []
-    for number, aim in enumerate(call_plan.spread(desk.names, kit.settings.assessment_calls, seed)):
+    for number, aim in enumerate(call_plan.spread(brief.names, kit.settings.assessment_calls, seed)):
         kit.check_stop()
         place = number % len(worlds)
         moment = datetime.fromisoformat(DEFAULT_NOW) + number * STEP
         setting = CallSetting(worlds[place], seed + number, moment.isoformat())
-        case, after = await _round(kit, desk, number, aim, setting)
+        case, after = await _round(kit, brief, number, aim, setting)
         cases.append(case)
         worlds[place] = setting.state if after is None else after
-        if decided(cases, len(desk.names), kit.settings) is not None:
+        if decided(cases, len(brief.names), kit.settings) is not None:
             break
-    draft = summary(cases, desk.names, kit.settings)
+    draft = summary(cases, brief.names, kit.settings)
     if not draft.kept:
         failed = sum(rate.failed for rate in draft.rates)
         message = (
@@ -136,19 +136,21 @@ def rate_of(tool: str, cases: Sequence[ToolCase]) -> ToolRate:
     )
 
 
-async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: CallSetting) -> tuple[ToolCase, State | None]:
+async def _round(
+    kit: Kit, brief: AgentBrief, number: int, aim: PlannedCall, setting: CallSetting
+) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
-    call = await kit.ask("tester", "test_call", _test_words(desk, aim, setting), CallSaid, check_call_said, number)
+    call = await kit.ask("tester", "test_call", _test_words(brief, aim, setting), CallReply, check_call_said, number)
     try:
-        done = await kit.run(execute, kit.sandbox, desk.program, setting, aim.tool, call.arguments)
+        done = await kit.run(execute, kit.sandbox, brief.program, setting, aim.tool, call.arguments)
     except (ProgramError, StateError) as error:
         message = f"The program cannot be built again from a state that its own tools left: {error}"
         raise Rejected("state_not_restorable", message, evidence={"state": setting.state}) from None
     if done.after is None:
         verdict, reason = "fail", _without_state(done)
     else:
-        words = _check_words(desk, aim, call, done)
-        judged = await kit.ask("checker", "check_call", words, VerdictSaid, sample=number)
+        words = _check_words(brief, aim, call, done)
+        judged = await kit.ask("checker", "check_call", words, VerdictReply, sample=number)
         verdict, reason = judged.verdict, judged.reason.strip()
     case = ToolCase(
         tool=aim.tool,
@@ -169,7 +171,7 @@ async def _round(kit: Kit, desk: Desk, number: int, aim: Aim, setting: CallSetti
     return case, done.after
 
 
-def check_call_said(call: CallSaid) -> None:
+def check_call_said(call: CallReply) -> None:
     """Raises InputError for arguments that are too large."""
     size = size_of(call.arguments)
     if size > ARGUMENTS_CHARS:
@@ -181,16 +183,16 @@ def _without_state(done: Outcome) -> str:
     return done.error or "The state after the call is too large to go on from."
 
 
-def _test_words(desk: Desk, aim: Aim, setting: CallSetting) -> str:
+def _test_words(brief: AgentBrief, aim: PlannedCall, setting: CallSetting) -> str:
     return prompt("assessment", "test_call").render(
-        about=desk.about,
-        tools=desk.tools,
+        about=brief.about,
+        tools=brief.tools,
         state=fenced("state", shown(setting.state, TESTER_STATE_CHARS)),
         asked=fenced("asked", shown(aim.model_dump(), TESTER_STATE_CHARS)),
     )
 
 
-def _check_words(desk: Desk, aim: Aim, call: CallSaid, done: Outcome) -> str:
+def _check_words(brief: AgentBrief, aim: PlannedCall, call: CallReply, done: Outcome) -> str:
     happened: dict[str, Any] = {"tool": aim.tool, "case": aim.case, "arguments": call.arguments, "ok": done.ok}
     happened |= {"error": done.error} if done.error else {}
     if done.cut:
@@ -198,8 +200,8 @@ def _check_words(desk: Desk, aim: Aim, call: CallSaid, done: Outcome) -> str:
     else:
         happened |= {"result": done.result, "patch": list(done.patch)}
     return prompt("assessment", "check_call").render(
-        about=desk.about,
-        tool=desk.tool(aim.tool),
-        source=desk.source(aim.tool),
+        about=brief.about,
+        tool=brief.tool(aim.tool),
+        source=brief.source(aim.tool),
         call=fenced("call", shown(happened, CALL_CHARS)),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from synthesis.assessment.agent_brief import PROGRAM_CHARS, Desk
+from synthesis.assessment.agent_brief import PROGRAM_CHARS, AgentBrief
 from synthesis.assessment.cases import STATE_CHARS, size_of
 from synthesis.assessment.prompt_values import cut
 from synthesis.assessment.tasks import unknown_state_keys
@@ -21,7 +21,7 @@ TEST_STATE_CHARS = 32_000
 PROBLEM_CHARS = 1_000
 
 
-class StateSaid(BaseModel):
+class InitialStateReply(BaseModel):
     """The reply of `test_state`."""
 
     model_config = ConfigDict(extra="ignore")
@@ -29,41 +29,41 @@ class StateSaid(BaseModel):
     state: dict[str, Any]
 
 
-async def starting_states(kit: Kit, desk: Desk) -> tuple[State, ...]:
+async def starting_states(kit: Kit, brief: AgentBrief) -> tuple[State, ...]:
     """The encoded states that calls start from, as the program itself holds them.
 
     Raises Rejected (`test_state_invalid`) and what `Kit.ask` raises.
     """
     count = kit.settings.test_states
-    return tuple([await _state(kit, desk, ordinal, count) for ordinal in range(count)])
+    return tuple([await _state(kit, brief, ordinal, count) for ordinal in range(count)])
 
 
-async def _state(kit: Kit, desk: Desk, ordinal: int, count: int) -> State:
+async def _state(kit: Kit, brief: AgentBrief, ordinal: int, count: int) -> State:
     most = min(TEST_STATE_CHARS, kit.settings.state_bytes)
     problem = ""
     for _ in range(TRIES):
         kit.check_stop()
-        words = _words(desk, ordinal, count, most, problem)
+        words = _words(brief, ordinal, count, most, problem)
         reply = await kit.ask(
             "author",
             "test_state",
             words,
-            StateSaid,
-            lambda reply: check_plain(reply.state, desk.record.source, most),
+            InitialStateReply,
+            lambda reply: check_plain(reply.state, brief.record.source, most),
             sample=ordinal,
         )
         try:
-            return await kit.run(settle, kit.sandbox, desk, reply.state)
+            return await kit.run(settle, kit.sandbox, brief, reply.state)
         except (ProgramError, StateError) as error:
             problem = str(error)[:PROBLEM_CHARS]
     message = f"The program could not be built from any of {TRIES} states that were written for its test: {problem}"
     raise Rejected("test_state_invalid", message, evidence={"state": reply.state, "problem": problem})
 
 
-def settle(sandbox: Sandbox, desk: Desk, state: dict[str, Any]) -> State:
+def settle(sandbox: Sandbox, brief: AgentBrief, state: dict[str, Any]) -> State:
     """The encoded state that the program makes of a plain one. Raises ProgramError and StateError."""
     try:
-        with sandbox.reset(desk.program, encode_state(state), now=DEFAULT_NOW) as episode:
+        with sandbox.reset(brief.program, encode_state(state), now=DEFAULT_NOW) as episode:
             settled = episode.state()
     except EpisodeLost as error:
         if error.reason == "closed":
@@ -86,11 +86,11 @@ def check_plain(state: dict[str, Any], source: str, most: int) -> None:
         raise InputError(" ".join(cut(finding.message, 200) for finding in unknown[:5]))
 
 
-def _words(desk: Desk, ordinal: int, count: int, most: int, problem: str) -> str:
+def _words(brief: AgentBrief, ordinal: int, count: int, most: int, problem: str) -> str:
     told = f"\nAn earlier state of yours could not be used:\n\n{fenced('problem', problem)}" if problem else ""
     return prompt("assessment", "test_state").render(
-        about=desk.about,
-        source=fenced("program", cut(desk.record.source, PROGRAM_CHARS)),
+        about=brief.about,
+        source=fenced("program", cut(brief.record.source, PROGRAM_CHARS)),
         number=str(ordinal + 1),
         count=str(count),
         characters=f"{most:,}",

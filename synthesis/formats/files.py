@@ -37,7 +37,7 @@ class UnreadableFile(InputError):
     """The file as a whole cannot be read; no record of it went in."""
 
 
-class Repeated(dict[str, Any]):
+class RepeatedKeyObject(dict[str, Any]):
     """An object in which a key stood twice; `repeated` names it."""
 
     repeated: str = ""
@@ -155,7 +155,7 @@ def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
             return spread(inner, name, word)
     start = f"{prefix}." if prefix else ""
     entries = [Entry(f"{start}{key}", item, key) for key, item in value.items()]
-    if isinstance(value, Repeated):
+    if isinstance(value, RepeatedKeyObject):
         reason = f"the key {value.repeated!r} stands twice in the file; only the last one could be read"
         entries.append(Entry(f"{start}{value.repeated}", Unusable(reason)))
     return entries
@@ -187,7 +187,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
-    marked = Repeated(plain)
+    marked = RepeatedKeyObject(plain)
     seen: set[str] = set()
     marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
     return marked
@@ -213,7 +213,7 @@ def require_usable(value: Any, place: str) -> None:
         elif isinstance(item, dict | list):
             if depth > MAX_DEPTH:
                 raise FormatError(place, f"nested more than {MAX_DEPTH} levels deep")
-            if isinstance(item, Repeated):
+            if isinstance(item, RepeatedKeyObject):
                 raise FormatError(where, f"the key {item.repeated!r} stands twice in one object")
             nodes += len(item)
             stack.extend(_children(item, where, depth + 1))

@@ -15,7 +15,7 @@ from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import EnvariumError, InputError, LLMError, MalformedReply
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import ChatModel, Reply
-from synthesis.llm.cost import FREE, Meter
+from synthesis.llm.cost import FREE, CostMeter
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.store import CallStore
 from synthesis.llm.structured import (
@@ -54,7 +54,7 @@ class Asker:
 
     models: Mapping[str, ChatModel | SiteModel]
     store: CallStore
-    meter: Meter = field(default_factory=Meter)
+    meter: CostMeter = field(default_factory=CostMeter)
     _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict)
 
     def model(self, role: str) -> ChatModel | SiteModel:

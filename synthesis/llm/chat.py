@@ -17,7 +17,7 @@ class Reply(Frozen):
     model: str = ""
 
 
-class Embedded(Frozen):
+class Embeddings(Frozen):
     """A vector for each text that was handed in, all of one length."""
 
     vectors: tuple[tuple[float, ...], ...]

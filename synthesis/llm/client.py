@@ -17,7 +17,7 @@ import openai
 
 from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import FormatError, InputError, LLMError
-from synthesis.llm.chat import Embedded, Reply
+from synthesis.llm.chat import Embeddings, Reply
 from synthesis.llm.endpoint import Endpoint, StructuredForm
 from synthesis.llm.transport import BoundedTransport, Lanes
 from synthesis.llm.wire import read_embeddings, read_models, read_reply, request_messages, request_tools
@@ -96,7 +96,7 @@ class Connection:
         usage = reply.usage.model_copy(update={"requests": sent, "lost": sent - 1})
         return reply.model_copy(update={"usage": usage})
 
-    async def embed(self, model: str, texts: Sequence[str]) -> Embedded:
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
         """A vector for each text, in their order and of one length; `EMBEDDED_AT_ONCE` texts a request.
 
         Raises LLMError, and InputError for a text that is empty or longer than `EMBEDDED_CHARS`.
@@ -118,9 +118,9 @@ class Connection:
         vectors = tuple(vector for batch in batches for vector in batch.vectors)
         if len({len(vector) for vector in vectors}) > 1:
             raise LLMError("malformed", f"{self._who()} sent vectors of different lengths.", requests=usage.requests)
-        return Embedded(vectors=vectors, usage=usage)
+        return Embeddings(vectors=vectors, usage=usage)
 
-    async def _embedded(self, model: str, texts: Sequence[str]) -> Embedded:
+    async def _embedded(self, model: str, texts: Sequence[str]) -> Embeddings:
         body = {"model": model, "input": list(texts), "encoding_format": "float"}
 
         def send() -> Awaitable[httpx.Response]:

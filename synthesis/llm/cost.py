@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from synthesis.contracts import Frozen, Usage
-from synthesis.drafts import Spent
+from synthesis.drafts import StageUsage
 from synthesis.errors import SpendCapReached
 from synthesis.llm.calls import Site, StageCall
 
@@ -71,7 +71,7 @@ def unpriced(prices: Mapping[str, Price], models: Iterable[str]) -> list[str]:
 
 
 @dataclass
-class Meter:
+class CostMeter:
     """What one batch has used so far, in one event loop.
 
     `spent` starts with what earlier processes spent; `elsewhere` is what others spend at the same time, for their owner
@@ -82,8 +82,8 @@ class Meter:
     cap: float | None = None
     spent: float = 0.0
     elsewhere: float = 0.0
-    watch: Callable[[Site, Spent], None] = lambda site, spent: None
-    places: dict[tuple[str, str], Spent] = field(default_factory=dict)
+    watch: Callable[[Site, StageUsage], None] = lambda site, spent: None
+    places: dict[tuple[str, str], StageUsage] = field(default_factory=dict)
     """By role and stage."""
     reserved: float = 0.0
     """What requests in flight are likely to cost."""
@@ -94,8 +94,8 @@ class Meter:
     _longest: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
-    def total(self) -> Spent:
-        return sum(self.places.values(), Spent())
+    def total(self) -> StageUsage:
+        return sum(self.places.values(), StageUsage())
 
     @property
     def replayed(self) -> int:
@@ -123,19 +123,19 @@ class Meter:
         price = price or self.prices.get(model)
         place = (call.site.role, call.site.stage)
         if not usage.requests > usage.lost:
-            self._count(call.site, Spent(usage=usage))
+            self._count(call.site, StageUsage(usage=usage))
             return 0.0
         cost = cost_of(price, usage)
         self.spent += cost or 0.0
         if price is not None and cost is None:
             self.assumed += price.of(self.likely(call))
         self._longest[place] = max(self._longest.get(place, 0), usage.completion_tokens)
-        self._count(call.site, Spent(usage=usage, cost=cost or 0.0, unpriced=int(cost is None)))
+        self._count(call.site, StageUsage(usage=usage, cost=cost or 0.0, unpriced=int(cost is None)))
         return cost
 
     def replay(self, site: Site) -> None:
         """Count a reply that cost nothing, because it was there."""
-        self._count(site, Spent(replayed=1))
+        self._count(site, StageUsage(replayed=1))
 
     def likely(self, call: StageCall, size: int | None = None) -> Usage:
         """The tokens that a call will probably use; `size` is that of its body, where it is known."""
@@ -166,9 +166,9 @@ class Meter:
                 )
             await self._landed.wait()
 
-    def _count(self, site: Site, spent: Spent) -> None:
+    def _count(self, site: Site, spent: StageUsage) -> None:
         place = (site.role, site.stage)
-        self.places[place] = self.places.get(place, Spent()) + spent
+        self.places[place] = self.places.get(place, StageUsage()) + spent
         self.watch(site, spent)
 
 

@@ -11,7 +11,7 @@ from synthesis.contracts import Message, Tool, ToolCall, Usage
 from synthesis.errors import FormatError
 from synthesis.formats.files import json_type, loads, require_usable
 from synthesis.formats.values import clean
-from synthesis.llm.chat import Embedded, Reply
+from synthesis.llm.chat import Embeddings, Reply
 
 MAX_CALLS = 128
 MAX_COORDINATE = 1e15
@@ -95,7 +95,7 @@ def read_models(text: str) -> list[str]:
     return [clean(name)[:200] for name in names if isinstance(name, str) and name]
 
 
-def read_embeddings(text: str, count: int) -> Embedded:
+def read_embeddings(text: str, count: int) -> Embeddings:
     """`count` finite vectors of one length, in the order of the texts. Raises FormatError."""
     try:
         data = loads(text)
@@ -114,7 +114,7 @@ def read_embeddings(text: str, count: int) -> Embedded:
         vectors[index if type(index) is int else None] = tuple(_bounded(value, place) for value in vector)
     if vectors.keys() != set(range(count)) or len({len(vector) for vector in vectors.values()}) > 1:
         raise FormatError("data", "indices or lengths of the vectors do not fit each other")
-    return Embedded(vectors=tuple(vectors[index] for index in range(count)), usage=_usage(data.get("usage")))
+    return Embeddings(vectors=tuple(vectors[index] for index in range(count)), usage=_usage(data.get("usage")))
 
 
 def _bounded(value: float, place: int) -> float:

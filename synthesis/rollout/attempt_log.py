@@ -19,7 +19,7 @@ from synthesis.contracts import (
     Turn,
     Usage,
 )
-from synthesis.rollout.environment_calls import Hands
+from synthesis.rollout.environment_calls import AttemptEpisode
 from synthesis.rollout.plan import Plan
 
 OnStart = Callable[[Plan, State], Awaitable[None]]
@@ -37,7 +37,7 @@ _OUTCOMES: dict[Ending, Outcome] = {
 
 
 @dataclass(frozen=True)
-class Follow:
+class AttemptFollower:
     """Who is told, and waited for: of an attempt's start with its first state, and of each step as it is made. And who
     is told that the policy had its last turn, before the attempt is judged."""
 
@@ -51,7 +51,7 @@ class Log:
     """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's."""
 
     plan: Plan
-    follow: Follow
+    follow: AttemptFollower
     turn: int = 0
     steps: list[TrajectoryStep] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -84,7 +84,13 @@ class Log:
 
 
 def attempt_of(
-    log: Log, hands: Hands, ending: Ending, *, digest: str = "", reward: Reward | None = None, user_error: bool = False
+    log: Log,
+    episode: AttemptEpisode,
+    ending: Ending,
+    *,
+    digest: str = "",
+    reward: Reward | None = None,
+    user_error: bool = False,
 ) -> Attempt:
     """The finished record. What earned the full reward is solved, however it ended; without a reward nothing is."""
     plan = log.plan
@@ -113,9 +119,9 @@ def attempt_of(
         usage=log.usage,
         user_usage=log.user_usage,
         timing=Timing(
-            environment_s=hands.environment_s,
+            environment_s=episode.environment_s,
             agent_s=log.agent_s,
             user_s=log.user_s,
-            verification_s=hands.verification_s,
+            verification_s=episode.verification_s,
         ),
     )

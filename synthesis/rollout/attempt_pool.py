@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from synthesis.contracts import Attempt
-from synthesis.rollout.attempt_log import Follow, OnActed, OnStart, OnStep
+from synthesis.rollout.attempt_log import AttemptFollower, OnActed, OnStart, OnStep
 from synthesis.rollout.episode import attempt
 from synthesis.rollout.plan import Plan
 from synthesis.runtime import Sandbox
@@ -39,7 +39,7 @@ async def run_attempts(
     """
     waiting = iter(plans)
     stop = stop or asyncio.Event()
-    follow = Follow(on_start, on_step, on_acted)
+    follow = AttemptFollower(on_start, on_step, on_acted)
     running: set[asyncio.Task[Attempt]] = set()
     stopping = asyncio.create_task(stop.wait())
     threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")

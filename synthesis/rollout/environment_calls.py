@@ -31,7 +31,7 @@ class SeenResult:
     size: int
 
 
-class Hands:
+class AttemptEpisode:
     """One attempt's episode and, afterwards, its verifier. Close it whatever happens.
 
     `initial` is the state that the program made of the task's, once it is reset.

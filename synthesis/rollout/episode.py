@@ -23,8 +23,8 @@ from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramE
 from synthesis.formats.transcript import UNPARSED
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
-from synthesis.rollout.attempt_log import Follow, Log, attempt_of
-from synthesis.rollout.environment_calls import Hands
+from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
+from synthesis.rollout.environment_calls import AttemptEpisode
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
@@ -43,36 +43,36 @@ class _Lost(Exception):
 
 
 async def attempt(
-    sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, follow: Follow, stop: asyncio.Event
+    sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, follow: AttemptFollower, stop: asyncio.Event
 ) -> Attempt:
     """Make one attempt. A cancellation while `stop` is set gives a `cancelled` attempt; any other is passed on."""
-    log, hands = Log(plan, follow), Hands(sandbox, plan, threads)
+    log, episode = Log(plan, follow), AttemptEpisode(sandbox, plan, threads)
     limit = asyncio.timeout(plan.setting.deadline_s)
     try:
         async with limit:
             with _losses():
-                await hands.reset()
+                await episode.reset()
             if follow.on_start is not None:
-                await follow.on_start(plan, hands.initial)
-            ending = await _act(log, hands)
+                await follow.on_start(plan, episode.initial)
+            ending = await _act(log, episode)
             if follow.on_acted is not None:
                 follow.on_acted(plan)
-            digest, reward = await _judge(log, hands)
-        return attempt_of(log, hands, ending, digest=digest, reward=reward)
+            digest, reward = await _judge(log, episode)
+        return attempt_of(log, episode, ending, digest=digest, reward=reward)
     except _Lost as lost:
         log.note = str(lost)
-        return attempt_of(log, hands, "lost", user_error=lost.user_error)
+        return attempt_of(log, episode, "lost", user_error=lost.user_error)
     except TimeoutError:
         if not limit.expired():
             raise
         log.note = f"The attempt took more than {plan.setting.deadline_s:g} seconds and was stopped."
-        return attempt_of(log, hands, "lost")
+        return attempt_of(log, episode, "lost")
     except asyncio.CancelledError:
         if not stop.is_set():
             raise
-        return attempt_of(log, hands, "cancelled")
+        return attempt_of(log, episode, "cancelled")
     finally:
-        hands.close()
+        episode.close()
 
 
 @contextlib.contextmanager
@@ -86,12 +86,12 @@ def _losses() -> Iterator[None]:
         raise _Lost(str(error)) from error
 
 
-async def _judge(log: Log, hands: Hands) -> tuple[str, Reward]:
+async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        return await hands.judge(log.answer)
+        return await episode.judge(log.answer)
 
 
-async def _act(log: Log, hands: Hands) -> Ending:
+async def _act(log: Log, episode: AttemptEpisode) -> Ending:
     """Turn after turn, until something ends it."""
     setting = log.plan.setting
     await _open(log)
@@ -106,7 +106,7 @@ async def _act(log: Log, hands: Hands) -> Ending:
             log.note = str(error)
             return "too_long"
         if message.tool_calls:
-            unusable = 0 if await _carry_out(log, hands, message) else unusable + 1
+            unusable = 0 if await _carry_out(log, episode, message) else unusable + 1
         elif words := styles.said(setting.prompt_style, message, log.plan.task.program.tools):
             unusable = 0
             if ending := await _say(log, message, words):
@@ -171,7 +171,7 @@ async def _move(log: Log) -> Message:
     return message
 
 
-async def _carry_out(log: Log, hands: Hands, message: Message) -> bool:
+async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> bool:
     """Execute a turn's calls in their order. False when none of them could be one."""
     setting, tools = log.plan.setting, log.plan.task.program.tools
     names = {tool.name for tool in tools}
@@ -182,7 +182,7 @@ async def _carry_out(log: Log, hands: Hands, message: Message) -> bool:
         problem = call.error
         if number >= setting.max_calls_a_turn:
             problem = f"not carried out: at most {setting.max_calls_a_turn} calls in one turn"
-        result, text = await _execute(log, hands, call, problem)
+        result, text = await _execute(log, episode, call, problem)
         usable = usable or (not problem and call.name in names)
         shown = bounded(text, setting.observation_chars)
         read.append(shown)
@@ -202,12 +202,12 @@ async def _carry_out(log: Log, hands: Hands, message: Message) -> bool:
     return usable
 
 
-async def _execute(log: Log, hands: Hands, call: ToolCall, problem: str) -> tuple[CallResult, str]:
+async def _execute(log: Log, episode: AttemptEpisode, call: ToolCall, problem: str) -> tuple[CallResult, str]:
     if problem:
         result = CallResult(ok=False, error=CallError(kind="malformed", message=problem[:2_000]))
         return result, observation(result)
     with _losses():
-        seen = await hands.call(call.name, call.arguments)
+        seen = await episode.call(call.name, call.arguments)
     log.held += seen.size
     return seen.result, seen.text
 

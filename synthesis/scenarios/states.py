@@ -27,13 +27,13 @@ TOLD = 5
 TOLD_CHARS = 1_500
 
 
-class Said(BaseModel):
+class AuthorReply(BaseModel):
     """What an author replies. What was not asked for (a remark, a plan) is left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class StateReply(Said):
+class StateReply(AuthorReply):
     """What the author replies: a short name for the scenario, and the state as the program's constructor takes it."""
 
     name: str = Field(min_length=3, max_length=120)

@@ -15,7 +15,7 @@ caught where it must be.
 
 from synthesis.scripted.detection import ItemEnding, Traces, caught, seen
 from synthesis.scripted.library import themes
-from synthesis.scripted.planted import Planted, planted
+from synthesis.scripted.planted import PlantedFault, planted
 from synthesis.scripted.provider import ScriptedModel
 
-__all__ = ["ItemEnding", "Planted", "ScriptedModel", "Traces", "caught", "planted", "seen", "themes"]
+__all__ = ["ItemEnding", "PlantedFault", "ScriptedModel", "Traces", "caught", "planted", "seen", "themes"]

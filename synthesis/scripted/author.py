@@ -9,16 +9,16 @@ from typing import Any
 
 from synthesis.llm.calls import StageCall
 from synthesis.scripted.fragments import WrittenCheck
-from synthesis.scripted.library import Shelf, Wanting
+from synthesis.scripted.library import MissingReply, ThemeFiles
 
 _TASK = re.compile(r"scenario-(\d+)/task-(\d+)")
 
 
-def reply(shelf: Shelf, call: StageCall) -> str:
-    """The author's reply. Raises Wanting."""
+def reply(shelf: ThemeFiles, call: StageCall) -> str:
+    """The author's reply. Raises MissingReply."""
     stage = call.site.stage
     if stage not in STAGES:
-        raise Wanting(f"nothing is written for the stage {stage!r} of the theme {shelf.key!r}")
+        raise MissingReply(f"nothing is written for the stage {stage!r} of the theme {shelf.key!r}")
     return STAGES[stage](shelf, call)
 
 
@@ -35,69 +35,73 @@ def _code(source: str) -> str:
     return f"```python\n{source}```"
 
 
-def _judged(shelf: Shelf, call: StageCall) -> str:
+def _judged(shelf: ThemeFiles, call: StageCall) -> str:
     judged = shelf.theme["judged"]
     return _json({"reasoning": judged["analysis"], "stateful": True, "domain_specific": True})
 
 
-def _inferred(shelf: Shelf, call: StageCall) -> str:
+def _inferred(shelf: ThemeFiles, call: StageCall) -> str:
     judged, about = shelf.theme["judged"], shelf.theme
     scores = {name: judged[name] for name in ("usefulness", "modelability")}
     words = {name: about[name] for name in ("name", "description", "category")}
     return _json({"reasoning": judged["analysis"], **words, **scores})
 
 
-def _state_plan(shelf: Shelf, call: StageCall) -> str:
+def _state_plan(shelf: ThemeFiles, call: StageCall) -> str:
     parts = {name: shelf.plan[name] for name in ("introduction", "entities", "rules")}
     return _json({"name": shelf.theme["name"], "category": shelf.theme["category"], **parts})
 
 
-def _operations(shelf: Shelf, call: StageCall) -> str:
+def _operations(shelf: ThemeFiles, call: StageCall) -> str:
     return _json({"operations": shelf.plan["operations"]})
 
 
-def _method(shelf: Shelf, call: StageCall) -> str:
+def _method(shelf: ThemeFiles, call: StageCall) -> str:
     operations, index = shelf.plan["operations"], call.site.sample
     if index >= len(operations):
-        raise Wanting(f"the theme {shelf.key!r} has {len(operations)} operations, and number {index + 1} was asked for")
+        raise MissingReply(
+            f"the theme {shelf.key!r} has {len(operations)} operations, and number {index + 1} was asked for"
+        )
     return _code(shelf.fragments.methods[operations[index]["name"]])
 
 
-def _test_state(shelf: Shelf, call: StageCall) -> str:
+def _test_state(shelf: ThemeFiles, call: StageCall) -> str:
     states = list(shelf.states.values())
     return _json({"state": states[call.site.sample % len(states)]["state"]})
 
 
-def _initial_state(shelf: Shelf, call: StageCall) -> str:
+def _initial_state(shelf: ThemeFiles, call: StageCall) -> str:
     return _json(_of(shelf.states, below(call.site.item), shelf.key))
 
 
-def _instruction(shelf: Shelf, call: StageCall) -> str:
+def _instruction(shelf: ThemeFiles, call: StageCall) -> str:
     return _json(_of(shelf.tasks, below(call.site.item), shelf.key))
 
 
-def _checklist(shelf: Shelf, call: StageCall) -> str:
+def _checklist(shelf: ThemeFiles, call: StageCall) -> str:
     return _json({"items": [check.item for check in _checks(shelf, call)]})
 
 
-def _check(shelf: Shelf, call: StageCall) -> str:
+def _check(shelf: ThemeFiles, call: StageCall) -> str:
     checks = _checks(shelf, call)
     if call.site.sample >= len(checks):
-        raise Wanting(f"{call.site.item} has {len(checks)} checks, and number {call.site.sample + 1} was asked for")
+        raise MissingReply(
+            f"{call.site.item} has {len(checks)} checks, and number {call.site.sample + 1} was asked for"
+        )
     return _code(checks[call.site.sample].source)
 
 
-def _repaired_task(shelf: Shelf, call: StageCall) -> str:
+def _repaired_task(shelf: ThemeFiles, call: StageCall) -> str:
     return _json({"checks": [{"item": check.item, "source": check.source} for check in _checks(shelf, call)]})
 
 
-def _repaired(shelf: Shelf, call: StageCall) -> str:
+def _repaired(shelf: ThemeFiles, call: StageCall) -> str:
     methods = [shelf.fragments.methods[operation["name"]] for operation in shelf.plan["operations"]]
     inner = ["".join(f"    {line}" if line.strip() else line for line in m.splitlines(keepends=True)) for m in methods]
     return _code("\n".join([shelf.fragments.attributes, *inner]))
 
 
-def _checks(shelf: Shelf, call: StageCall) -> list[WrittenCheck]:
+def _checks(shelf: ThemeFiles, call: StageCall) -> list[WrittenCheck]:
     place = _TASK.match(below(call.site.item))
     name = f"Scenario{place[1]}Task{place[2]}" if place else ""
     return _of(shelf.checks, name, shelf.key)
@@ -105,11 +109,13 @@ def _checks(shelf: Shelf, call: StageCall) -> list[WrittenCheck]:
 
 def _of(written: dict[str, Any], name: str, theme: str) -> Any:
     if name not in written:
-        raise Wanting(f"the theme {theme!r} holds {', '.join(sorted(written))}, and {name or 'nothing'} was asked for")
+        raise MissingReply(
+            f"the theme {theme!r} holds {', '.join(sorted(written))}, and {name or 'nothing'} was asked for"
+        )
     return written[name]
 
 
-STAGES: dict[str, Callable[[Shelf, StageCall], str]] = {
+STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "judge_task": _judged,
     "infer_theme": _inferred,
     "plan_state": _state_plan,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from synthesis.contracts import Frozen
-from synthesis.scripted.planted import Planted
+from synthesis.scripted.planted import PlantedFault
 
 
 class ItemEnding(Frozen):
@@ -33,7 +33,7 @@ class Traces(Protocol):
         ...
 
 
-def caught(fault: Planted, traces: Traces) -> bool:
+def caught(fault: PlantedFault, traces: Traces) -> bool:
     """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to."""
     if fault.outcome in ("rejected", "failed", "left_out"):
         end = traces.ending(fault.path)
@@ -51,6 +51,6 @@ def caught(fault: Planted, traces: Traces) -> bool:
     return given.get("reference") is None
 
 
-def seen(fault: Planted, traces: Traces) -> bool:
+def seen(fault: PlantedFault, traces: Traces) -> bool:
     """Whether the run came to where the fault is planted at all: a batch may leave its theme out."""
     return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 0

@@ -23,11 +23,11 @@ from synthesis.scripted.fragments import Fragments, WrittenCheck, program_fragme
 from synthesis.scripted.planted import THEMES
 
 
-class Wanting(LookupError):
+class MissingReply(LookupError):
     """The theme's folder has no such reply. `str(error)` says what is missing."""
 
 
-class Shelf(Frozen):
+class ThemeFiles(Frozen):
     """The files of one theme, read."""
 
     key: str
@@ -46,16 +46,16 @@ def keys() -> tuple[str, ...]:
 
 
 @functools.cache
-def shelf(key: str) -> Shelf:
-    """The files of a theme. Raises Wanting."""
+def shelf(key: str) -> ThemeFiles:
+    """The files of a theme. Raises MissingReply."""
     if key not in keys():
-        raise Wanting(f"nothing is written for the theme {key[:80]!r}; the themes are {', '.join(keys())}")
+        raise MissingReply(f"nothing is written for the theme {key[:80]!r}; the themes are {', '.join(keys())}")
     folder = THEMES / key
 
     def data(name: str) -> Any:
         return json.loads((folder / name).read_text(encoding="utf-8"))
 
-    return Shelf(
+    return ThemeFiles(
         key=key,
         theme=data("theme.json"),
         plan=data("plan.json"),
@@ -71,7 +71,7 @@ def themes() -> list[ThemeDraft]:
     return [_draft(shelf(key)) for key in keys()]
 
 
-def _draft(files: Shelf) -> ThemeDraft:
+def _draft(files: ThemeFiles) -> ThemeDraft:
     about = files.theme
     return ThemeDraft(
         key=files.key,

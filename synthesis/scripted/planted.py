@@ -26,7 +26,7 @@ FaultKind = Literal[
 Outcome = Literal["asked_again", "repaired", "failing_verdicts", "rejected", "failed", "unsolved", "left_out"]
 
 
-class Planted(Frozen):
+class PlantedFault(Frozen):
     """One planted fault: which reply it takes the place of, and what must come of it.
 
     `item` is the part of the item's path below the theme's key ("" is the environment). `tries` are the replies it
@@ -68,10 +68,10 @@ class Planted(Frozen):
 
 
 @functools.cache
-def planted() -> tuple[Planted, ...]:
+def planted() -> tuple[PlantedFault, ...]:
     """Every planted fault, theme by theme."""
-    faults: list[Planted] = []
+    faults: list[PlantedFault] = []
     for file in sorted(THEMES.glob("*/planted.json")):
         listed = json.loads(file.read_text(encoding="utf-8"))
-        faults += [Planted(theme=file.parent.name, **entry) for entry in listed]
+        faults += [PlantedFault(theme=file.parent.name, **entry) for entry in listed]
     return tuple(faults)

@@ -12,7 +12,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.prompts import prompt
 from synthesis.scripted import author
-from synthesis.scripted.library import Wanting, shelf
+from synthesis.scripted.library import MissingReply, shelf
 from synthesis.scripted.planted import planted
 from synthesis.scripted.programs import checker, judge, solver, tester, user
 from synthesis.scripted.programs.prompt_reader import unrendered
@@ -71,8 +71,8 @@ def _message(call: StageCall) -> Message:
         if role == "author":
             return Message(role="assistant", content=author.reply(shelf(call.site.theme), call))
         if role not in PROGRAMS:
-            raise Wanting(f"nothing plays the role {role!r}")
-    except Wanting as missing:
+            raise MissingReply(f"nothing plays the role {role!r}")
+    except MissingReply as missing:
         text = f"The scripted provider cannot answer: {missing}. Choose a live model, or one of the bundled themes."
         raise LLMError("refused", text) from None
     return Message(role="assistant", content=PROGRAMS[role](call))

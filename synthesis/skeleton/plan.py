@@ -33,37 +33,37 @@ Entity = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Z
 Attribute = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 
 
-class _Said(BaseModel):
+class _PlanReply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class EntitySaid(_Said):
+class EntityReply(_PlanReply):
     entity: Entity
     attributes: list[Attribute] = Field(min_length=1, max_length=30)
     description: Line
 
 
-class StateSaid(_Said):
+class StatePlanReply(_PlanReply):
     """The reply of `plan_state`."""
 
     name: Title = ""
     """Empty: the theme's."""
     introduction: Annotated[str, StringConstraints(strip_whitespace=True, min_length=20, max_length=2_000)]
     category: Annotated[str, StringConstraints(strip_whitespace=True, max_length=80)] = ""
-    entities: list[EntitySaid] = Field(min_length=1, max_length=20)
+    entities: list[EntityReply] = Field(min_length=1, max_length=20)
     rules: list[Line] = Field(min_length=2, max_length=20)
 
 
-class OperationSaid(_Said):
+class OperationReply(_PlanReply):
     name: Annotated[str, StringConstraints(max_length=200)]
     description: Line
     kind: ToolKind
 
 
-class OperationsSaid(_Said):
+class OperationsReply(_PlanReply):
     """The reply of `plan_operations`."""
 
-    operations: list[OperationSaid] = Field(min_length=1, max_length=100)
+    operations: list[OperationReply] = Field(min_length=1, max_length=100)
 
 
 async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
@@ -73,7 +73,7 @@ async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
     """
     about = theme_text(theme)
     words = prompt("skeleton", "plan_state").render(theme=fenced("theme", about))
-    state = await kit.ask("author", "plan_state", words, StateSaid, check_state)
+    state = await kit.ask("author", "plan_state", words, StatePlanReply, check_state)
     state = state if state.name else state.model_copy(update={"name": theme.name[:120] or theme.key})
     kit.check_stop()
     least, most = kit.settings.least_tools, kit.settings.most_tools
@@ -81,7 +81,7 @@ async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
         theme=fenced("theme", about), plan=fenced("plan", state_text(state)), least=str(least), most=str(most)
     )
     reply = await kit.ask(
-        "author", "plan_operations", words, OperationsSaid, lambda answer: check_operations(answer, least, most)
+        "author", "plan_operations", words, OperationsReply, lambda answer: check_operations(answer, least, most)
     )
     return Plan(
         name=state.name,
@@ -110,7 +110,7 @@ def _spec(tool: ToolSpec) -> str:
     return f"- {tool.name[:NAME_CHARS]!r}: {description[:SPEC_CHARS]}"
 
 
-def check_state(state: StateSaid) -> None:
+def check_state(state: StatePlanReply) -> None:
     """Raises InputError where entities or attributes stand twice."""
     _once([entity.entity for entity in state.entities], "entity")
     for entity in state.entities:
@@ -118,7 +118,7 @@ def check_state(state: StateSaid) -> None:
     _once([rule.lower() for rule in state.rules], "rule")
 
 
-def check_operations(reply: OperationsSaid, least: int, most: int) -> None:
+def check_operations(reply: OperationsReply, least: int, most: int) -> None:
     """Raises InputError with everything that is wrong with names, number and kinds."""
     names = [operation.name for operation in reply.operations]
     wrong = [reason for name in names if (reason := name_problem(name))]
@@ -146,12 +146,12 @@ def name_problem(name: str) -> str:
     return ""
 
 
-def state_text(state: StateSaid | Plan) -> str:
+def state_text(state: StatePlanReply | Plan) -> str:
     """State space and rules as prompts show them."""
     return "\n".join(_state_lines(state))
 
 
-def _state_lines(state: StateSaid | Plan) -> Iterator[str]:
+def _state_lines(state: StatePlanReply | Plan) -> Iterator[str]:
     yield from (f"Environment: {state.name}", state.introduction, "", "State:")
     for entity in state.entities:
         yield f"- {entity.entity} ({', '.join(entity.attributes)}): {entity.description}"

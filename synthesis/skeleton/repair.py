@@ -7,7 +7,7 @@ import hashlib
 import re
 from typing import Any
 
-from synthesis.drafts import Assembled, CodeDraft, Plan, ThemeDraft
+from synthesis.drafts import AssembledProgram, CodeDraft, Plan, ThemeDraft
 from synthesis.errors import InputError, Rejected
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
@@ -23,7 +23,7 @@ from synthesis.stages import Kit
 _KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
 
 
-async def assemble(kit: Kit, theme: ThemeDraft, plan: Plan, code: CodeDraft) -> Assembled:
+async def assemble(kit: Kit, theme: ThemeDraft, plan: Plan, code: CodeDraft) -> AssembledProgram:
     """One program of these fragments, repaired where the check finds something.
 
     `invalid_before_repair` names the fragments that were refused while they were written, and what the check found in
@@ -45,7 +45,7 @@ async def assemble(kit: Kit, theme: ThemeDraft, plan: Plan, code: CodeDraft) -> 
         after = f"{rounds} round{'s' * (rounds != 1)} of repair"
         message = f"The program is not valid after {after}: {problems[0]}{more}."
         raise Rejected("invalid_program", message, evidence=evidence)
-    return Assembled(
+    return AssembledProgram(
         record=record_of(theme, plan, code.class_name, source),
         invalid_before_repair=(*code.refused, *first),
         repairs=rounds,

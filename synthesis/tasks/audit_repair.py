@@ -12,7 +12,7 @@ from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected,
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
-from synthesis.scenarios.states import Said
+from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.checklist import MOST, Item
 from synthesis.tasks.checks import judge, settle
@@ -26,14 +26,14 @@ TOLD = 20
 FAULT_CHARS = 600
 
 
-class RepairedCheck(Said):
+class RepairedCheck(AuthorReply):
     """One condition with its whole function."""
 
     label: Item
     source: str = Field(min_length=20, max_length=10_000)
 
 
-class RepairReply(Said):
+class RepairReply(AuthorReply):
     """What the author replies: all conditions with all functions, also those that stay."""
 
     checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)

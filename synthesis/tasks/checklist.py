@@ -11,7 +11,7 @@ from synthesis.errors import MalformedReply
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
-from synthesis.scenarios.states import Said
+from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import Unfit, rejected, world_of
 
@@ -19,7 +19,7 @@ MOST = 20
 Item = Annotated[str, StringConstraints(strip_whitespace=True, min_length=5, max_length=400)]
 
 
-class ChecklistReply(Said):
+class ChecklistReply(AuthorReply):
     """What the author replies: one condition an item."""
 
     items: tuple[Item, ...] = Field(min_length=1, max_length=MOST)

@@ -11,7 +11,7 @@ from synthesis.errors import InputError, MalformedReply
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import prompt
 from synthesis.scenarios import prompt_text
-from synthesis.scenarios.states import Said
+from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.leak import names_of, require_no_leak
 from synthesis.tasks.task_context import Unfit, rejected, world_of
@@ -20,7 +20,7 @@ AROUND = 3
 """So many tools that change something are suggested as the heart of a task."""
 
 
-class InstructionReply(Said):
+class InstructionReply(AuthorReply):
     """What the author replies: a title for lists, and what the user says."""
 
     title: str = Field(min_length=3, max_length=120)

@@ -46,7 +46,7 @@ class AttemptFacts(Frozen):
     silent: int = 0
 
 
-class Sifting(Frozen):
+class FilterSettings(Frozen):
     """What a person chooses: the least reward that is kept, and how many actions (None: any number)."""
 
     least_reward: float = Field(default=1.0, ge=0, le=1)
@@ -86,7 +86,7 @@ class PossibleVerdict(BaseModel):
     possible: StrictBool
 
 
-class Invented(BaseModel):
+class InventedFact(BaseModel):
     """One fact that the user made up, in the words of its line."""
 
     line: StrictInt
@@ -97,7 +97,7 @@ class Invented(BaseModel):
 class InventedVerdict(BaseModel):
     """Every fact that the user made up."""
 
-    invented: list[Invented] = Field(max_length=50)
+    invented: list[InventedFact] = Field(max_length=50)
 
 
 def first_filters() -> tuple[TrajectoryFilter, ...]:
@@ -109,7 +109,7 @@ def first_filters() -> tuple[TrajectoryFilter, ...]:
     )
 
 
-def last_filters(chosen: Sifting) -> tuple[TrajectoryFilter, ...]:
+def last_filters(chosen: FilterSettings) -> tuple[TrajectoryFilter, ...]:
     """Those after the judge."""
     unsolved = TrajectoryFilter("not_solved", lambda run: _unsolved(run, chosen.least_reward))
     if chosen.action_range is None:
@@ -142,7 +142,7 @@ async def filter_attempt(kit: Kit, task: TaskDraft, attempt: Attempt) -> Attempt
     await _require_possible(kit, task, attempt)
     if attempt.conversational:
         await _require_faithful_user(kit, task, attempt)
-    _require(run, last_filters(Sifting(least_reward=settings.least_reward, action_range=settings.action_range)))
+    _require(run, last_filters(FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)))
     return attempt
 
 

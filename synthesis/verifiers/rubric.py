@@ -49,7 +49,7 @@ class RubricReward(Frozen):
     prompts: dict[str, str] = Field(default_factory=dict)
 
 
-class _One(BaseModel):
+class _CriterionReply(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     criterion: StrictInt
@@ -57,8 +57,8 @@ class _One(BaseModel):
     reason: Annotated[str, StringConstraints(max_length=4_000)] = ""
 
 
-class _Said(BaseModel):
-    verdicts: list[_One]
+class _RubricReply(BaseModel):
+    verdicts: list[_CriterionReply]
 
 
 def rubric_hash(criteria: Sequence[str]) -> str:
@@ -119,7 +119,7 @@ def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
     if len(text) > REPLY_CHARS:
         raise ValueError(f"it is longer than {REPLY_CHARS:,} characters")
     try:
-        reply = _Said.model_validate(json.loads(text))
+        reply = _RubricReply.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.contracts import Message, Usage
-from synthesis.drafts import Assembled
+from synthesis.drafts import AssembledProgram
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import StageCall
@@ -77,8 +77,8 @@ def record(source: str = SOURCE, tools: tuple[ToolRecord, ...] = TOOLS) -> Envir
     )
 
 
-def assembled(**changes: Any) -> Assembled:
-    return Assembled(record=record(**changes))
+def assembled(**changes: Any) -> AssembledProgram:
+    return AssembledProgram(record=record(**changes))
 
 
 def fences(call: StageCall) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from synthesis.contracts import Attempt, Reference, ReferenceCall
-from synthesis.drafts import Assembled, AssessmentDraft, ScenarioDraft, TaskDraft, ThemeDraft, ToolCase, ToolRate
+from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft, ThemeDraft, ToolCase, ToolRate
 from synthesis.errors import Rejected
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
 from synthesis.pipeline import assessed, taken
@@ -70,7 +70,7 @@ def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[in
     return list(first.values())
 
 
-async def assemble(kit: Kit, spec: ItemSpec, found: ThemeDraft) -> Assembled:
+async def assemble(kit: Kit, spec: ItemSpec, found: ThemeDraft) -> AssembledProgram:
     words = await ask(kit, "author", "code_attributes")
     if "faulty" in found.name:
         raise ValueError("a fault of ours")
@@ -86,10 +86,10 @@ async def assemble(kit: Kit, spec: ItemSpec, found: ThemeDraft) -> Assembled:
         tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in KINDS.items()),  # type: ignore[arg-type]
         raw={"env_id": found.key},
     )
-    return Assembled(record=record)
+    return AssembledProgram(record=record)
 
 
-async def assess(kit: Kit, spec: ItemSpec, made: Assembled) -> AssessmentDraft:
+async def assess(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> AssessmentDraft:
     words = [await ask(kit, role, "call", sample) for sample in range(2) for role in ("tester", "checker")]
     case = ToolCase(
         tool="find_box",
@@ -104,11 +104,11 @@ async def assess(kit: Kit, spec: ItemSpec, made: Assembled) -> AssessmentDraft:
     return AssessmentDraft(cases=(case,), rates=(rate,), score=1, strict=1, planned=1, kept=True, threshold=0.85)
 
 
-async def state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
+async def state(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> ScenarioDraft:
     return ScenarioDraft(name=await ask(kit, "author", "initial_state"), state={"n": spec.ordinal})
 
 
-async def instruction(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft) -> TaskDraft:
+async def instruction(kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft) -> TaskDraft:
     words = await ask(kit, "author", "instruction")
     checks = tuple(CheckRecord(label=f"check {number}", source=source) for number, source in enumerate(CHECKS))
     return TaskDraft(title=words, instruction=f"Open it. {words}", checks=checks, reference=REFERENCE)
@@ -118,7 +118,9 @@ async def audit(kit: Kit, spec: ItemSpec, task: TaskDraft) -> AuditedTask:
     return AuditedTask(task=task, audit=untried("no_reference", await ask(kit, "judge", "audit")))
 
 
-async def rollout(kit: Kit, spec: ItemSpec, made: Assembled, scenario: ScenarioDraft, audited: AuditedTask) -> Attempt:
+async def rollout(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, audited: AuditedTask
+) -> Attempt:
     """The reference is played; the teacher is only asked for words."""
     words = await ask(kit, "teacher", "rollout", spec.ordinal)
     task = RolloutTask(
@@ -151,7 +153,7 @@ TABLE = Pipeline(
     (
         Stage("discover", "theme", (), (), ThemeDraft, discover),
         Stage("deduplicate", "theme", (), ("discover",), group=alike),
-        Stage("assemble", "theme", ("author",), ("discover",), Assembled, assemble, given=taken),
+        Stage("assemble", "theme", ("author",), ("discover",), AssembledProgram, assemble, given=taken),
         Stage("assess", "theme", ("tester", "checker"), ("assemble",), AssessmentDraft, assess, skipped=assessed),
         Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state),
         Stage("instruction", "task", ("author",), ("assemble", "state"), TaskDraft, instruction),

@@ -100,11 +100,11 @@ def pipeline(items: int) -> Any:
     """The machine's own short pipeline down to scenarios, of which there are `items - 1`, asking `ROW` times each."""
     from dataclasses import replace
 
-    from synthesis.drafts import Assembled, ScenarioDraft
+    from synthesis.drafts import AssembledProgram, ScenarioDraft
     from synthesis.stages import ItemPart, ItemSpec, Kit, Stage
     from tests.batches.table import TABLE, ask
 
-    async def state(kit: Kit, spec: ItemSpec, made: Assembled) -> ScenarioDraft:
+    async def state(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> ScenarioDraft:
         words = [await ask(kit, "author", "initial_state", sample) for sample in range(ROW)]
         return ScenarioDraft(name=words[-1][:100], state={"n": spec.ordinal})
 

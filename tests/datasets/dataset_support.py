@@ -8,12 +8,13 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.rollout.support import SOURCE
 from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
-from webapp.datasets.models import Dataset
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.environments.models import Version
 from webapp.environments.services import program_of, save_environment
 from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
+from webapp.jobs.models import JobState
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
@@ -98,3 +99,11 @@ def context_of(dataset: Dataset) -> JobContext:
     job = jobs.claim(dataset.job_id, "a test")
     assert job is not None
     return JobContext.of(job)
+
+
+def failed(row: Dataset) -> str:
+    assert row.state == DatasetState.FAILED
+    assert row.job is not None
+    assert row.job.state == JobState.FAILED
+    assert row.job.error == row.error
+    return row.error

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import transaction
@@ -17,7 +15,15 @@ from django.test.utils import CaptureQueriesContext
 from synthesis.errors import FormatError, InputError
 from synthesis.rollout import Plan, ReferencePolicy, run_attempts
 from synthesis.runtime import default_sandbox
-from tests.datasets.dataset_support import add_task, attempts, carry_out, context_of, make_environment, make_tasks
+from tests.datasets.dataset_support import (
+    add_task,
+    attempts,
+    carry_out,
+    context_of,
+    failed,
+    make_environment,
+    make_tasks,
+)
 from tests.rollouts_web.support import REFERENCE, make_task, person
 from tests.training_data.test_export import solving, store
 from training import dataset as frozen
@@ -25,7 +31,7 @@ from training.dataset import Split, TaskRow, TrajectoryRow
 from webapp.accounts.models import AuditEntry
 from webapp.claims import StaleClaim
 from webapp.datasets import freeze_job, queries, row_source, services
-from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.selection import choice_of
 from webapp.datasets.storage import files_of, folder_of, open_file, read_rows, sentence_of
 from webapp.jobs import services as jobs
@@ -48,14 +54,6 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(split: Split = WHOLE, name: str = "", **told: Any) -> Dataset:
     return carry_out(services.create_dataset(None, choice_of(told), split, name))
-
-
-def failed(row: Dataset) -> str:
-    assert row.state == DatasetState.FAILED
-    assert row.job is not None
-    assert row.job.state == JobState.FAILED
-    assert row.job.error == row.error
-    return row.error
 
 
 def test_tasks_become_rows_that_are_attempted_as_rollouts_here_attempt_them() -> None:
@@ -275,61 +273,6 @@ def test_a_lost_worker_s_attempt_is_made_again_and_its_stale_end_writes_nothing(
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.READY)
     assert Dataset.objects.filter(pk=row.pk).values().get() == before
     assert list(read_rows(again, "train"))
-
-
-def uploaded_file(lines: list[bytes], kind: str = "trajectories", **told: Any) -> StoredFile:
-    content = b"".join(line + b"\n" for line in lines)
-    fields: dict[str, Any] = {"filename": "talks.jsonl", "kind": kind, "state": FileState.PROCESSED}
-    fields |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} | told
-    stored = default_storage.save("files/test.jsonl", ContentFile(content))
-    return StoredFile.objects.create(stored=stored, **fields)
-
-
-def talk(number: int) -> bytes:
-    said = [{"role": "user", "content": f"Hello {number}"}, {"role": "assistant", "content": "Hello."}]
-    return json.dumps({"messages": said, "id": f"t{number}", "environment": f"e{number % 3}"}).encode()
-
-
-def test_a_file_that_a_job_names_becomes_a_dataset_once_all_to_learn_from() -> None:
-    file = uploaded_file([talk(number) for number in range(4)])
-    row = services.dataset_of(file.public_id, None)
-    assert (row.source, row.kind, row.state) == ("file", "trajectories", DatasetState.FREEZING)
-    assert services.dataset_of(file.public_id, None) == row
-    ready = carry_out(row)
-    assert (ready.train_rows, ready.test_rows) == (4, 0)
-    assert sentence_of(ready) == "4 trajectories, nothing held out"
-    assert ready.manifest["selection"]["file"] == file.public_id
-    assert services.dataset_of(file.public_id, None) == ready
-
-
-def test_a_file_can_be_split_where_its_rows_name_the_unit() -> None:
-    file = uploaded_file([talk(number) for number in range(9)])
-    row = carry_out(services.uploaded(None, file, Split(unit="environment", test_share=0.5, seed=0)))
-    assert row.state == DatasetState.READY, row.error
-    assert row.test_rows
-    lost = carry_out(services.uploaded(None, file, Split(unit="task", test_share=0.5)))
-    assert "has no `task`" in failed(lost)
-
-
-def test_a_file_that_changed_after_its_check_fails_with_the_line() -> None:
-    file = uploaded_file([talk(1), b'{"messages": []}'])
-    assert "talks.jsonl line 2" in failed(carry_out(services.uploaded(None, file)))
-
-
-def test_a_file_with_problems_is_refused_and_one_that_is_being_checked_is_not() -> None:
-    problems = {"problems": [{"line": 3, "place": "", "message": "is no JSON"}], "problem_count": 1}
-    broken = uploaded_file([talk(1)], state=FileState.ERROR, report=problems)
-    with pytest.raises(InputError, match="line 3: is no JSON"):
-        services.dataset_of(broken.public_id, None)
-    assert not Dataset.objects.exists()
-    unchecked = uploaded_file([talk(1)], state=FileState.UPLOADED)
-    assert carry_out(services.dataset_of(unchecked.public_id, None)).state == DatasetState.READY
-
-
-@pytest.mark.parametrize("ident", ["ds-unknown", "file-unknown", "anything"])
-def test_unknown_ids_are_refused(ident: str) -> None:
-    with pytest.raises(InputError, match="There is no"):
-        services.dataset_of(ident, None)
 
 
 def job_on(row: Dataset, state: str = TrainingState.QUEUED, **told: Any) -> TrainingJob:

@@ -25,11 +25,11 @@ def prepared() -> int:
 
     def make() -> int:
         from webapp.accounts.models import User
-        from webapp.endpoints.services import Wish, save_endpoint
+        from webapp.endpoints.services import EndpointChanges, save_endpoint
 
         try:
             User.objects.create_user("ann", password=PASSWORD, role="admin")
-            return save_endpoint(None, Wish("local", "http://127.0.0.1:9/v1", models=("model-" * 33,))).pk
+            return save_endpoint(None, EndpointChanges("local", "http://127.0.0.1:9/v1", models=("model-" * 33,))).pk
         finally:
             connection.close()
 

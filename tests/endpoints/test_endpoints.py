@@ -44,7 +44,7 @@ def form(url: str, **fields: Any) -> dict[str, Any]:
 
 
 def register(url: str, **fields: Any) -> Endpoint:
-    wish = services.Wish("local", url, KEY, ("scripted-1", "b"), **fields)
+    wish = services.EndpointChanges("local", url, KEY, ("scripted-1", "b"), **fields)
     return services.save_endpoint(None, wish)
 
 
@@ -124,7 +124,7 @@ def test_a_listed_host_may_be_inside(settings: Any, monkeypatch: pytest.MonkeyPa
     assert register("http://gpu-box:8000/v1").pk
     settings.ENDPOINT_HOSTS = ["gpu-box:8001"]
     with pytest.raises(InputError, match="ENVARIUM_ENDPOINT_HOSTS=gpu-box:8000"):
-        services.save_endpoint(None, services.Wish("other", "http://gpu-box:8000/v1"))
+        services.save_endpoint(None, services.EndpointChanges("other", "http://gpu-box:8000/v1"))
 
 
 def test_loopback_is_for_development(settings: Any) -> None:

@@ -23,7 +23,7 @@ DEAR = Price(prompt=2.5, completion=10, cached=0.25)
 
 @pytest.fixture
 def row() -> Endpoint:
-    return services.save_endpoint(None, services.Wish("local", URL, "", ("a", "b")))
+    return services.save_endpoint(None, services.EndpointChanges("local", URL, "", ("a", "b")))
 
 
 @pytest.fixture
@@ -121,12 +121,12 @@ def test_prices_are_bounded(row: Endpoint) -> None:
             services.save_price(None, row.pk, model, price)
     many = {f"m{number}": FREE for number in range(services.MAX_MODELS + 1)}
     with pytest.raises(InputError, match="At most 500"):
-        services.save_endpoint(None, services.Wish("other", URL, prices=many))
+        services.save_endpoint(None, services.EndpointChanges("other", URL, prices=many))
 
 
 def test_another_server_has_other_prices(row: Endpoint, settings: Any) -> None:
     services.save_price(None, row.pk, "a", FREE)
-    services.save_endpoint(None, services.Wish("local", "http://127.0.0.1:10/v1", ""), row.pk)
+    services.save_endpoint(None, services.EndpointChanges("local", "http://127.0.0.1:10/v1", ""), row.pk)
     assert queries.prices() == {}
     settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = URL, ""
     started = services.register_from_environment()

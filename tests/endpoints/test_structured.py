@@ -35,7 +35,7 @@ def server(schema: llm.Scripted, anything: llm.Scripted) -> Callable[[llm.Reques
 
 
 def register(url: str, **fields: Any) -> Endpoint:
-    return services.save_endpoint(None, services.Wish("local", url, None, ("scripted-1",), **fields))
+    return services.save_endpoint(None, services.EndpointChanges("local", url, None, ("scripted-1",), **fields))
 
 
 @pytest.fixture

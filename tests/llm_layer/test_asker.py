@@ -10,13 +10,13 @@ import pytest
 from synthesis.contracts import Message, ToolCall, Usage
 from synthesis.errors import InputError, LLMError
 from synthesis.llm.asker import Asker
-from synthesis.llm.cost import Meter, Price
+from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.store import FileStore, MemoryStore
 from tests.llm_layer.support import Far, said, settled, site, soon, stage_call
 
 
 def asker(far: Far, store: MemoryStore | FileStore | None = None, **meter: object) -> Asker:
-    return Asker({"author": far, "judge": far}, store or MemoryStore(), Meter(**meter))  # type: ignore[arg-type]
+    return Asker({"author": far, "judge": far}, store or MemoryStore(), CostMeter(**meter))  # type: ignore[arg-type]
 
 
 def test_a_known_call_is_not_sent_again() -> None:

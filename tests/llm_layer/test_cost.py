@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from synthesis.contracts import Usage
-from synthesis.drafts import Spent
+from synthesis.drafts import StageUsage
 from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm import Reply
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site, StageCall
-from synthesis.llm.cost import FREE, MILLION, Meter, Price, cost_of, unpriced
+from synthesis.llm.cost import FREE, MILLION, CostMeter, Price, cost_of, unpriced
 from synthesis.llm.store import MemoryStore
 from tests.llm_layer.support import Far, said, settled, soon, stage_call
 
@@ -50,7 +50,7 @@ def test_a_price_is_a_number(wrong: float) -> None:
 
 def batch(far: Far, *, cap: float | None = None, price: Price | None = EACH, **meter: object) -> Asker:
     prices = {far.name: price} if price else {}
-    return Asker({"author": far}, MemoryStore(), Meter(prices, cap=cap, **meter))  # type: ignore[arg-type]
+    return Asker({"author": far}, MemoryStore(), CostMeter(prices, cap=cap, **meter))  # type: ignore[arg-type]
 
 
 def ask(asker: Asker, count: int, **parameters: object) -> list[object]:
@@ -62,7 +62,7 @@ def ask(asker: Asker, count: int, **parameters: object) -> list[object]:
 
 
 def test_costs_are_counted_by_role_and_stage_and_watched() -> None:
-    heard: list[tuple[Site, Spent]] = []
+    heard: list[tuple[Site, StageUsage]] = []
     used = batch(Far([said("x", ONE_TOKEN)]), watch=lambda site, spent: heard.append((site, spent)))
     ask(used, 3)
     ask(used, 1)
@@ -70,7 +70,7 @@ def test_costs_are_counted_by_role_and_stage_and_watched() -> None:
     assert place[0] == ("author", "plan_state")
     assert place[1].cost == pytest.approx(0.3)
     assert (place[1].usage.completion_tokens, place[1].usage.requests, place[1].replayed) == (3, 3, 1)
-    assert sum((spent for _, spent in heard), Spent()) == place[1]
+    assert sum((spent for _, spent in heard), StageUsage()) == place[1]
 
 
 def test_an_unknown_price_is_never_free() -> None:
@@ -182,7 +182,7 @@ def test_free_models_and_the_scripted_one_need_no_room() -> None:
 
     for asker in (
         batch(Far([said("x", ONE_TOKEN)]), cap=0.0, price=FREE),
-        Asker({"author": Scripted()}, MemoryStore(), Meter(cap=0.0)),
+        Asker({"author": Scripted()}, MemoryStore(), CostMeter(cap=0.0)),
     ):
         found = ask(asker, 64)
         assert all(isinstance(one, Reply) for one in found)

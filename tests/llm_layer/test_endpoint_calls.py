@@ -15,7 +15,7 @@ from synthesis.llm import Endpoint
 from synthesis.llm import client as client_module
 from synthesis.llm.asker import Asker
 from synthesis.llm.client import connect, open_models
-from synthesis.llm.cost import Meter, Price
+from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import FileStore, MemoryStore
 from tests.fixtures.llm import DROP, Scripted, hang, html, llm_server, message, raw, refuse, say
@@ -33,10 +33,10 @@ def endpoint(url: str, **changes: Any) -> Endpoint:
     return Endpoint(**({"name": "far", "base_url": url, "api_key": KEY, "max_retries": 2} | changes))
 
 
-def ask(url: str, store: Any, count: int = 1, meter: Meter | None = None, **changes: Any) -> list[Any]:
+def ask(url: str, store: Any, count: int = 1, meter: CostMeter | None = None, **changes: Any) -> list[Any]:
     async def run() -> list[Any]:
         async with open_models({"author": (endpoint(url, **changes), "m")}) as models:
-            asker = Asker(models, store, meter or Meter())
+            asker = Asker(models, store, meter or CostMeter())
             calls = [asker.reply(stage_call(sample=number)) for number in range(count)]
             return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -44,7 +44,7 @@ def ask(url: str, store: Any, count: int = 1, meter: Meter | None = None, **chan
 
 
 def test_each_retry_is_begun_counted_and_kept_as_one_reply() -> None:
-    store, meter = MemoryStore(), Meter({"far/m": Price(prompt=1)})
+    store, meter = MemoryStore(), CostMeter({"far/m": Price(prompt=1)})
     with llm_server([refuse(500, "oops"), html(), say("Hello.")]) as server:
         (reply,) = ask(server.url, store, meter=meter)
     assert len(server.requests) == len(store.begun) == 3
@@ -53,7 +53,7 @@ def test_each_retry_is_begun_counted_and_kept_as_one_reply() -> None:
 
 
 def test_after_the_last_retry_the_call_failed_and_its_key_is_free() -> None:
-    store, meter = MemoryStore(), Meter()
+    store, meter = MemoryStore(), CostMeter()
     with llm_server([DROP, DROP, DROP, say("Hello.")]) as server:
         (error,) = ask(server.url, store, meter=meter)
         assert (error.reason, error.requests, len(store.begun)) == ("unreachable", 3, 3)

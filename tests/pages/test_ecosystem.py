@@ -14,7 +14,7 @@ from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.fixtures.replay_seed import digest
-from webapp.batches.engine.products import Saving
+from webapp.batches.engine.products import SaveRequest
 from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
 from webapp.environments.program_measures import measures
@@ -360,8 +360,8 @@ def test_how_a_thing_was_made(page: Client) -> None:
 def test_what_is_scripted_says_so_in_lists(page: Client) -> None:
     models = {"author": "scripted", "tester": "house/model"}
     about: Any = {"sandbox": None, "item": None, "drafts": {}, "above": None, "models": models}
-    assert Saving(**about, provenance={"models": models}).source == "scripted"
-    assert Saving(**about, provenance={"models": {"tester": "house/model"}}).source == "synthesis"
+    assert SaveRequest(**about, provenance={"models": models}).source == "scripted"
+    assert SaveRequest(**about, provenance={"models": {"tester": "house/model"}}).source == "synthesis"
     version = environment("a", 1, [USERS], "q", source="scripted")
     _, _, task, _ = a_batch(version)
     Task.objects.filter(pk=task.pk).update(source="scripted")

@@ -17,7 +17,7 @@ from synthesis.errors import LLMError, MalformedReply
 from synthesis.llm import Endpoint
 from synthesis.llm.asker import Asker
 from synthesis.llm.client import connect, open_models
-from synthesis.llm.cost import Meter, Price
+from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import MemoryStore
 from synthesis.llm.structured import response_format
@@ -103,10 +103,10 @@ def test_arguments_of_no_use_are_an_error_of_the_call_not_of_ours(server: Server
     assert with_model(server, lambda model: model.complete(talk, [PING], max_tokens=4)).usage.completion_tokens <= 4
 
 
-def structured(server: Server, store: MemoryStore, **changes: Any) -> tuple[Wanted, Meter]:
-    async def run() -> tuple[Wanted, Meter]:
+def structured(server: Server, store: MemoryStore, **changes: Any) -> tuple[Wanted, CostMeter]:
+    async def run() -> tuple[Wanted, CostMeter]:
         async with open_models({"author": (endpoint(server, **changes), "tiny")}) as models:
-            meter = Meter({"real/tiny": Price(prompt=1, completion=1)}, cap=1.0)
+            meter = CostMeter({"real/tiny": Price(prompt=1, completion=1)}, cap=1.0)
             asker = Asker(models, store, meter)
             return await asker.structured(stage_call("Say a word.", max_tokens=64), Wanted), meter
 
@@ -201,7 +201,7 @@ def test_the_page_s_trial_says_what_a_real_server_does(server: Server) -> None:
     from webapp.endpoints import services
     from webapp.endpoints.trial import look_for_models, try_endpoint
 
-    row = services.save_endpoint(None, services.Wish("real", server.url, KEY, structured="json_schema"))
+    row = services.save_endpoint(None, services.EndpointChanges("real", server.url, KEY, structured="json_schema"))
     services.save_models(None, row.pk, look_for_models(row))
     found = try_endpoint(row, "tiny")
     assert found.ok, found.message

@@ -11,7 +11,7 @@ from tests.fixtures.llm import Request, Scripted, call, say
 from tests.rollout.support import SOURCE
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import Wish, save_endpoint
+from webapp.endpoints.services import EndpointChanges, save_endpoint
 from webapp.environments.services import program_of, save_environment
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
@@ -72,7 +72,7 @@ def person(role: str = "annotator", name: str = "ann") -> User:
 
 def endpoint_at(url: str, **changes: Any) -> Endpoint:
     fields: dict[str, Any] = {"name": "local", "base_url": url, "key": KEY, "models": ("scripted-1",)}
-    return save_endpoint(None, Wish(**(fields | changes)))
+    return save_endpoint(None, EndpointChanges(**(fields | changes)))
 
 
 def solver(request: Request) -> Scripted:

@@ -271,13 +271,16 @@ def test_files_that_arrive_are_looked_at_by_one_background_job(task: Task, job: 
 def test_lines_are_those_that_the_trainer_writes(task: Task, job: TrainingJob) -> None:
     pytest.importorskip("torch")
     from tests.training import small
-    from training.attempts import Tried
+    from training.attempts import TaskAttempt
     from training.policy import Trace
-    from training.rewards import Scored
+    from training.rewards import AttemptReward
     from training.step_record import _line
 
     row = small.rows(1)[0]
     revision = revision_of(task)
     attempt = runs_seed.real_attempts(revision, 1)[0]
-    written = _line(Tried(row, 0, attempt, Trace()), Scored(reward=1.0), 0.5) | {"policy_step": 2, "horizon": 15}
+    written = _line(TaskAttempt(row, 0, attempt, Trace()), AttemptReward(reward=1.0), 0.5) | {
+        "policy_step": 2,
+        "horizon": 15,
+    }
     assert written.keys() == runs_seed.line_of(revision, attempt, 0.5, 3).keys()

@@ -16,7 +16,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import Sandbox
-from synthesis.skeleton.plan import OperationsSaid, StateSaid
+from synthesis.skeleton.plan import OperationsReply, StatePlanReply
 from synthesis.stages import Kit, StageSettings
 
 THREADS = ThreadPoolExecutor(2)
@@ -161,8 +161,8 @@ def kit(author: Author, sandbox: Sandbox | None = None, store: MemoryStore | Non
 
 def planned(operations: Sequence[dict[str, str]] = OPERATIONS) -> Plan:
     """The plan of the replies above."""
-    state = StateSaid.model_validate(STATE)
-    said = OperationsSaid.model_validate({"operations": list(operations)})
+    state = StatePlanReply.model_validate(STATE)
+    said = OperationsReply.model_validate({"operations": list(operations)})
     return Plan.model_validate(state.model_dump() | said.model_dump())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Limits
-from synthesis.drafts import Assembled, CodeDraft
+from synthesis.drafts import AssembledProgram, CodeDraft
 from synthesis.errors import EpisodeLost, Rejected, SandboxUnavailable
 from synthesis.formats.envscaler import environment
 from synthesis.formats.files import Entry
@@ -24,14 +24,14 @@ GOOD = merge(fragments())
 HANGING = ATTRIBUTES.replace("MOST = 2 ", "MOST = sum(iter(int, 1)) ")
 
 
-def assembled(author: Author, sandbox: Sandbox, code: CodeDraft, **settings: Any) -> Assembled:
+def assembled(author: Author, sandbox: Sandbox, code: CodeDraft, **settings: Any) -> AssembledProgram:
     return asyncio.run(assemble(kit(author, sandbox, **settings), THEME, planned(), code))
 
 
 def test_from_a_theme_to_an_environment(sandbox: Sandbox) -> None:
     author, store = Author(), MemoryStore()
 
-    async def whole() -> Assembled:
+    async def whole() -> AssembledProgram:
         used = kit(author, sandbox, store)
         made = await plan(used, THEME)
         return await assemble(used, THEME, made, await write_code(used, made))

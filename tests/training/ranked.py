@@ -27,7 +27,7 @@ from training.config import (
     Sampling,
 )
 from training.metrics import Writer
-from training.rewards import Scored
+from training.rewards import AttemptReward
 from training.trainer_support import Watch, load_model
 
 CFG = Reinforcement(
@@ -46,13 +46,13 @@ CFG = Reinforcement(
 
 def main(folder: Path, model_folder: str) -> None:
     torch.set_num_threads(1)
-    stepping.scored = lambda attempt, *_: Scored(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+    stepping.scored = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
     first = os.environ.get("RANK", "0") == "0"
     model, _, _ = load_model(model_folder, CFG.optimiser)
     table = small.table(16)
     writer = Writer(folder / "record.jsonl") if first else None
     rows = small.rows()
-    job = rl.Job(CFG, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, CFG.limits))
+    job = rl.ReinforcementJob(CFG, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, CFG.limits))
     ended, trainer = rl.train(job)
     assert ended == "done"
     if first:

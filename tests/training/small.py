@@ -17,7 +17,7 @@ from training.dataset import TaskRow
 from training.demo.model import model_of, tokenizer_of
 from training.examples.datasets import task_row, teach
 from training.examples.tasks import DemoTask, draw_tasks
-from training.policy import Made
+from training.policy import Generation
 from training.templates import render, spelled
 
 torch.set_num_threads(1)
@@ -73,7 +73,7 @@ class ScriptedMaker:
         self.script = script
         self.asked: list[tuple[tuple[int, ...], int]] = []
 
-    async def make(self, ids: Any, most: int, seed: str) -> Made:
+    async def make(self, ids: Any, most: int, seed: str) -> Generation:
         self.asked.append((tuple(ids), most))
         _, key, _, turn = seed.rsplit(":", 3)
         said = self.script[key][int(turn) - 1]
@@ -81,7 +81,7 @@ class ScriptedMaker:
         tokens = tokens[:most]
         dice = random.Random(seed)
         cut = not tokens or tokens[-1] != tokenizer().eos_token_id
-        return Made(tuple(tokens), tuple(-dice.random() for _ in tokens), cut)
+        return Generation(tuple(tokens), tuple(-dice.random() for _ in tokens), cut)
 
 
 def asks(tool: str, **arguments: Any) -> Message:

@@ -6,7 +6,7 @@ import pytest
 
 from synthesis.contracts import Attempt, Ending, Outcome, Reward
 from training.config import DynamicSampling, Masking
-from training.rewards import Scored, scored
+from training.rewards import AttemptReward, scored
 
 torch = pytest.importorskip("torch")
 
@@ -43,17 +43,17 @@ def attempt(outcome: Outcome, reward: float | None = None, user_error: bool = Fa
     ],
 )
 def test_what_attempts_earn(made: Attempt, score: float, all_or_nothing: float) -> None:
-    assert scored(made, "score", Masking()) == Scored(reward=score)
-    assert scored(made, "all_or_nothing", Masking()) == Scored(reward=all_or_nothing)
+    assert scored(made, "score", Masking()) == AttemptReward(reward=score)
+    assert scored(made, "all_or_nothing", Masking()) == AttemptReward(reward=all_or_nothing)
 
 
 @pytest.mark.parametrize("masking", [Masking(), FAILED_ONLY, Masking(meu=False)])
 def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking) -> None:
-    assert scored(attempt("infra_error"), "score", masking) == Scored(reward=None, masked="infra_error")
+    assert scored(attempt("infra_error"), "score", masking) == AttemptReward(reward=None, masked="infra_error")
     assert scored(attempt("infra_error", user_error=True), "score", masking).masked == "infra_error"
     assert scored(attempt("infra_error", 0.0), "score", masking).reward is None
     assert scored(attempt("failed", None), "score", masking).masked == "infra_error"
-    assert scored(attempt("cancelled"), "score", masking) == Scored(reward=None, masked="cancelled")
+    assert scored(attempt("cancelled"), "score", masking) == AttemptReward(reward=None, masked="cancelled")
 
 
 def test_meu_scopes() -> None:
@@ -68,7 +68,7 @@ def rows() -> Rows:
     # Task a: 1, 0, masked. Task b: 0.5, 0.5, masked. Task c: 1 and two masked.
     earned = [1.0, 0.0, None, 0.5, 0.5, None, 1.0, None, None]
     names = ["a"] * 3 + ["b"] * 3 + ["c"] * 3
-    return rows_of([Scored(reward=one) for one in earned], names, ["e"] * 9)
+    return rows_of([AttemptReward(reward=one) for one in earned], names, ["e"] * 9)
 
 
 def test_rows_hold_what_was_scored() -> None:

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from tests.training import small  # noqa: E402
-from training.attempts import Crowd, run, tries  # noqa: E402
+from training.attempts import PendingTurns, run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
 from training.engines import local  # noqa: E402
 from training.engines.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
-from training.policy import Diverged, Made  # noqa: E402
+from training.policy import Diverged, Generation  # noqa: E402
 from training.templates import agent_mask, offered, spelled  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
@@ -29,7 +29,7 @@ def attempts(maker, work, turns=5, decoding=PLAIN, at_once=8, opened=None, crowd
     import contextlib
 
     return run(
-        small.table(at_once, **rest), maker, opened or contextlib.nullcontext, crowd or Crowd(), work,
+        small.table(at_once, **rest), maker, opened or contextlib.nullcontext, crowd or PendingTurns(), work,
         turns=turns, decoding=decoding, seed="s",
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def test_horizon_ends_an_attempt() -> None:
 
 def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> None:
     class Broken(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Made:
+        async def make(self, ids, most, seed) -> Generation:
             from synthesis.errors import InfrastructureError
 
             raise InfrastructureError("no model")
@@ -103,7 +103,7 @@ def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> No
 def test_many_calls_are_one_batch_and_log_probabilities_are_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "PATIENCE_S", 60.0)
     model = small.model().eval()
-    crowd, sizes = Crowd(), []
+    crowd, sizes = PendingTurns(), []
     tokenizer = small.tokenizer()
     maker = LocalMaker(
         model, name="m", ends={tokenizer.eos_token_id}, pad=tokenizer.pad_token_id, temperature=1.0, at_once=8,
@@ -184,7 +184,7 @@ def test_attempt_past_its_deadline_leaves_the_batch() -> None:
 
 def test_stopping_cancels_what_is_under_way() -> None:
     class Slow(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Made:
+        async def make(self, ids, most, seed) -> Generation:
             await asyncio.sleep(30)
             raise AssertionError
 
@@ -217,12 +217,12 @@ def test_engine_beside_the_model_is_asked_by_ids_and_read_by_ids() -> None:
 
     maker = EngineMaker(Llm(), dict, name="m", ends={end}, pad=0, temperature=0.7, expected=lambda: 2)
 
-    async def go() -> list[Made]:
+    async def go() -> list[Generation]:
         async with maker.open():
             return await asyncio.gather(maker.make([1, 2], 5, "a"), maker.make([3], 1, "b"))
 
     made = asyncio.run(asyncio.wait_for(go(), 20))
-    assert made == [Made((7, 8, end), (-0.25,) * 3, False), Made((9,), (-0.25,), True)]
+    assert made == [Generation((7, 8, end), (-0.25,) * 3, False), Generation((9,), (-0.25,), True)]
     assert [prompt["prompt_token_ids"] for prompt, _ in asked] == [[1, 2], [3]]
     assert [params["max_tokens"] for _, params in asked] == [5, 1]
     assert asked[0][1] == {
@@ -235,8 +235,8 @@ def test_turn_that_ends_in_another_of_the_models_ends_is_closed_for_it() -> None
     tokens = [*small.written(small.says("Done."))[:-1], pad]
 
     class Other(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Made:
-            return Made(tuple(tokens), (-1.0,) * len(tokens), False)
+        async def make(self, ids, most, seed) -> Generation:
+            return Generation(tuple(tokens), (-1.0,) * len(tokens), False)
 
     (tried,) = attempts(Other({}), [(row, 0)])
     assert tried.trace.completion == [*tokens, small.tokenizer().eos_token_id]

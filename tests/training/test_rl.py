@@ -29,7 +29,7 @@ from training.config import (  # noqa: E402
 )
 from training.evaluate import chosen, evaluate  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
-from training.rewards import Scored  # noqa: E402
+from training.rewards import AttemptReward  # noqa: E402
 from training.step import TooManyLost  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 from training.trainer_support import Watch, latest_checkpoint, load_model  # noqa: E402
@@ -46,21 +46,21 @@ CFG = Reinforcement(
 )
 
 
-def job(folder, cfg=CFG, asked=lambda: False, **rest) -> rl.Job:
+def job(folder, cfg=CFG, asked=lambda: False, **rest) -> rl.ReinforcementJob:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.parent / "model"
     model, _, _ = load_model(small.saved(path) if not path.exists() else str(path), cfg.optimiser)
     table = small.table(cfg.attempts.at_once, stopped=asked)
     rows = small.rows()
     writer = Writer(folder / "record.jsonl")
-    return rl.Job(cfg, folder, model, table, rows, rows[:4], writer, Watch(asked, cfg.limits), **rest)
+    return rl.ReinforcementJob(cfg, folder, model, table, rows, rows[:4], writer, Watch(asked, cfg.limits), **rest)
 
 
 def records(folder):
     return read(folder / "record.jsonl", Position())[0]
 
 
-def closed(one: rl.Job) -> None:
+def closed(one: rl.ReinforcementJob) -> None:
     one.writer.close()
 
 
@@ -100,7 +100,7 @@ def test_job_that_was_stopped_and_resumed_goes_the_same_way(tmp_path, monkeypatc
     """The tasks of each step, and within rounding the weights, are those of a job that ran through."""
     # An untrained model solves nothing, so what it happens to write earns something here.
     monkeypatch.setattr(
-        "training.step.scored", lambda attempt, *_: Scored(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
     )
     whole = job(tmp_path / "whole")
     _, through = rl.train(whole)
@@ -174,14 +174,14 @@ def test_adapters_dynamic_sampling_and_two_updates_run_together(tmp_path) -> Non
 
 def test_lost_sandbox_pauses_the_job(tmp_path, monkeypatch) -> None:
     from synthesis.errors import EpisodeLost
-    from synthesis.rollout.environment_calls import Hands
+    from synthesis.rollout.environment_calls import AttemptEpisode
 
     def lost(self) -> None:
         raise EpisodeLost("died")
 
     one = job(tmp_path / "job")
     one.held_out = ()
-    monkeypatch.setattr(Hands, "_reset", lost)
+    monkeypatch.setattr(AttemptEpisode, "_reset", lost)
     with pytest.raises(TooManyLost, match="16 of 16"):
         rl.train(one)
     closed(one)

@@ -18,7 +18,7 @@ from synthesis.llm import Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import Crowd, Speaker, run, tries  # noqa: E402
+from training.attempts import PendingTurns, Speaker, run, tries  # noqa: E402
 from training.config import Decoding, Masking  # noqa: E402
 from training.engines.served import ServedMaker  # noqa: E402
 from training.rewards import scored  # noqa: E402
@@ -41,7 +41,7 @@ def attempted(url: str, rows, **rest):
     endpoint = Endpoint(name="vllm", base_url=url, max_retries=0)
     maker = ServedMaker(endpoint, "m", ends={small.tokenizer().eos_token_id}, temperature=1.0)
     return run(
-        small.table(**rest), maker, maker.open, Crowd(), tries(rows, 1), turns=5, decoding=DECODING, seed="s"
+        small.table(**rest), maker, maker.open, PendingTurns(), tries(rows, 1), turns=5, decoding=DECODING, seed="s"
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_conversation_is_one_sequence_too() -> None:
         from contextlib import nullcontext
 
         (tried,) = run(
-            small.table(speaker=speaker), maker, nullcontext, Crowd(), tries([conversation(task)], 1), turns=5,
+            small.table(speaker=speaker), maker, nullcontext, PendingTurns(), tries([conversation(task)], 1), turns=5,
             decoding=DECODING, seed="s",
         )  # fmt: skip
     assert tried.attempt.ending == "user_stopped"
@@ -113,7 +113,7 @@ def test_user_that_errs_masks_the_attempt() -> None:
         from contextlib import nullcontext
 
         (tried,) = run(
-            small.table(speaker=speaker), maker, nullcontext, Crowd(), tries([conversation(task)], 1), turns=5,
+            small.table(speaker=speaker), maker, nullcontext, PendingTurns(), tries([conversation(task)], 1), turns=5,
             decoding=DECODING, seed="s",
         )  # fmt: skip
     assert tried.attempt.user_error

@@ -106,12 +106,12 @@ def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
     assert len(half) == 1
 
 
-def job(folder, cfg=CFG, asked=lambda: False) -> sft.Job:
+def job(folder, cfg=CFG, asked=lambda: False) -> sft.SupervisedJob:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.parent / "model"
     model, tokenizer, _ = load_model(small.saved(path) if not path.exists() else str(path), cfg.optimiser)
     writer = Writer(folder / "record.jsonl")
-    return sft.Job(cfg, folder, model, tokenizer, list(small.lessons()), writer, Watch(asked, cfg.limits))
+    return sft.SupervisedJob(cfg, folder, model, tokenizer, list(small.lessons()), writer, Watch(asked, cfg.limits))
 
 
 def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:

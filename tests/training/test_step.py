@@ -16,18 +16,18 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.contracts import Attempt, Reward, Verdict  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import Tried  # noqa: E402
+from training.attempts import TaskAttempt  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
-from training.step import Ranks, Stopped, TooManyLost, TrainingStep, make_step  # noqa: E402
+from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step  # noqa: E402
 from training.step_record import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 
 ROWS = small.rows()
 CFG = Reinforcement(sampling=Sampling(environments=4, tasks=8, rollouts=2))
 
 
-def attempt(row, number: int, reward: float | None, **rest) -> Tried:
+def attempt(row, number: int, reward: float | None, **rest) -> TaskAttempt:
     verdict = Verdict(passed=True)
     told = None if reward is None else Reward(reward=reward, passed=1, total=1, rule="goals", verdicts=(verdict,))
     outcome = "infra_error" if reward is None else "solved" if reward == 1 else "failed"
@@ -35,11 +35,11 @@ def attempt(row, number: int, reward: float | None, **rest) -> Tried:
         key=row.id, ordinal=number, policy="p", ending="lost" if reward is None else "answered", outcome=outcome,
         reward=told, **rest,
     )  # fmt: skip
-    return Tried(row, number, made, Trace(prompt=[1], completion=[2, 3], logprobs=[-1.0, 0.0], own=[1, 0]))
+    return TaskAttempt(row, number, made, Trace(prompt=[1], completion=[2, 3], logprobs=[-1.0, 0.0], own=[1, 0]))
 
 
 def attempting(reward_of):
-    def make(work: Sequence, seed: str) -> list[Tried]:
+    def make(work: Sequence, seed: str) -> list[TaskAttempt]:
         return [attempt(row, number, reward_of(row, number, seed)) for row, number in work]
 
     return make
@@ -107,7 +107,7 @@ def test_ranks_make_their_share_and_agree() -> None:
             meeting.wait()
             return whole
 
-        def make(work: Sequence, seed: str) -> list[Tried]:
+        def make(work: Sequence, seed: str) -> list[TaskAttempt]:
             made_by[rank] += len(work)
             return attempting(lambda row, number, seed: float(number))(work, seed)
 
@@ -125,9 +125,9 @@ def test_ranks_make_their_share_and_agree() -> None:
 
 
 def test_stop_throws_the_step_away() -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StepStopped):
         step(lambda row, number, seed: 1.0, stopped=lambda: True)
-    with pytest.raises(Stopped):
+    with pytest.raises(StepStopped):
         step(None, make=lambda work, seed: [])
 
 
@@ -155,7 +155,7 @@ def test_values_of_a_step_by_hand() -> None:
     assert values["length"] == 1.0
 
 
-def checked(row, number: int) -> Tried:
+def checked(row, number: int) -> TaskAttempt:
     """Attempt 0 fails every check but the first, attempt 1 passes all."""
     made = attempt(row, number, float(number))
     verdicts = tuple(Verdict(passed=bool(number) or not place) for place, _ in enumerate(row.rollout.checks))

@@ -19,7 +19,7 @@ from trl import GRPOConfig  # noqa: E402
 
 from tests.training import private_parts, small  # noqa: E402
 from tests.training.test_step import CFG, ROWS, attempt, attempting, catalogue  # noqa: E402
-from training.attempts import Tried  # noqa: E402
+from training.attempts import TaskAttempt  # noqa: E402
 from training.config import Advantage, Kl, Loss  # noqa: E402
 from training.policy import Diverged, Trace  # noqa: E402
 from training.sampler import SamplerState  # noqa: E402
@@ -44,7 +44,7 @@ def traced(reward_of):
             ids = dice.integers(10, 200, 12 + 28 * number).tolist()
             own = [1] * 4 + [0] * 3 + [1] * (len(ids) - 7)
             trace = Trace(prompt=[5, 6, 7], completion=ids, logprobs=[-2.0] * len(ids), own=own)
-            made.append(Tried(row, number, tried.attempt, Trace() if reward is None else trace))
+            made.append(TaskAttempt(row, number, tried.attempt, Trace() if reward is None else trace))
         return made
 
     return make

@@ -36,7 +36,7 @@ from webapp.runs.models import (
 )
 from webapp.runs.rollouts import rollout_file
 from webapp.workers import checkpoint_uploads, rollout_uploads
-from webapp.workers.checkpoint_uploads import Announced
+from webapp.workers.checkpoint_uploads import AnnouncedFile
 from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
 
 pytestmark = pytest.mark.django_db
@@ -160,7 +160,7 @@ def test_what_a_final_model_holds() -> None:
 def test_sizes_are_kept(settings: Any) -> None:
     settings.TRAINING_CHECKPOINT_GIB = 1
     job, _, _ = claimed()
-    large = Announced("model.safetensors", (1 << 30) + 1, "0" * 64)
+    large = AnnouncedFile("model.safetensors", (1 << 30) + 1, "0" * 64)
     with pytest.raises(Unusable) as refused:
         checkpoint_uploads.begin_checkpoint(job.public_id, 1, 2, False, [large])
     assert "1 GiB" in str(refused.value)

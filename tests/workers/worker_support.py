@@ -26,7 +26,7 @@ from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.workers import claims, ingest, registration
 from webapp.workers.assignment import Assignment
-from webapp.workers.checkpoint_uploads import Announced
+from webapp.workers.checkpoint_uploads import AnnouncedFile
 from webapp.workers.models import Worker
 
 RECORDS: TypeAdapter[list[Record]] = TypeAdapter(list[Record])
@@ -117,8 +117,8 @@ def weights(text: bytes = b"\x00" * 64) -> bytes:
     return len(header).to_bytes(8, "little") + header + text
 
 
-def announced(files: dict[str, bytes]) -> list[Announced]:
-    return [Announced(path, len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()]
+def announced(files: dict[str, bytes]) -> list[AnnouncedFile]:
+    return [AnnouncedFile(path, len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()]
 
 
 def checkpoint_files(step: int) -> dict[str, bytes]:

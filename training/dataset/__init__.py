@@ -4,7 +4,7 @@ Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's fo
 `check_upload` looks at a file from outside line by line.
 """
 
-from training.dataset.files import Manifest, Side, freeze, read_manifest, read_rows
+from training.dataset.files import Manifest, SplitSide, freeze, read_manifest, read_rows
 from training.dataset.rows import DatasetKind, Row, RowOrigin, TaskRow, TrajectoryRow, trajectory_rows
 from training.dataset.split import (
     LEVELS,
@@ -27,9 +27,9 @@ __all__ = [
     "Names",
     "Row",
     "RowOrigin",
-    "Side",
     "SideName",
     "Split",
+    "SplitSide",
     "SplitUnit",
     "TaskRow",
     "TrajectoryRow",

@@ -23,7 +23,7 @@ LINE_BYTES = UploadLimits().line_bytes
 SIDES: tuple[SideName, ...] = ("train", "test")
 
 
-class Side(Frozen):
+class SplitSide(Frozen):
     """One side of the split. `units` counts what the split goes by, 0 where it was not split."""
 
     rows: int
@@ -41,8 +41,8 @@ class Manifest(Frozen):
     kind: DatasetKind
     selection: dict[str, Any] = Field(default_factory=dict)
     split: Split
-    train: Side
-    test: Side
+    train: SplitSide
+    test: SplitSide
 
     @property
     def sha256(self) -> str:
@@ -80,8 +80,8 @@ class _Writing:
         if row.environment:
             self.environments.add(row.environment)
 
-    def done(self) -> Side:
-        return Side(
+    def done(self) -> SplitSide:
+        return SplitSide(
             rows=self.rows,
             units=len(self.units),
             environments=len(self.environments),
@@ -138,7 +138,7 @@ def read_rows(folder: Path, side: SideName) -> Iterator[Row]:
     """The rows of one side in their order. Raises FormatError: a row is malformed, or (at the end) the file is not the
     one that was frozen."""
     manifest = read_manifest(folder)
-    expected: Side = getattr(manifest, side)
+    expected: SplitSide = getattr(manifest, side)
     digest, path = hashlib.sha256(), folder / f"{side}.jsonl"
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LINE_BYTES + 1), b""), 1):

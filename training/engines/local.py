@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from synthesis.errors import InfrastructureError
-from training.policy import Diverged, Made
+from training.policy import Diverged, Generation
 
 PATIENCE_S = 0.2
 """A batch that is not complete goes after so long without another call."""
@@ -22,11 +22,11 @@ LOOK_S = 0.002
 
 
 @dataclass
-class _Asked:
+class _PromptRequest:
     ids: Sequence[int]
     most: int
     seed: str
-    answer: asyncio.Future[Made]
+    answer: asyncio.Future[Generation]
 
 
 class LocalMaker:
@@ -52,7 +52,7 @@ class LocalMaker:
         self.model, self.name, self.at_once, self.expected = model, name, at_once, expected
         self.ends, self.pad, self.temperature, self.top_p = frozenset(ends), pad, temperature, top_p
         self.half = half
-        self._waiting: list[_Asked] = []
+        self._waiting: list[_PromptRequest] = []
         self._came = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -69,9 +69,9 @@ class LocalMaker:
             for asked in self._waiting:
                 asked.answer.cancel()
 
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Made:
+    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
         """See `Maker`. Raises InfrastructureError: the model could not compute; out of memory stays what it is."""
-        asked = _Asked(ids, most, seed, asyncio.get_running_loop().create_future())
+        asked = _PromptRequest(ids, most, seed, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         self._came.set()
         return await asked.answer
@@ -108,7 +108,7 @@ class LocalMaker:
                 return
             await asyncio.sleep(LOOK_S)
 
-    def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
+    def _compute(self, batch: Sequence[_PromptRequest]) -> list[Generation]:
         # Automatic casting is a thread's own matter.
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.half):
             return continue_all(
@@ -134,7 +134,7 @@ class EngineMaker(LocalMaker):
         super().__init__(llm, **rest)
         self.params = params
 
-    def _compute(self, batch: Sequence[_Asked]) -> list[Made]:
+    def _compute(self, batch: Sequence[_PromptRequest]) -> list[Generation]:
         wanted = [
             self.params(
                 n=1,
@@ -150,10 +150,10 @@ class EngineMaker(LocalMaker):
         told = self.model.generate(prompts, sampling_params=wanted, use_tqdm=False)
         return [self._made(output.outputs[0]) for output in told]
 
-    def _made(self, output: Any) -> Made:
+    def _made(self, output: Any) -> Generation:
         ids = tuple(int(token) for token in output.token_ids)
         logs = tuple(float(known[token].logprob) for token, known in zip(ids, output.logprobs, strict=True))
-        return Made(ids=ids, logprobs=logs, cut=not ids or ids[-1] not in self.ends)
+        return Generation(ids=ids, logprobs=logs, cut=not ids or ids[-1] not in self.ends)
 
 
 def _told(error: Exception) -> Exception:
@@ -174,7 +174,7 @@ def continue_all(
     temperature: float,
     top_p: float = 1.0,
     left: Callable[[int], bool] = lambda place: False,
-) -> list[Made]:
+) -> list[Generation]:
     """Continue each of N sequences until one of `ends` or its own limit; padded on the left, with the model's cache.
 
     Token t of a sequence is drawn by one number in [0, 1) out of its own seed, by inversion of the distribution, so
@@ -215,7 +215,7 @@ def continue_all(
         ids, places = drawn.unsqueeze(-1), places[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(held), 1)], dim=1)
     return [
-        Made(ids=tuple(tokens), logprobs=tuple(logs), cut=not tokens or tokens[-1] not in ends)
+        Generation(ids=tuple(tokens), logprobs=tuple(logs), cut=not tokens or tokens[-1] not in ends)
         for tokens, logs in zip(written, logprobs, strict=True)
     ]
 

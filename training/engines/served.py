@@ -13,7 +13,7 @@ from typing import Any
 
 from synthesis.errors import LLMError
 from synthesis.llm import Endpoint
-from training.policy import Made
+from training.policy import Generation
 
 LOWEST = -100.0
 """What a log-probability that is no number is taken for."""
@@ -52,7 +52,7 @@ class ServedMaker:
         ) as self._client:
             yield
 
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Made:
+    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
         """See `Maker`. Raises LLMError: no usable reply, or a server that returns no ids."""
         import openai
 
@@ -76,7 +76,7 @@ class ServedMaker:
             raise LLMError("failed", f"{self.name} failed with status {error.status_code}", requests=1) from error
         return self._made(reply.model_dump(), most)
 
-    def _made(self, reply: dict[str, Any], most: int) -> Made:
+    def _made(self, reply: dict[str, Any], most: int) -> Generation:
         choice = (reply.get("choices") or [{}])[0]
         ids, logs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
         if not isinstance(ids, list) or not isinstance(logs, list) or len(ids) != len(logs) or len(ids) > most:
@@ -86,7 +86,7 @@ class ServedMaker:
                 requests=1,
             )
         kept = tuple(LOWEST if log is None or not math.isfinite(log) else float(log) for log in logs)
-        return Made(ids=tuple(int(i) for i in ids), logprobs=kept, cut=not ids or ids[-1] not in self.ends)
+        return Generation(ids=tuple(int(i) for i in ids), logprobs=kept, cut=not ids or ids[-1] not in self.ends)
 
 
 def _refusal(text: str) -> str:

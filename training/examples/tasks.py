@@ -29,7 +29,7 @@ DONE = "Done."
 
 
 @dataclass(frozen=True)
-class Drawn:
+class UnnamedTask:
     """A task before it has a name. `careless` is what a teacher does who acts without looking, or stops too early."""
 
     instruction: str
@@ -49,14 +49,14 @@ class DemoTask:
     careless: Reference
 
 
-def _lamps(dice: random.Random) -> Drawn:
+def _lamps(dice: random.Random) -> UnnamedTask:
     rooms = dice.sample(ROOMS, 4)
     first, second = rooms[:2]
     on = dice.random() < 0.5
     lit = {room: dice.random() < 0.5 for room in rooms} | {first: not on, second: not on}
     calls = [_call("switch", room=room, on=on) for room in (first, second)]
     rest = {room: lit[room] for room in rooms[2:]}
-    return Drawn(
+    return UnnamedTask(
         f"Turn {'on' if on else 'off'} {first} and {second}.",
         {"lit": lit},
         (
@@ -69,10 +69,10 @@ def _lamps(dice: random.Random) -> Drawn:
     )
 
 
-def _depot(dice: random.Random) -> Drawn:
+def _depot(dice: random.Random) -> UnnamedTask:
     buyers = {item: dice.choice(CITIES) for item in dice.sample(ITEMS, 3)}
     item = dice.choice(sorted(buyers))
-    return Drawn(
+    return UnnamedTask(
         f"Send {item} to the buyer.",
         {"buyers": buyers, "sent": []},
         ((_check(f"final_state['sent'] == [[{item!r}, {buyers[item]!r}]]"), "goal"),),
@@ -81,14 +81,14 @@ def _depot(dice: random.Random) -> Drawn:
     )
 
 
-def _library(dice: random.Random) -> Drawn:
+def _library(dice: random.Random) -> UnnamedTask:
     titles = dice.sample(TITLES, 3)
     loans = {title: {"late": dice.random() < 0.5, "fined": False, "extended": False} for title in titles}
     title = titles[0]
     right, wrong = ("fine", "extend") if loans[title]["late"] else ("extend", "fine")
     done = {"fine": "fined", "extend": "extended"}
     untouched = f"all(final_state['loans'][t] == initial_state['loans'][t] for t in {titles[1:]!r})"
-    return Drawn(
+    return UnnamedTask(
         f"If {title} is late fine it, else extend it.",
         {"loans": loans},
         (
@@ -100,12 +100,12 @@ def _library(dice: random.Random) -> Drawn:
     )
 
 
-def _clinic(dice: random.Random) -> Drawn:
+def _clinic(dice: random.Random) -> UnnamedTask:
     doctors = dice.sample(DOCTORS, 2)
     free = {doctor: dice.sample(DAYS, 3) for doctor in doctors}
     doctor, patient = doctors[0], dice.choice(PATIENTS)
     first = free[doctor][0]
-    return Drawn(
+    return UnnamedTask(
         f"Book {patient} with {doctor}, first free day.",
         {"free": free, "booked": []},
         (
@@ -136,7 +136,7 @@ class Environment:
     class_name: str
     introduction: str
     changes: tuple[str, ...]
-    draw: Callable[[random.Random], Drawn]
+    draw: Callable[[random.Random], UnnamedTask]
 
 
 ENVIRONMENTS: dict[str, Environment] = {

@@ -41,7 +41,7 @@ class Preset(Frozen):
     marks: dict[str, Mark]
 
 
-class Chosen(Frozen):
+class ChangedPreset(Frozen):
     """A preset with changed fields; their marks say what the preset had."""
 
     preset: str
@@ -113,7 +113,7 @@ def leaves(config: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{above}{name}", config.model_dump(mode="json", include={name})[name]
 
 
-def change(preset: Preset, changes: Mapping[str, Any]) -> Chosen:
+def change(preset: Preset, changes: Mapping[str, Any]) -> ChangedPreset:
     """The preset with changed fields, nested as in the configuration (`{"optimiser": {"learning_rate": 1e-5}}`).
 
     A changed `kind` replaces its whole part. Raises InputError that names each field that does not fit.
@@ -126,7 +126,7 @@ def change(preset: Preset, changes: Mapping[str, Any]) -> Chosen:
         path: preset.marks[path] if path in before and before[path] == value else _changed(path, before)
         for path, value in leaves(config)
     }
-    return Chosen(preset=preset.name, config=config, marks=marks)
+    return ChangedPreset(preset=preset.name, config=config, marks=marks)
 
 
 def _changed(path: str, before: Mapping[str, Any]) -> Mark:

@@ -31,20 +31,20 @@ def _relative(path: str) -> str:
 RelativePath = Annotated[str, Field(max_length=300), AfterValidator(_relative)]
 
 
-class Told(BaseModel):
+class ServerMessage(BaseModel):
     """A server's reply: what a newer one adds is passed over."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class RemoteFile(Told):
+class RemoteFile(ServerMessage):
     path: RelativePath
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     url: str = Field(max_length=2_000)
 
 
-class ModelTold(Told):
+class AssignedModel(ServerMessage):
     """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place."""
 
     name: str = Field(max_length=300)
@@ -52,38 +52,38 @@ class ModelTold(Told):
     files: tuple[RemoteFile, ...] = Field(default=(), max_length=10_000)
 
 
-class DatasetTold(Told):
+class AssignedDataset(ServerMessage):
     id: str = Field(max_length=100)
     sha256: str = Field(default="", max_length=64)
     files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=100)
 
 
-class ResumeTold(Told):
+class AssignedCheckpoint(ServerMessage):
     """The last whole checkpoint."""
 
     step: int = Field(ge=1)
     files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=10_000)
 
 
-class UserTold(Told):
+class AssignedUser(ServerMessage):
     """Who plays the user, behind the web app; the worker's token is its key."""
 
     base_url: str = Field(max_length=2_000)
     model: str = Field(max_length=300)
 
 
-class Assignment(Told):
+class Assignment(ServerMessage):
     """One attempt at a job. `config` is read when the job's file is written."""
 
     job: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     attempt: int = Field(ge=1, le=1_000_000)
     config: dict[str, Any]
-    model: ModelTold
-    dataset: DatasetTold
-    evaluation: DatasetTold | None = None
-    resume: ResumeTold | None = None
+    model: AssignedModel
+    dataset: AssignedDataset
+    evaluation: AssignedDataset | None = None
+    resume: AssignedCheckpoint | None = None
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: UserTold | None = None
+    user: AssignedUser | None = None
     seed: int = 0
 
     @property

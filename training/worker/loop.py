@@ -24,7 +24,7 @@ from pydantic import Field
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.job import ANY_MODEL, may_fetch
 from training.worker import machine
-from training.worker.assignment import Assignment, Told, keep_id, read_assignment, read_id, read_told
+from training.worker.assignment import Assignment, ServerMessage, keep_id, read_assignment, read_id, read_told
 from training.worker.attempt import Control, Workplace, carry_out, finish
 from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
@@ -36,13 +36,13 @@ IDLE_CLAIMS = 3
 """With `--until-idle` so many claims in a row find nothing."""
 
 
-class Registered(Told):
+class Registered(ServerMessage):
     id: str = Field(max_length=100)
     heartbeat_s: float = Field(gt=0, le=3_600)
 
 
 @dataclass
-class Worker:
+class WorkerProcess:
     """The process's own state. `current` is the attempt that it carries out; `ending` that it was told to end."""
 
     place: Workplace
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             home = _home(given.home, held)
             client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending.is_set, say=_say)))
             place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say)
-            _work(Worker(place, given, ending))
+            _work(WorkerProcess(place, given, ending))
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
@@ -131,7 +131,7 @@ def _home(folder: Path, held: contextlib.ExitStack) -> Path:
     return folder.resolve()
 
 
-def _work(worker: Worker) -> None:
+def _work(worker: WorkerProcess) -> None:
     _register(worker)
     beats = threading.Thread(target=_beats, args=(worker,), name="heartbeat", daemon=True)
     beats.start()
@@ -144,7 +144,7 @@ def _work(worker: Worker) -> None:
         worker.place.client.call("POST", f"workers/{worker.id}/goodbye", {}, tries=2)
 
 
-def _register(worker: Worker) -> None:
+def _register(worker: WorkerProcess) -> None:
     given, host = worker.given, socket.gethostname()
     told = {
         "name": given.name or host,
@@ -177,7 +177,7 @@ def _version() -> str:
         return ""
 
 
-def _claims(worker: Worker) -> None:
+def _claims(worker: WorkerProcess) -> None:
     idle = 0
     while not worker.ending.is_set():
         try:
@@ -204,7 +204,7 @@ def _claims(worker: Worker) -> None:
             return
 
 
-def _carry_out(worker: Worker, reply: dict[str, Any]) -> None:
+def _carry_out(worker: WorkerProcess, reply: dict[str, Any]) -> None:
     try:
         told = read_told(Assignment, reply)
     except InfrastructureError as error:
@@ -221,7 +221,7 @@ def _carry_out(worker: Worker, reply: dict[str, Any]) -> None:
         worker.current = None
 
 
-def _finish_left(worker: Worker) -> None:
+def _finish_left(worker: WorkerProcess) -> None:
     """What a worker that was killed left behind."""
     for folder in sorted(worker.place.attempts.iterdir()):
         told = read_assignment(folder)
@@ -232,7 +232,7 @@ def _finish_left(worker: Worker) -> None:
         finish(worker.place, Control(told, folder, worker.ending.is_set))
 
 
-def _beats(worker: Worker) -> None:
+def _beats(worker: WorkerProcess) -> None:
     while not worker.over.wait(worker.heartbeat_s):
         control = worker.current
         body: dict[str, Any] = {"usage": machine.usage(control.pid if control else None)}

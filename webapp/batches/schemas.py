@@ -87,7 +87,7 @@ class BatchIn(BodyIn):
         return [*choice.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
 
     def _filtered(self) -> list[ItemSpec]:
-        chosen = choice.Chosen()
+        chosen = choice.ChosenItems()
         if self.themes is not None and not choice.add_themes(chosen, self.themes.wanted()):
             raise InputError("No kept theme fits `themes`. Change the filter, or leave it out.")
         if self.environments is not None and not choice.add_environments(chosen, self.environments.wanted()):

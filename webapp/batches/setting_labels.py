@@ -104,7 +104,7 @@ STAGE_SETTINGS = (*COUNTS, *(setting for _, group in GROUPS for setting in group
 
 
 @dataclass(frozen=True)
-class Changed:
+class SettingChange:
     """A setting that differs from the origin's, in words."""
 
     label: str
@@ -112,14 +112,16 @@ class Changed:
     after: str
 
 
-def differences(before: BatchSettings, after: BatchSettings) -> list[Changed]:
+def differences(before: BatchSettings, after: BatchSettings) -> list[SettingChange]:
     """Where two settings differ, as people read it."""
     changes = difference(before, after)
     models = {choice.value: choice.label for choice in choices()} if changes else {}
-    return [Changed(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in changes]
+    return [
+        SettingChange(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in changes
+    ]
 
 
-def differs_from_origin(batch: Batch) -> list[Changed]:
+def differs_from_origin(batch: Batch) -> list[SettingChange]:
     """Where a clone's settings differ from those of the batch it was cloned from; nothing for any other batch."""
     if batch.cloned_from is None:
         return []

@@ -19,7 +19,7 @@ from webapp.accounts.services import audit
 from webapp.datasets import queries, row_page, services
 from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.preview import MEANINGS, Look, look
+from webapp.datasets.preview import MEANINGS, DatasetPreview, look
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection, words
 from webapp.datasets.storage import open_file, sentence_of
@@ -100,7 +100,7 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
     """What the panel shows: what it would come to, or what is wrong with the form."""
     if not form.is_valid():
         return {"found": None}
-    preview: Look = look(form.choice, form.split(), form.seen)
+    preview: DatasetPreview = look(form.choice, form.split(), form.seen)
     near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in preview.proposals]
     return {"found": preview, "proposals": near, "words": words(form.choice)[1:]}
 

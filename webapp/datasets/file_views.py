@@ -16,7 +16,7 @@ from webapp.accounts.access import access
 from webapp.datasets import file_uploads, queries, services
 from webapp.datasets.forms import SplitForm
 from webapp.datasets.models import FileState, StoredFile
-from webapp.datasets.preview import MEANINGS, Sides, look_at_file
+from webapp.datasets.preview import MEANINGS, SplitSides, look_at_file
 from webapp.paging import keyset
 from webapp.rest.api_examples import api_call
 from webapp.templatetags.show import plain
@@ -109,7 +109,7 @@ def delete(request: HttpRequest, file: str) -> HttpResponse:
     return redirect("datasets:files")
 
 
-def _ways_out(sides: Sides, near: list[Sides]) -> str:
+def _ways_out(sides: SplitSides, near: list[SplitSides]) -> str:
     told = [
         f"by {way.split.unit} with seed {way.split.seed} ({way.train_rows} to learn from, {way.test_rows} held out)"
         if way.split.test_share

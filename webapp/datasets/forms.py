@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
-from webapp.datasets.preview import UNITS, Sight, good_split, sight_of
+from webapp.datasets.preview import UNITS, PreviewedRows, good_split, sight_of
 from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, DatasetSelection, choice_of
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
@@ -105,7 +105,7 @@ class DatasetForm(SplitForm):
         field: Any = self.fields["environments"]
         field.choices = [(pk, pk) for pk in self.picked]
         self.choice = DatasetSelection()
-        self.seen: Sight | None = None
+        self.seen: PreviewedRows | None = None
 
     @property
     def picked(self) -> list[int]:

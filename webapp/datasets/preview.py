@@ -17,7 +17,7 @@ from webapp.datasets.models import StoredFile
 from webapp.datasets.row_source import LeftOut, first_tasks, note_sieve, sifted
 from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.scenarios.models import Task
-from webapp.trajectories.export.filters import Sieve
+from webapp.trajectories.export.filters import FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
 
@@ -52,7 +52,7 @@ class Example(Frozen):
     environment: str
 
 
-class Sides(Frozen):
+class SplitSides(Frozen):
     """Both sides of a split of the rows that were looked at. `units` are counted where something is held out."""
 
     split: Split
@@ -69,7 +69,7 @@ class Sides(Frozen):
         return "nothing to learn from" if not self.train_rows else "nothing held out"
 
 
-class Look(Frozen):
+class DatasetPreview(Frozen):
     """A preview. `found` rows match, `more` than are counted; `looked` of them were looked at, `usable` are left.
 
     `examples` are usable ones. `problem` says why it cannot be frozen so; `proposals` are splits that can.
@@ -81,10 +81,10 @@ class Look(Frozen):
     usable: int
     environments: int
     left_out: dict[str, int]
-    sides: Sides
+    sides: SplitSides
     examples: tuple[Example, ...]
     problem: str = ""
-    proposals: tuple[Sides, ...] = Field(default=())
+    proposals: tuple[SplitSides, ...] = Field(default=())
 
     @property
     def whole(self) -> bool:
@@ -93,7 +93,7 @@ class Look(Frozen):
 
 
 @dataclass
-class Sight:
+class PreviewedRows:
     """The rows of a choice that were looked at: what the usable ones are named, and why others are left out."""
 
     rows: list[Names] = field(default_factory=list)
@@ -102,19 +102,19 @@ class Sight:
     looked: int = 0
 
 
-def sight_of(choice: DatasetSelection) -> Sight:
+def sight_of(choice: DatasetSelection) -> PreviewedRows:
     """Look at the first rows of a choice, in a number of queries that does not depend on how many there are."""
     return _tasks(choice) if choice.kind == "tasks" else _trajectories(choice)
 
 
-def look(choice: DatasetSelection, split: Split, seen: Sight | None = None) -> Look:
+def look(choice: DatasetSelection, split: Split, seen: PreviewedRows | None = None) -> DatasetPreview:
     """What a choice and a split come to; `seen` is what `sight_of` gave of the same choice, where that is known."""
     rows: QuerySet = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
     matching = rows.order_by()[: COUNTED + 1].count()
     seen = seen or sight_of(choice)
     sides = sides_of(seen.rows, split)
     problem = _problem(choice, min(matching, COUNTED), seen, sides)
-    return Look(
+    return DatasetPreview(
         found=min(matching, COUNTED),
         more=matching > COUNTED,
         looked=seen.looked,
@@ -128,25 +128,25 @@ def look(choice: DatasetSelection, split: Split, seen: Sight | None = None) -> L
     )
 
 
-def sides_of(rows: Sequence[Names], split: Split) -> Sides:
+def sides_of(rows: Sequence[Names], split: Split) -> SplitSides:
     """How a split divides these rows, each of which names its unit."""
     if not split.test_share:
-        return Sides(split=split, train_rows=len(rows))
+        return SplitSides(split=split, train_rows=len(rows))
     number, units = Counter[str](), Counter[str]()
     for names, count in _by_unit(rows, split.unit).items():
         side = side_of_unit(names, split)
         number[side] += count
         units[side] += 1
     told = {"train_rows": number["train"], "test_rows": number["test"]}
-    return Sides(split=split, **told, train_units=units["train"], test_units=units["test"])
+    return SplitSides(split=split, **told, train_units=units["train"], test_units=units["test"])
 
 
-def good_split(seen: Sight, split: Split) -> Split:
+def good_split(seen: PreviewedRows, split: Split) -> Split:
     """The split with the first seed, from its own on, that leaves both sides something; itself where none does."""
     return _reseeded(seen.rows, split) or split
 
 
-def proposals(rows: Sequence[Names], split: Split) -> Iterator[Sides]:
+def proposals(rows: Sequence[Names], split: Split) -> Iterator[SplitSides]:
     """Splits near this one that leave both sides something, nearest first; one that holds nothing out comes last."""
     for unit in UNITS[UNITS.index(split.unit) :]:
         if not all(names[LEVELS.index(unit)] for names in rows):
@@ -170,8 +170,8 @@ def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[Names]:
     return Counter(names[:length] for names in rows)
 
 
-def _tasks(choice: DatasetSelection) -> Sight:
-    seen = Sight()
+def _tasks(choice: DatasetSelection) -> PreviewedRows:
+    seen = PreviewedRows()
     for pk, obstacle, names in first_tasks(tasks_of(choice), TASKS):
         seen.looked += 1
         if obstacle:
@@ -183,8 +183,8 @@ def _tasks(choice: DatasetSelection) -> Sight:
     return seen
 
 
-def _trajectories(choice: DatasetSelection) -> Sight:
-    seen, sieve = Sight(), Sieve(choice.sifting)
+def _trajectories(choice: DatasetSelection) -> PreviewedRows:
+    seen, sieve = PreviewedRows(), FilterCounts(choice.sifting)
     rows = _sample(choice)
     tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
     for sifted_row in sifted(rows, choice, sieve):
@@ -219,7 +219,7 @@ def _examples(keys: Sequence[tuple[int, int | None]]) -> Iterator[Example]:
         yield Example(task=task, trajectory=trajectory, title=row.title, environment=row.environment.name)
 
 
-def _problem(choice: DatasetSelection, matching: int, seen: Sight, sides: Sides) -> str:
+def _problem(choice: DatasetSelection, matching: int, seen: PreviewedRows, sides: SplitSides) -> str:
     if not matching:
         return "Nothing matches. Widen the filter."
     if not seen.rows:
@@ -236,7 +236,7 @@ def _problem(choice: DatasetSelection, matching: int, seen: Sight, sides: Sides)
     return ""
 
 
-def look_at_file(file: StoredFile, split: Split) -> tuple[Sides, list[Sides]] | None:
+def look_at_file(file: StoredFile, split: Split) -> tuple[SplitSides, list[SplitSides]] | None:
     """What a split gives of an uploaded file, and near ones that leave both sides something; None for a file too long
     to be looked at now. Raises FormatError, InputError: a line is at fault, or names no unit."""
     if file.report.get("rows", COUNTED) >= COUNTED or file.bytes > LOOKED_BYTES:

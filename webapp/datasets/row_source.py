@@ -19,7 +19,7 @@ from training.config import SettingName
 from training.dataset import Names, Row, RowOrigin, TaskRow, UploadLimits, trajectory_rows
 from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.scenarios.models import Check, Task, TaskRevision
-from webapp.trajectories.export.filters import CHUNK, Sieve
+from webapp.trajectories.export.filters import CHUNK, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.plans import task_of
@@ -162,7 +162,7 @@ def _task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
 
 
 def _trajectory_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
-    sieve, done = Sieve(choice.sifting), 0
+    sieve, done = FilterCounts(choice.sifting), 0
     for rows in chunks(trajectories_of(choice).only(*COLUMNS), CHUNK):
         yield from sifted(rows, choice, sieve)
         done += len(rows)
@@ -170,7 +170,7 @@ def _trajectory_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable
     note_sieve(sieve, left_out)
 
 
-def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: Sieve) -> Iterator[Row]:
+def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[Row]:
     """The rows that a chunk of trajectories gives."""
     known = places({row.revision_id for row in rows})
 
@@ -190,7 +190,7 @@ def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: Sieve) -> It
         yield from written
 
 
-def note_sieve(sieve: Sieve, left_out: LeftOut) -> None:
+def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:
     """Count what the filters left out, and why conversations were not written."""
     for count in sieve.tally.counts():
         if count.dropped and count.name in WORDS:

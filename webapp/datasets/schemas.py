@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from synthesis.stages import ActionRange
 from training.config import SettingName
 from training.dataset import DatasetKind, Split, SplitUnit
-from webapp.datasets.preview import Look
+from webapp.datasets.preview import DatasetPreview
 from webapp.datasets.selection import MOST_ENVIRONMENTS, AuditName, DatasetSelection, OutcomeName, choice_of
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, ShortText
@@ -110,7 +110,7 @@ class DatasetOut(DatasetLine):
     same_content: Annotated[list[str], Field(description="Older and newer datasets with the same hash.")]
 
 
-class LookOut(Look):
+class LookOut(DatasetPreview):
     """A dry run: nothing was stored."""
 
     object: Literal["dataset.dry_run"] = "dataset.dry_run"

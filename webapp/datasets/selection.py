@@ -11,7 +11,7 @@ from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
-from synthesis.tasks.trajectory_filters import Sifting
+from synthesis.tasks.trajectory_filters import FilterSettings
 from training.config import SettingName
 from training.dataset import DatasetKind
 from webapp.environments.models import Environment
@@ -81,8 +81,8 @@ class DatasetSelection(Frozen):
         return Shape(format="trl", reasoning=self.reasoning, mask_history=self.mask_history)
 
     @property
-    def sifting(self) -> Sifting:
-        return Sifting(least_reward=self.least_reward, action_range=self.actions)
+    def sifting(self) -> FilterSettings:
+        return FilterSettings(least_reward=self.least_reward, action_range=self.actions)
 
 
 def choice_of(values: dict[str, Any]) -> DatasetSelection:

@@ -17,7 +17,7 @@ from webapp.accounts.access import access
 from webapp.endpoints import queries, services
 from webapp.endpoints import trial as trying
 from webapp.endpoints.forms import EndpointForm, PriceForm
-from webapp.endpoints.models import Endpoint, Structured
+from webapp.endpoints.models import Endpoint, StructuredOutput
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.query_params import Params
 from webapp.rest.api_examples import ApiExample, api_call
@@ -57,10 +57,12 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     status = 422 if request.method == "POST" else 200
     context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
     if row is not None:
-        structured_form = Params(request.GET).choice("found", Structured.values)
+        structured_form = Params(request.GET).choice("found", StructuredOutput.values)
         context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
         context |= {
-            "found": Structured(structured_form) if structured_form and structured_form != row.structured else None
+            "found": StructuredOutput(structured_form)
+            if structured_form and structured_form != row.structured
+            else None
         }
     return render(request, "endpoints/edit.html", context, status=status)
 

@@ -7,8 +7,8 @@ from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
 from synthesis.llm.cost import Price
-from webapp.endpoints.models import Endpoint, Structured
-from webapp.endpoints.services import MAX_PRICE, Wish, names_in
+from webapp.endpoints.models import Endpoint, StructuredOutput
+from webapp.endpoints.services import MAX_PRICE, EndpointChanges, names_in
 
 ADDRESS = mark_safe(
     "Up to and with <code>/v1</code>. Public addresses need https; hosts inside a private network are listed at start "
@@ -48,9 +48,9 @@ class EndpointForm(forms.Form):
     timeout_s = forms.IntegerField(label="Seconds to wait for a reply", min_value=1, max_value=3_600, initial=120)
     structured = forms.ChoiceField(
         label="Holds replies to",
-        choices=Structured.choices,
+        choices=StructuredOutput.choices,
         required=False,
-        initial=Structured.NONE,
+        initial=StructuredOutput.NONE,
         help_text=STRUCTURED,
     )
 
@@ -69,10 +69,10 @@ class EndpointForm(forms.Form):
         self.fields["models"].help_text = f"{NAMES} Or let the server list them, at the side."
         self.fields["structured"].help_text = format_html("{} A trial finds it out.", STRUCTURED)
 
-    def wish(self) -> Wish:
+    def wish(self) -> EndpointChanges:
         cleaned = self.cleaned_data
         key = "" if cleaned["no_key"] else (cleaned["key"].strip() or None)
-        return Wish(
+        return EndpointChanges(
             name=cleaned["name"],
             base_url=cleaned["base_url"],
             key=key,

@@ -5,7 +5,7 @@ from django.db import models
 from webapp.fields import OrderedJSONField
 
 
-class Role(models.TextChoices):
+class LLMRole(models.TextChoices):
     """What a model is asked to be. Each role has a default model, which a job may replace."""
 
     AGENT = "agent", "agent: acts in an environment"
@@ -18,7 +18,7 @@ class Role(models.TextChoices):
     DIAGNOSER = "diagnoser", "diagnoser: explains failures"
 
 
-class Structured(models.TextChoices):
+class StructuredOutput(models.TextChoices):
     NONE = "none", "words alone"
     JSON_OBJECT = "json_object", "a JSON object (json_object)"
     JSON_SCHEMA = "json_schema", "a JSON schema (json_schema)"
@@ -34,7 +34,7 @@ class Endpoint(models.Model):
     """As the server knows them."""
     max_concurrency = models.PositiveSmallIntegerField(default=8)
     timeout_s = models.PositiveSmallIntegerField(default=120)
-    structured = models.CharField(max_length=12, choices=Structured.choices, default=Structured.NONE)
+    structured = models.CharField(max_length=12, choices=StructuredOutput.choices, default=StructuredOutput.NONE)
     """What it holds its models to by a request's `response_format`."""
     prices = OrderedJSONField(default=dict)
     """By model: money for a million tokens (`synthesis.llm.cost.Price`). One that is not there is unknown, not 0."""
@@ -57,6 +57,6 @@ class Endpoint(models.Model):
 class RoleModel(models.Model):
     """The default model of a role."""
 
-    role = models.CharField(max_length=16, choices=Role.choices, primary_key=True)
+    role = models.CharField(max_length=16, choices=LLMRole.choices, primary_key=True)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="roles")
     model = models.CharField(max_length=200)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from synthesis.llm.cost import Price
-from webapp.endpoints.models import Endpoint, Role, RoleModel
+from webapp.endpoints.models import Endpoint, LLMRole, RoleModel
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ class RoleLine:
 def roles() -> list[RoleLine]:
     """Every role with its default model, empty where none is set."""
     lines = {default.role: _line(default) for default in RoleModel.objects.select_related("endpoint")}
-    return [lines.get(value, RoleLine(value, label, "")) for value, label in Role.choices]
+    return [lines.get(value, RoleLine(value, label, "")) for value, label in LLMRole.choices]
 
 
 def _line(default: RoleModel) -> RoleLine:
     choice = ModelChoice(default.endpoint_id, default.endpoint.name, default.model)
     gone = "" if default.model in default.endpoint.model_names else choice.label
-    return RoleLine(default.role, Role(default.role).label, choice.value, gone)
+    return RoleLine(default.role, LLMRole(default.role).label, choice.value, gone)
 
 
 def default_of(role: str) -> tuple[Endpoint, str] | None:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
-from webapp.endpoints.services import MAX_MODELS, MAX_PRICE, Wish
+from webapp.endpoints.services import MAX_MODELS, MAX_PRICE, EndpointChanges
 from webapp.rest.types import BodyIn, ShortText, Text
 
 EXAMPLE: dict[str, Any] = {
@@ -76,9 +76,9 @@ class EndpointIn(BodyIn):
     structured: StructuredForm = "none"
     prices: Annotated[dict[PricedModel, PriceIn], Field(max_length=MAX_MODELS)] | None = None
 
-    def wish(self) -> Wish:
+    def wish(self) -> EndpointChanges:
         prices = self.prices
-        return Wish(
+        return EndpointChanges(
             name=self.name,
             base_url=self.base_url,
             key=self.key,

@@ -18,7 +18,7 @@ from synthesis.llm.endpoint import StructuredForm
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
 from webapp.endpoints.key_encryption import seal, unseal
-from webapp.endpoints.models import Endpoint, Role, RoleModel, Structured
+from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, StructuredOutput
 from webapp.endpoints.queries import find_choice
 
 ENVIRONMENT_NAME = "default"
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[\w][\w .:-]{0,59}")
 
 
 @dataclass(frozen=True)
-class Wish:
+class EndpointChanges:
     """What a person asked for. `key` None keeps the one there is, "" takes it away; `prices` None keeps
     those there are."""
 
@@ -48,7 +48,7 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _checked(wish: Wish, key: str, *, vouched: bool) -> llm.Endpoint:
+def _checked(wish: EndpointChanges, key: str, *, vouched: bool) -> llm.Endpoint:
     if not _NAME.fullmatch(wish.name):
         raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
     if len(wish.models) > MAX_MODELS or any(len(name) > 200 for name in wish.models):
@@ -88,7 +88,7 @@ def _opened(
     )
 
 
-def save_endpoint(actor: Any, wish: Wish, pk: int | None = None) -> Endpoint:
+def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> Endpoint:
     """Register an endpoint, or change one. Raises InputError and, for a `pk` that is gone, Endpoint.DoesNotExist.
 
     A new address needs its key typed again, so that no key goes where it was not meant to, and its prices said again.
@@ -145,8 +145,8 @@ def save_models(actor: Any, pk: int, names: list[str]) -> None:
 @transaction.atomic
 def save_structured(actor: Any, pk: int, form: str) -> None:
     """Say what the server holds its models to. Raises InputError."""
-    if form not in Structured.values:
-        raise InputError(f"There is no form of structured output {form[:30]!r}: {', '.join(Structured.values)}.")
+    if form not in StructuredOutput.values:
+        raise InputError(f"There is no form of structured output {form[:30]!r}: {', '.join(StructuredOutput.values)}.")
     row = Endpoint.objects.select_for_update().get(pk=pk)
     before, row.structured = row.structured, form
     row.save(update_fields=["structured", "updated_at"])
@@ -173,7 +173,7 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
     """
     known = {default.role: default for default in RoleModel.objects.select_for_update()}
     for role, value in values.items():
-        if role not in Role.values:
+        if role not in LLMRole.values:
             raise InputError(f"There is no role {role[:30]!r}.")
         before = known.get(role)
         if value == (f"{before.endpoint_id}/{before.model}" if before else ""):
@@ -201,7 +201,7 @@ def register_from_environment() -> Endpoint | None:
     url, key = settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY
     if not url and not key:
         return None
-    wish = Wish(ENVIRONMENT_NAME, url or "https://api.openai.com/v1", key)
+    wish = EndpointChanges(ENVIRONMENT_NAME, url or "https://api.openai.com/v1", key)
     opened = _checked(wish, key, vouched=True)
     row = Endpoint.objects.filter(name=ENVIRONMENT_NAME).first()
     if row is not None and not row.from_environment:

@@ -17,7 +17,7 @@ from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.structured import response_format
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint as Row
-from webapp.endpoints.models import Structured
+from webapp.endpoints.models import StructuredOutput
 
 if TYPE_CHECKING:
     from synthesis.llm.client import OpenAIChat
@@ -122,7 +122,7 @@ async def _form(chat: OpenAIChat) -> tuple[StructuredForm | None, str]:
             heard.append(f"{form} is refused ({error})")
             continue
         if _keeps(reply, form):
-            return form, f"It holds replies to {Structured(form).label}.{_listed(heard)}"
+            return form, f"It holds replies to {StructuredOutput(form).label}.{_listed(heard)}"
         heard.append(f"{form} changes nothing: it said {' '.join(reply.message.content.split())[:60] or 'nothing'!r}")
     return "none", f"It holds replies to nothing, so JSON is asked for in words alone.{_listed(heard)}"
 

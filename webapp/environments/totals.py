@@ -26,7 +26,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Standing:
+class EnvironmentCounts:
     """Where an environment hangs and what it adds there."""
 
     node: int | None
@@ -52,13 +52,13 @@ def count(environment_id: int, **changes: int) -> None:
     taxonomy.count({row.values_list("node", flat=True).get(): changes})
 
 
-def standing(environment: Environment) -> Standing:
+def standing(environment: Environment) -> EnvironmentCounts:
     """Of a row that this transaction has locked."""
     numbers = {name: getattr(environment, column) for name, column in COLUMNS.items()}
-    return Standing(environment.node_id, {"environments": 1, **numbers})
+    return EnvironmentCounts(environment.node_id, {"environments": 1, **numbers})
 
 
-def settle(before: Standing, environment: Environment) -> None:
+def settle(before: EnvironmentCounts, environment: Environment) -> None:
     """Tell the tree what an environment's row says now, and where, against what it said `before`."""
     after = standing(environment)
     if before.node == after.node:

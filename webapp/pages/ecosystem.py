@@ -155,15 +155,15 @@ DRAWN = ("tools", "query", "change", "categories", "tasks", "scenarios", "trajec
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureSpread:
     measure: Measure
     spread: Spread
 
 
-def measured(rows: list[Numbers]) -> list[Measured]:
+def measured(rows: list[Numbers]) -> list[MeasureSpread]:
     """What can be said of these environments, in the order of `MEASURES`."""
     spreads = ((measure, spread(number for row in rows for number in measure.take(row))) for measure in MEASURES)
-    return [Measured(measure, distribution) for measure, distribution in spreads if distribution is not None]
+    return [MeasureSpread(measure, distribution) for measure, distribution in spreads if distribution is not None]
 
 
 def steps(scope: Scope) -> Spread | None:
@@ -310,12 +310,12 @@ class Ecosystem:
     environments: int
     undescribed: int
     """Environments whose record defines no state."""
-    measured: list[Measured]
+    measured: list[MeasureSpread]
     steps: Spread | None
     verdicts: Verdicts | None
 
     @property
-    def drawn(self) -> list[Measured]:
+    def drawn(self) -> list[MeasureSpread]:
         known = {row.measure.name: row for row in self.measured}
         return [known[name] for name in DRAWN if name in known]
 

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.pages.distributions import Spread
-from webapp.pages.ecosystem import Ecosystem, Measured, Verdicts
+from webapp.pages.ecosystem import Ecosystem, MeasureSpread, Verdicts
 from webapp.pages.theme_map import ThemeMap
 from webapp.rest.types import Id, ShortText
 
@@ -118,7 +118,7 @@ def verdicts_out(verdicts: Verdicts | None) -> VerdictsOut | None:
     return VerdictsOut.model_validate(verdicts, from_attributes=True) if verdicts else None
 
 
-def measure_of(measured: Measured) -> dict[str, Any]:
+def measure_of(measured: MeasureSpread) -> dict[str, Any]:
     measure = measured.measure
     mean, median = measure.published or (None, None)
     about = {name: getattr(measure, name) for name in ("name", "group", "label", "meaning")}

@@ -41,19 +41,19 @@ HEAVY = ("payload", "result", "error")
 
 
 @dataclass(frozen=True)
-class Amount:
+class LinkedTotal:
     label: str
     url: str
     value: int
 
 
-def amounts() -> list[Amount]:
+def amounts() -> list[LinkedTotal]:
     """How many there are of each: few are counted, many are what the tree's roll-ups add up to."""
     rolled = totals()
 
-    def amount(model: type[Model], label: str, url: str) -> Amount:
+    def amount(model: type[Model], label: str, url: str) -> LinkedTotal:
         counted = model._default_manager.order_by()[:COUNTED_TO].count()
-        return Amount(label, url, counted if counted < COUNTED_TO else max(rolled[label], counted))
+        return LinkedTotal(label, url, counted if counted < COUNTED_TO else max(rolled[label], counted))
 
     return [
         amount(Theme, "themes", "taxonomy:themes"),
@@ -64,7 +64,7 @@ def amounts() -> list[Amount]:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingWork:
     """What only a person can move on. Lists of rows that the home page links, each empty where nothing waits."""
 
     failed: list[Job]
@@ -84,13 +84,13 @@ class Waiting:
         return not (own or self.others_failed or self.red or self.paying)
 
 
-def waiting(user: Any) -> Waiting:
+def waiting(user: Any) -> PendingWork:
     """By role: a person's own jobs; faulty tasks for who may review; everybody's failed jobs for who runs workers."""
     mine = Job.objects.filter(created_by=user, created_at__gte=timezone.now() - WAITS_FOR).defer(*HEAVY).order_by("-id")
     imports = mine.filter(state=JobState.SUCCEEDED, kind__startswith="import_")
     left_out = imports.annotate(left_out=RawSQL(LEFT_OUT, (), output_field=IntegerField()))[: WAITING * 2]
     reviews = may(user, "review")
-    return Waiting(
+    return PendingWork(
         failed=list(mine.filter(state=JobState.FAILED)[:WAITING]),
         batches=standing_still(user, timezone.now() - WAITS_FOR),
         training=training_still(user, timezone.now() - WAITS_FOR),

@@ -32,7 +32,7 @@ BATCHES = 50
 
 
 @dataclass(frozen=True)
-class Named:
+class PlacedTheme:
     """A theme to be placed. `state` is that of its item in the batch; of all themes it is `kept` where one has grown an
     environment, and `waiting` where it has not. `environment` is the address of what has grown."""
 
@@ -46,9 +46,9 @@ class Named:
 @dataclass(frozen=True)
 class Point:
     number: int
-    theme: Named
+    theme: PlacedTheme
     place: MapPosition
-    nearest: Named | None
+    nearest: PlacedTheme | None
 
     @property
     def left(self) -> float:
@@ -93,7 +93,7 @@ def _placed(texts: tuple[str, ...]) -> list[MapPosition]:
     return layout(texts)
 
 
-def _of_all(scope: Scope) -> list[Named]:
+def _of_all(scope: Scope) -> list[PlacedTheme]:
     """Themes that the taxonomy keeps, newest first, then those that only batches know. The statistics' filters are of
     environments: with one, the themes that have grown such."""
     rows = (
@@ -115,21 +115,23 @@ def _of_all(scope: Scope) -> list[Named]:
     return shown
 
 
-def _named(row: Theme) -> Named:
-    return Named(row.name, f"{row.name}. {row.description}"[:READ], reverse("taxonomy:theme", args=[row.pk]), "")
+def _named(row: Theme) -> PlacedTheme:
+    return PlacedTheme(row.name, f"{row.name}. {row.description}"[:READ], reverse("taxonomy:theme", args=[row.pk]), "")
 
 
-def _others(most: int, known: set[str]) -> list[tuple[str, Named]]:
+def _others(most: int, known: set[str]) -> list[tuple[str, PlacedTheme]]:
     """Key and theme of what the newest batches began with and the taxonomy does not keep."""
     if most <= 0:
         return []
     newest = list(Batch.objects.order_by("-id").values_list("pk", flat=True)[:BATCHES])
     rows = _told(BatchItem.objects.filter(batch__in=newest, level="theme").order_by("-id"))
-    by_key: dict[str, Named] = {}
+    by_key: dict[str, PlacedTheme] = {}
     for pk, path, _, name, description in rows.exclude(name=None)[: most * 2]:
         key = slug(path)
         if key not in known:
-            by_key.setdefault(key, Named(name, f"{name}. {description}"[:READ], reverse("batches:item", args=[pk]), ""))
+            by_key.setdefault(
+                key, PlacedTheme(name, f"{name}. {description}"[:READ], reverse("batches:item", args=[pk]), "")
+            )
     return list(by_key.items())[:most]
 
 
@@ -165,7 +167,7 @@ def _keys(rows: list[Theme]) -> dict[int, str]:
     return known | {row.pk: slug(row.key) for row in rows if row.origin != Origin.SERVERS}
 
 
-def _of_batch(scope: Scope) -> list[Named]:
+def _of_batch(scope: Scope) -> list[PlacedTheme]:
     """Every theme of the batch, also those that came to nothing. What it began with that is no theme (a text, an
     environment) is drawn as the environment that it became."""
     assert scope.batch is not None
@@ -188,5 +190,5 @@ def _of_batch(scope: Scope) -> list[Named]:
             name = row["environment__name"] if row else path
             description = row["environment__summary"] if row else (texts.get(pk) or {}).get("text")
         text = f"{name}. {description or ''}"[:READ]
-        themes.append(Named(name, text, reverse("batches:item", args=[pk]), state, address))
+        themes.append(PlacedTheme(name, text, reverse("batches:item", args=[pk]), state, address))
     return themes

@@ -25,7 +25,7 @@ HELD_OUT = "evaluation/success"
 
 
 @dataclass(frozen=True)
-class Strip:
+class HeadlineNumbers:
     """Numbers over the curves. `before` and `now` are success on the held-out split."""
 
     reward: float | None
@@ -39,14 +39,14 @@ class Strip:
     """Seconds until the last step, at the pace of the last ones."""
 
 
-def strip(job: TrainingJob) -> Strip:
+def strip(job: TrainingJob) -> HeadlineNumbers:
     last = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=("reward", "loss", HELD_OUT))}
     held_out = last.get(HELD_OUT)
     first = None
     if held_out is not None:
         points = MetricPoint.objects.filter(key=held_out, superseded=False, value__isnull=False).order_by("step")
         first = points.values_list("step", "value").first()
-    return Strip(
+    return HeadlineNumbers(
         reward=last["reward"].last_value if "reward" in last else None,
         loss=last["loss"].last_value if "loss" in last else None,
         before=first[1] if first else None,

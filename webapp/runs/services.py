@@ -13,7 +13,7 @@ from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import dataset_of
 from webapp.runs import matching
 from webapp.runs.candidates import candidates
-from webapp.runs.launch.job_lookup import Asked, RefusedJob, Remark, look_up
+from webapp.runs.launch.job_lookup import RefusedJob, Remark, ResolvedJob, look_up
 from webapp.runs.launch.preflight import Preflight, looked_at
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.spec import NewJob
@@ -64,7 +64,7 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
     return job
 
 
-def _take_user(job: TrainingJob, asked: Asked) -> None:
+def _take_user(job: TrainingJob, asked: ResolvedJob) -> None:
     if asked.user is not None:
         job.user_endpoint, job.user_model = asked.user[0], asked.user[1][:200]
 

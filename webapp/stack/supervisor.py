@@ -20,7 +20,7 @@ LOG_CHECK_SECONDS = 30.0
 
 
 @dataclass
-class Managed:
+class ManagedService:
     service: Service
     tier: int
     child: Child | None = None
@@ -43,7 +43,7 @@ class Supervisor:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self.managed: list[Managed] = []
+        self.managed: list[ManagedService] = []
         self.requests = 0
         """How often a person asked to stop; the second time forces it."""
         self._stopping = False
@@ -86,7 +86,7 @@ class Supervisor:
         """Start services side by side and wait until each is ready. Raises StackError when one does not come up."""
         began = time.monotonic()
         tier = 1 + max((entry.tier for entry in self.managed), default=0)
-        fresh = [Managed(service, tier) for service in services]
+        fresh = [ManagedService(service, tier) for service in services]
         self.managed.extend(fresh)
         for entry in fresh:
             entry.child = self.spawn(entry.service)
@@ -104,7 +104,7 @@ class Supervisor:
     def later(self, services: Sequence[Service]) -> None:
         """Services that nobody waits for: `tend` brings them up and looks after them. They are stopped first."""
         tier = 1 + max((entry.tier for entry in self.managed), default=0)
-        self.managed.extend(Managed(service, tier) for service in services)
+        self.managed.extend(ManagedService(service, tier) for service in services)
 
     def watch(self) -> None:
         """Keep everything running until a stop is asked for. Raises Interrupted then."""
@@ -121,7 +121,7 @@ class Supervisor:
         for entry in self.managed:
             self._tend(entry, starting=False)
 
-    def _tend(self, entry: Managed, *, starting: bool) -> None:
+    def _tend(self, entry: ManagedService, *, starting: bool) -> None:
         """Look after one service: notice its end, start it again when its time has come, notice that it is ready."""
         now = time.monotonic()
         if entry.child is not None and (code := entry.child.ended()) is not None:
@@ -134,7 +134,7 @@ class Supervisor:
                 show(f"{entry.service.name} is back after {time.monotonic() - entry.down_since:.1f} s")
                 entry.down_since = 0.0
 
-    def _ended(self, entry: Managed, code: int, *, starting: bool) -> None:
+    def _ended(self, entry: ManagedService, code: int, *, starting: bool) -> None:
         service, now = entry.service, time.monotonic()
         uptime = now - entry.child.started if entry.child else 0.0
         entry.crashes = 1 if uptime > STEADY_SECONDS else entry.crashes + 1
@@ -166,7 +166,7 @@ class Supervisor:
         self.managed.clear()
 
     def _stop_tier(self, children: Iterable[Child], forced: Callable[[], bool]) -> None:
-        pending = {child: Stopping(child) for child in children}
+        pending = {child: ServiceStop(child) for child in children}
         for stopping in pending.values():
             stopping.step(time.monotonic())
         while pending:
@@ -183,7 +183,7 @@ class Supervisor:
                 time.sleep(0.03)
 
 
-class Stopping:
+class ServiceStop:
     """How far one child is on its way from the first, polite signal to SIGKILL."""
 
     def __init__(self, child: Child) -> None:

@@ -13,7 +13,7 @@ from synthesis.verifiers.checks import mark_of, reward_of
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
-from webapp.trajectories.steps import Played, keep_state
+from webapp.trajectories.steps import ExecutedStep, keep_state
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ReplaySetting:
 class Replay:
     """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost."""
 
-    played: list[Played] = field(default_factory=list)
+    played: list[ExecutedStep] = field(default_factory=list)
     final_hash: str = ""
     reward: Reward | None = None
     failure: str = ""
@@ -116,15 +116,15 @@ def _judge(
         return None, ""
 
 
-def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> Played:
+def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
     if step.kind != "call":
-        return Played(step, {})
+        return ExecutedStep(step, {})
     arguments = aligner.arguments(step.arguments) if aligner else step.arguments
     result = episode.call(step.tool, arguments)
     matches = None if step.recorded is None else same_observation(step.recorded, result)
     if aligner:
         aligner.observe(step.recorded, result)
-    return Played(step, arguments, result, matches, list(result.patch))
+    return ExecutedStep(step, arguments, result, matches, list(result.patch))
 
 
 def verdict(record: RunRecord, done: Replay) -> ReplayState:

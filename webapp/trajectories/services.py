@@ -25,7 +25,7 @@ from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, outcome, replay, verdict
-from webapp.trajectories.steps import Played, add_score, step_row, tool_kinds
+from webapp.trajectories.steps import ExecutedStep, add_score, step_row, tool_kinds
 from webapp.trajectories.totals import StepCounts, counted
 from webapp.uploads import store_upload
 
@@ -163,9 +163,9 @@ def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
     row.record = record.raw
 
 
-def _whole(record: RunRecord, done: Replay) -> list[Played]:
+def _whole(record: RunRecord, done: Replay) -> list[ExecutedStep]:
     """Every recorded step; those after a lost episode without a result."""
-    return done.played + [Played(step, step.arguments) for step in record.steps[len(done.played) :]]
+    return done.played + [ExecutedStep(step, step.arguments) for step in record.steps[len(done.played) :]]
 
 
 def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:

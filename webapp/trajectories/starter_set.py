@@ -15,7 +15,7 @@ from webapp.trajectories.services import save_run
 
 
 @dataclass
-class Loaded:
+class LoadResult:
     """What loading did: how many records came in, by kind, and how many were there already."""
 
     new: Counter[str] = field(default_factory=Counter)
@@ -34,17 +34,17 @@ class Loaded:
         return f"The starter set is loaded: {counts}; {self.unchanged} records were there already."
 
 
-def load_demo(sandbox: Sandbox) -> Loaded:
+def load_demo(sandbox: Sandbox) -> LoadResult:
     """Load the starter records. A second call changes nothing and starts no process. Raises SandboxUnavailable."""
     environments, tasks, runs = load()
-    done = Loaded()
+    done = LoadResult()
     load_starter(sandbox, environments, tasks, done.add)
     for run in runs:
         _run(sandbox, run, done)
     return done
 
 
-def _run(sandbox: Sandbox, record: RunRecord, done: Loaded) -> None:
+def _run(sandbox: Sandbox, record: RunRecord, done: LoadResult) -> None:
     saved = save_run(sandbox, record, SOURCE)
     done.add("trajectories", saved.status)
     row = saved.row

@@ -21,7 +21,7 @@ MAX_RESULT = 256 * 1024
 
 
 @dataclass
-class Played:
+class ExecutedStep:
     """One step as it was executed; only calls have a result."""
 
     step: RunStep
@@ -32,7 +32,7 @@ class Played:
     snapshot: StateBody | None = None
 
 
-def keep_state(played: Played, index: int, state: Callable[[], State]) -> None:
+def keep_state(played: ExecutedStep, index: int, state: Callable[[], State]) -> None:
     """Give a step its snapshot where one is due, or in place of a patch that is too long; `state` gives it."""
     long = too_long(played.patch)
     if index % SNAPSHOT_EVERY == 0 or long:
@@ -48,7 +48,7 @@ def tool_kinds(revision: TaskRevision) -> dict[str, str]:
     return dict(Tool.objects.filter(version=revision.scenario.version_id).values_list("name", "kind"))
 
 
-def step_row(row: Trajectory, index: int, played: Played, kinds: dict[str, str]) -> Step:
+def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str, str]) -> Step:
     """A step, not saved yet. A call that changed the state is a change, whatever its tool says."""
     step, result = played.step, played.result
     kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)

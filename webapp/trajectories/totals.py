@@ -59,22 +59,22 @@ def counted(row: Trajectory, environment: int) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrajectoryCounts:
     task: int = 0
     environment: int = 0
     numbers: Counter[str] = field(default_factory=Counter)
 
 
-def standing(row: Trajectory) -> Standing:
+def standing(row: Trajectory) -> TrajectoryCounts:
     """Where a stored row is counted, and as what; one that is not saved stands for nothing."""
     if row.pk is None:
-        return Standing()
+        return TrajectoryCounts()
     scored = row.reward is not None and row.outcome not in NO_REWARD
     numbers = {"trajectories": 1, "scored": int(scored), "solved": int(scored and row.outcome == "solved")}
-    return Standing(row.task_id, row.environment_id, Counter(numbers))
+    return TrajectoryCounts(row.task_id, row.environment_id, Counter(numbers))
 
 
-def settle(before: Standing, row: Trajectory) -> None:
+def settle(before: TrajectoryCounts, row: Trajectory) -> None:
     """Count a saved row as it is now instead of as it was `before`.
 
     Environment, tree, task: who counts an environment's tasks locks them in this order too.

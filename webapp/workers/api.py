@@ -110,7 +110,7 @@ def send_rollouts(request: HttpRequest, job: PublicId, number: Number, step: Ste
 @router.post("/training/jobs/{job}/attempts/{number}/checkpoints", auth=WORKS, response={201: UploadOut})
 def begin_checkpoint(request: HttpRequest, job: PublicId, number: Number, body: CheckpointIn) -> dict[str, Any]:
     """Announce a checkpoint, or ask how much of it is here."""
-    files = [checkpoint_uploads.Announced(**file.model_dump()) for file in body.files]
+    files = [checkpoint_uploads.AnnouncedFile(**file.model_dump()) for file in body.files]
     row = checkpoint_uploads.begin_checkpoint(job, number, body.step, body.final, files, person(request))
     return _told(row)
 

@@ -46,7 +46,7 @@ MOST_HEADER = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Announced:
+class AnnouncedFile:
     """A file that will be sent."""
 
     path: str
@@ -54,7 +54,7 @@ class Announced:
     sha256: str
 
 
-class _Gathered(File):
+class _MovableFile(File):
     """A file of this disk that the file store may move to its place instead of copying it."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
@@ -66,7 +66,7 @@ class _Gathered(File):
 
 
 def begin_checkpoint(
-    public_id: str, number: int, step: int, final: bool, files: Sequence[Announced], user: Any = None
+    public_id: str, number: int, step: int, final: bool, files: Sequence[AnnouncedFile], user: Any = None
 ) -> Checkpoint:
     """Announce a checkpoint; announced again, it is the one that is there, with what was received of it.
 
@@ -77,7 +77,7 @@ def begin_checkpoint(
         job, _ = claims.held(public_id, number, user, lock=True)
         known = Checkpoint.objects.filter(job=job, attempt=number, step=step, final=final).first()
         if known is not None:
-            same = {Announced(file.path, file.bytes, file.sha256) for file in known.files.all()} == set(files)
+            same = {AnnouncedFile(file.path, file.bytes, file.sha256) for file in known.files.all()} == set(files)
             if same and known.state != CheckpointState.DELETED:
                 return known
             if known.state == CheckpointState.READY:
@@ -203,7 +203,7 @@ def _note(job: TrainingJob, row: Checkpoint) -> None:
     tell_job(job.pk)
 
 
-def _require_files(files: Sequence[Announced], final: bool) -> None:
+def _require_files(files: Sequence[AnnouncedFile], final: bool) -> None:
     """Raises Unusable."""
     paths = [file.path for file in files]
     for path in paths:
@@ -281,7 +281,7 @@ def _take(row: Checkpoint, file: CheckpointFile) -> bool:
                 return False
             stream.seek(0)
             name = f"{FOLDER}/{row.job.public_id}/{row.public_id}/{uuid.uuid4().hex}"
-            stored = default_storage.save(name, _Gathered(at, stream))
+            stored = default_storage.save(name, _MovableFile(at, stream))
     except OSError as error:
         raise disk_error(error) from error
     CheckpointFile.objects.filter(pk=file.pk).update(stored=stored)

@@ -16,7 +16,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Meter:
+class UsageMeter:
     """Memory of a device in MiB; `used` is None until a heartbeat has said it."""
 
     name: str
@@ -31,7 +31,7 @@ class WorkerLine:
 
     worker: Worker
     state: str
-    meters: list[Meter]
+    meters: list[UsageMeter]
     job: TrainingJob | None = None
     software: list[tuple[str, str]] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ def _line(row: Worker, job: TrainingJob | None) -> WorkerLine:
     return WorkerLine(row, state, meters_of(row), job, software)
 
 
-def meters_of(row: Worker) -> list[Meter]:
+def meters_of(row: Worker) -> list[UsageMeter]:
     """Memory of each device. What a worker says is hostile: what is no number is not shown."""
     reported = row.usage.get("gpus") if isinstance(row.usage, dict) else None
     used = [device for device in reported if isinstance(device, dict)] if isinstance(reported, list) else []
@@ -72,7 +72,7 @@ def meters_of(row: Worker) -> list[Meter]:
         busy = now.get("utilisation")
         share = float(busy) if isinstance(busy, int | float) and 0 <= busy <= 1 else None
         spent = _mib(now.get("used_mib")) if "used_mib" in now else None
-        meters.append(Meter(str(device.get("name") or "device"), total, spent, share))
+        meters.append(UsageMeter(str(device.get("name") or "device"), total, spent, share))
     return meters
 
 

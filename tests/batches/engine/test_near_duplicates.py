@@ -17,7 +17,7 @@ from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.engine import barriers
 from webapp.batches.engine.lane import close_lane, run_lane
-from webapp.batches.engine.stage_runs import Ended, add_run
+from webapp.batches.engine.stage_runs import EndedStage, add_run
 from webapp.batches.models import Batch, BatchItem, StageState
 from webapp.jobs.registry import KINDS, JobKind
 from webapp.taxonomy.models import Decision, Theme
@@ -103,7 +103,7 @@ def test_items_that_move_while_a_barrier_groups_are_grouped_anew(monkeypatch: py
         batch.items.update(stage="deduplicate")
         for item in batch.items.all():
             found = {"key": item.path, "name": item.path, "description": "Same."}
-            add_run(item, Ended("discover", StageState.KEPT, found))
+            add_run(item, EndedStage("discover", StageState.KEPT, found))
         assert barriers.pass_barrier(batch.pk, pipeline, StageSettings())
         assert barriers.pass_barrier(batch.pk, pipeline, StageSettings())
     assert seen == [3, 2]

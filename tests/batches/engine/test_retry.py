@@ -13,7 +13,7 @@ from synthesis.errors import InputError
 from synthesis.llm.asker import TRIES
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import Reply
-from synthesis.llm.cost import Meter
+from synthesis.llm.cost import CostMeter
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import answer
 from tests.fixtures.api import Program, problem, program
@@ -114,7 +114,7 @@ def test_a_reply_that_cannot_be_stored_is_the_fault_of_its_own_item_alone(monkey
             return error
 
     async def all_at_once(threads: ThreadPoolExecutor) -> list[Reply | Exception]:
-        writer = CallWriter(batch.pk, 0, threads, Meter())
+        writer = CallWriter(batch.pk, 0, threads, CostMeter())
         return await asyncio.gather(*(ask(writer, words) for words in ["a", "b" * 9_000, "c", "d" * 9_000, "e"]))
 
     with ThreadPoolExecutor(1) as threads:

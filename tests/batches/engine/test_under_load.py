@@ -27,7 +27,7 @@ from webapp.accounts.models import Role
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct, LLMCall
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import Wish, delete_endpoint, save_endpoint
+from webapp.endpoints.services import EndpointChanges, delete_endpoint, save_endpoint
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import run
 from webapp.jobs.models import Job, JobState
@@ -224,7 +224,9 @@ def test_a_changed_key_is_used_without_a_pause() -> None:
         batch = begin(user, server, at_once=2)
         asked(server, 8)
         row = Endpoint.objects.get()
-        wish = Wish(row.name, row.base_url, "sk-another-key-0815", tuple(row.model_names), timeout_s=row.timeout_s)
+        wish = EndpointChanges(
+            row.name, row.base_url, "sk-another-key-0815", tuple(row.model_names), timeout_s=row.timeout_s
+        )
         save_endpoint(user, wish, row.pk)
         wait_for(reached(batch, "done"), seconds=60, what="the end")
         at_rest(batch)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from webapp.batches.engine.write_batcher import Gathering
+from webapp.batches.engine.write_batcher import WriteBatcher
 
 
 def carried_out(wishes: list[int], carry_out: Any) -> list[Any]:
     async def run() -> list[Any]:
         with ThreadPoolExecutor(1) as threads:
-            gathering: Gathering[int] = Gathering(threads, carry_out)
+            gathering: WriteBatcher[int] = WriteBatcher(threads, carry_out)
             return await asyncio.gather(*(gathering.do(wish) for wish in wishes), return_exceptions=True)
 
     return asyncio.run(run())
@@ -69,7 +69,7 @@ def test_what_was_asked_for_is_done_where_the_asker_was_given_up() -> None:
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as threads:
-            gathering: Gathering[int] = Gathering(threads, carry_out)
+            gathering: WriteBatcher[int] = WriteBatcher(threads, carry_out)
             asked = asyncio.create_task(gathering.do(7))
             await asyncio.sleep(0)
             asked.cancel()

@@ -8,7 +8,7 @@ from synthesis.stages import ItemSpec, Pipeline, Stage, StageSettings
 from webapp.batches.engine.item_state import OPEN, leave_out, put_back
 from webapp.batches.engine.lane_jobs import lock
 from webapp.batches.engine.near_duplicates import kept_apart, tell_duplicates
-from webapp.batches.engine.stage_runs import SAVE, Ended, add_run
+from webapp.batches.engine.stage_runs import SAVE, EndedStage, add_run
 from webapp.batches.models import BatchItem, BatchState, Body, ItemState, StageRun, StageState
 from webapp.content_store import unpack
 
@@ -92,7 +92,7 @@ def _decide(
             continue
         message = f"It is nearly the same theme as {kept.path}, which goes on."
         evidence = {"kept": kept.path, "item": kept.pk}
-        add_run(row, Ended(stage.name, StageState.REJECTED, evidence, "duplicate", message))
+        add_run(row, EndedStage(stage.name, StageState.REJECTED, evidence, "duplicate", message))
         leave_out(row, stage.name, "duplicate", message, "a near-duplicate of another theme")
         left_out.append((row, kept))
     return left_out
@@ -101,5 +101,5 @@ def _decide(
 def go_on(row: BatchItem, stage: Stage, pipeline: Pipeline, settings: StageSettings) -> None:
     """Past the barrier. Within a transaction that holds the item."""
     following = pipeline.after(stage.name, settings, ItemSpec.model_validate(row.spec))
-    add_run(row, Ended(stage.name, StageState.KEPT))
+    add_run(row, EndedStage(stage.name, StageState.KEPT))
     put_back(row, following.name if following else SAVE)

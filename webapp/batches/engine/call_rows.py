@@ -41,12 +41,12 @@ LANDED = f"UPDATE {TABLE} SET open = 0, lost = lost + greatest(open - %s, 0) WHE
 
 
 @dataclass(frozen=True)
-class Find:
+class FindCall:
     key: str
 
 
 @dataclass(frozen=True)
-class Begin:
+class BeginCall:
     key: str
     call: StageCall
     model: str
@@ -58,7 +58,7 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class Keep:
+class KeepCall:
     """`cost` None: nobody can tell. `assumed` is then held against the cap."""
 
     key: str
@@ -69,13 +69,13 @@ class Keep:
 
 
 @dataclass(frozen=True)
-class Fail:
+class FailCall:
     key: str
     stage: str
     error: LLMError
 
 
-Wish = Find | Begin | Keep | Fail
+Wish = FindCall | BeginCall | KeepCall | FailCall
 
 
 class CallRow(NamedTuple):
@@ -97,7 +97,7 @@ def found_of(keys: Iterable[str]) -> dict[str, Reply]:
 
 
 def record(
-    batch: int, begun: Sequence[Begin], keeps: Sequence[Keep], fails: Sequence[Fail]
+    batch: int, begun: Sequence[BeginCall], keeps: Sequence[KeepCall], fails: Sequence[FailCall]
 ) -> tuple[dict[str, Reply], int]:
     """(replies that count, requests that gave none). Within a transaction.
 
@@ -107,7 +107,7 @@ def record(
     asked = {wish.key: row_of(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
     replies = {wish.key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
     save_rows(Body, [*asked.values(), *replies.values()])
-    wishes: list[Begin | Keep | Fail] = [*begun, *keeps, *fails]
+    wishes: list[BeginCall | KeepCall | FailCall] = [*begun, *keeps, *fails]
     known = _locked([wish.key for wish in wishes])
     there = [wish.key for wish in keeps if known.get(wish.key, NOTHING).state == CallState.DONE]
     _begin(batch, new, asked, known)
@@ -120,7 +120,7 @@ def record(
     return {wish.key: wish.reply for wish in keeps} | found_of(there), lost
 
 
-def _begin(batch: int, wishes: list[Begin], bodies: dict[str, Body], known: dict[str, CallRow]) -> None:
+def _begin(batch: int, wishes: list[BeginCall], bodies: dict[str, Body], known: dict[str, CallRow]) -> None:
     """Rows for what is about to be sent."""
     fresh = [wish for wish in wishes if wish.key not in known]
     fresh.sort(key=lambda wish: wish.key)
@@ -134,7 +134,7 @@ def _again(keys: list[str]) -> None:
         LLMCall.objects.filter(key__in=keys).update(open=F("open") + 1, requests=F("requests") + 1)
 
 
-def _keep(wishes: list[Keep], bodies: dict[str, Body]) -> None:
+def _keep(wishes: list[KeepCall], bodies: dict[str, Body]) -> None:
     if wishes:
         columns = zip(*(_reply_columns(wish, bodies[wish.key].hash) for wish in wishes), strict=True)
         _execute(ANSWERED, [list(column) for column in columns])
@@ -146,7 +146,7 @@ def _land(keys: list[str], answered: int) -> None:
         _execute(LANDED, [answered, keys])
 
 
-def _fail(wishes: Sequence[Fail]) -> None:
+def _fail(wishes: Sequence[FailCall]) -> None:
     _land([wish.key for wish in wishes], answered=0)
     for wish in wishes:
         message = clean(str(wish.error))[:ERROR_CHARS]
@@ -173,7 +173,7 @@ def _execute(sql: str, given: list[Any]) -> None:
         cursor.execute(sql, given)
 
 
-def _row(batch: int, wish: Begin, request: str) -> LLMCall:
+def _row(batch: int, wish: BeginCall, request: str) -> LLMCall:
     site = wish.call.site
     return LLMCall(
         key=wish.key,
@@ -190,7 +190,7 @@ def _row(batch: int, wish: Begin, request: str) -> LLMCall:
     )
 
 
-def _reply_columns(wish: Keep, reply: str) -> tuple[Any, ...]:
+def _reply_columns(wish: KeepCall, reply: str) -> tuple[Any, ...]:
     used = wish.reply.usage
     tokens = used.prompt_tokens, used.completion_tokens, used.cached_tokens
     return wish.key, reply, *tokens, wish.seconds, wish.cost

@@ -14,10 +14,10 @@ from django.db import connection, transaction
 from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.llm.cost import Meter, Price, cost_of
-from webapp.batches.engine.call_rows import Begin, Fail, Find, Keep, Wish, found_of, record
+from synthesis.llm.cost import CostMeter, Price, cost_of
+from webapp.batches.engine.call_rows import BeginCall, FailCall, FindCall, KeepCall, Wish, found_of, record
 from webapp.batches.engine.spend import RefusedCall, grant
-from webapp.batches.engine.write_batcher import Gathering
+from webapp.batches.engine.write_batcher import WriteBatcher
 from webapp.batches.models import Batch, BatchLane
 
 CALLS_KEPT = 5_000
@@ -26,17 +26,17 @@ LOOK_AGAIN = 0.2
 
 
 class CallWriter:
-    """Carries out one lane's wishes, many in a transaction. A reply is stored once its `Keep` returns.
+    """Carries out one lane's wishes, many in a transaction. A reply is stored once its `KeepCall` returns.
 
     The meter learns from the batch's row what other lanes spend meanwhile. `held` is by call what requests in flight
     are likely to cost, where there is a cap.
     """
 
-    def __init__(self, batch: int, job: int, threads: Executor, meter: Meter) -> None:
+    def __init__(self, batch: int, job: int, threads: Executor, meter: CostMeter) -> None:
         self.batch = batch
         self.job = job
         self.held: dict[str, float] = {}
-        self.gathered = Gathering(threads, self._carry_out)
+        self.gathered = WriteBatcher(threads, self._carry_out)
         self.meter = meter
         self.before = meter.spent
         self.paid = 0.0
@@ -48,14 +48,14 @@ class CallWriter:
         """The answers in order. Commits before it returns."""
         held = dict(self.held)
         for wish in wishes:
-            if isinstance(wish, Keep | Fail):
+            if isinstance(wish, KeepCall | FailCall):
                 held.pop(wish.key, None)
         try:
             with transaction.atomic():
-                begun, refused = self._room([wish for wish in wishes if isinstance(wish, Begin)], held)
-                replies = found_of({wish.key for wish in wishes if isinstance(wish, Find)})
-                keeps = [wish for wish in wishes if isinstance(wish, Keep)]
-                kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, Fail)])
+                begun, refused = self._room([wish for wish in wishes if isinstance(wish, BeginCall)], held)
+                replies = found_of({wish.key for wish in wishes if isinstance(wish, FindCall)})
+                keeps = [wish for wish in wishes if isinstance(wish, KeepCall)]
+                kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, FailCall)])
                 spent = _pay(self.batch, keeps, len(begun), lost)
                 if held != self.held:
                     BatchLane.objects.filter(job_id=self.job).update(reserved=sum(held.values()))
@@ -67,7 +67,7 @@ class CallWriter:
         finally:
             connection.close()
 
-    def _room(self, wishes: list[Begin], held: dict[str, float]) -> tuple[list[Begin], dict[str, RefusedCall]]:
+    def _room(self, wishes: list[BeginCall], held: dict[str, float]) -> tuple[list[BeginCall], dict[str, RefusedCall]]:
         """(those that may begin, why the others may not); what may is held from now on."""
         asking = {} if self.meter.cap is None else {wish.key: wish.likely for wish in wishes if not wish.again}
         refused = grant(self.batch, self.job, asking, held) if asking else {}
@@ -92,11 +92,11 @@ class ItemStore:
         self.check_stop()
         if len(self.used) < CALLS_KEPT:
             self.used.append(key)
-        reply: Reply | None = await self.writer.do(Find(key))
+        reply: Reply | None = await self.writer.do(FindCall(key))
         return reply
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        wish = Begin(key, call, model, self.item, self._likely(call, model), again=key in self._began)
+        wish = BeginCall(key, call, model, self.item, self._likely(call, model), again=key in self._began)
         while (refused := await self.writer.do(wish)) is not None:
             if refused.for_good:
                 raise SpendCapReached(refused.why)
@@ -108,19 +108,19 @@ class ItemStore:
         began, model = self._began.pop(key, (time.monotonic(), ""))
         cost = cost_of(self._price(model), reply.usage)
         assumed = self._likely(call, model) if cost is None else 0.0
-        kept: Reply = await self.writer.do(Keep(key, reply, cost, time.monotonic() - began, assumed))
+        kept: Reply = await self.writer.do(KeepCall(key, reply, cost, time.monotonic() - began, assumed))
         return kept
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         self.last_failed = key
         self._began.pop(key, None)
-        await self.writer.do(Fail(key, call.site.stage, error))
+        await self.writer.do(FailCall(key, call.site.stage, error))
 
     async def give_up(self, stage: str) -> None:
         """The stage has ended: what was broken off with it (calls beside one that failed) is in flight no more."""
         error = LLMError("given_up", "The stage ended before the reply came: a call beside this one failed.")
         left, self._began = list(self._began), {}
-        await asyncio.gather(*(self.writer.do(Fail(key, stage, error)) for key in left))
+        await asyncio.gather(*(self.writer.do(FailCall(key, stage, error)) for key in left))
 
     def _price(self, model: str) -> Price | None:
         return self.writer.meter.prices.get(model)
@@ -131,14 +131,14 @@ class ItemStore:
 
 
 def _answer(wish: Wish, replies: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]) -> Any:
-    if isinstance(wish, Find):
+    if isinstance(wish, FindCall):
         return replies.get(wish.key)
-    if isinstance(wish, Begin):
+    if isinstance(wish, BeginCall):
         return refused.get(wish.key)
-    return kept[wish.key] if isinstance(wish, Keep) else None
+    return kept[wish.key] if isinstance(wish, KeepCall) else None
 
 
-def _pay(batch: int, keeps: list[Keep], requests: int, lost: int) -> float | None:
+def _pay(batch: int, keeps: list[KeepCall], requests: int, lost: int) -> float | None:
     """What counts against the batch's cap now; None where nothing changed."""
     if not (keeps or requests or lost):
         return None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from synthesis import prompts
-from synthesis.drafts import Spent
+from synthesis.drafts import StageUsage
 from synthesis.errors import (
     EnvariumError,
     InfrastructureError,
@@ -26,7 +26,7 @@ from synthesis.errors import (
 from synthesis.errors import SpendCapReached as CapReached
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site
-from synthesis.llm.cost import Meter
+from synthesis.llm.cost import CostMeter
 from synthesis.runtime import Sandbox
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
 from synthesis.themes.keys import theme_of
@@ -34,11 +34,11 @@ from webapp.batches.engine.call_store import CallWriter, ItemStore
 from webapp.batches.engine.cast import Models
 from webapp.batches.engine.failure_advice import OF_OURS, advised
 from webapp.batches.engine.item_state import StageEnding, release_one
-from webapp.batches.engine.products import ABOVE, SAVERS, Saving
+from webapp.batches.engine.products import ABOVE, SAVERS, SaveRequest
 from webapp.batches.engine.provenance import notes, provenance
-from webapp.batches.engine.stage_runs import SAVE, Ended, note_used
+from webapp.batches.engine.stage_runs import SAVE, EndedStage, note_used
 from webapp.batches.engine.theme_source import note_theme
-from webapp.batches.engine.write_batcher import AWAY, Gathering
+from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
 from webapp.batches.models import BatchItem, BatchProduct, Body, StageRun, StageState
 from webapp.batches.spec import BatchSettings
 from webapp.claims import StaleClaim
@@ -52,12 +52,12 @@ TRIES = 3
 AGAIN_SECONDS = 0.2
 
 
-class Stopping(EnvariumError):
+class BatchStopped(EnvariumError):
     """The batch stands still from now on: what an item was doing is begun again later, from what is stored."""
 
 
 @dataclass
-class Desk:
+class LaneContext:
     """What all items of a lane share. `spent` gathers by path what the stage that runs there uses."""
 
     batch: int
@@ -68,15 +68,15 @@ class Desk:
     models: Models
     names: dict[str, str]
     writer: CallWriter
-    meter: Meter
+    meter: CostMeter
     threads: Executor
     """For stages: the sandbox."""
     database: Executor
     savers: Executor
     """For what kept items become: sandbox and database."""
-    endings: Gathering[StageEnding]
+    endings: WriteBatcher[StageEnding]
     stop: asyncio.Event
-    spent: dict[str, Spent] = field(default_factory=dict)
+    spent: dict[str, StageUsage] = field(default_factory=dict)
     told: Callable[[], None] = lambda: None
 
     async def write(self, work: Callable[..., T], *given: Any) -> T:
@@ -84,9 +84,9 @@ class Desk:
 
     def check_stop(self) -> None:
         if self.stop.is_set():
-            raise Stopping("The batch was asked to stand still.")
+            raise BatchStopped("The batch was asked to stand still.")
 
-    def watch(self, site: Site, spent: Spent) -> None:
+    def watch(self, site: Site, spent: StageUsage) -> None:
         """A call was counted: it belongs to the nearest item at or above its place."""
         path = site.item
         while path not in self.spent and "/" in path:
@@ -107,48 +107,48 @@ def released(work: Callable[..., T], *given: Any) -> T:
         connection.close()
 
 
-async def work(desk: Desk, item: BatchItem) -> None:
+async def work(shared: LaneContext, item: BatchItem) -> None:
     """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleClaim."""
     try:
         known: dict[str, Any] = {}
         while item.stage != SAVE:
-            desk.check_stop()
-            stage = desk.pipeline.stage(item.stage)
-            if not await _one_stage(desk, item, stage, known):
+            shared.check_stop()
+            stage = shared.pipeline.stage(item.stage)
+            if not await _one_stage(shared, item, stage, known):
                 return
-        desk.check_stop()
-        await _save(desk, item, known)
-    except Stopping:
-        await desk.write(release_one, desk.claim, item.pk)
+        shared.check_stop()
+        await _save(shared, item, known)
+    except BatchStopped:
+        await shared.write(release_one, shared.claim, item.pk)
     except StaleClaim as error:
         logger.warning("%s", error)
     finally:
-        desk.told()
+        shared.told()
 
 
-async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str, Any]) -> bool:
+async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: dict[str, Any]) -> bool:
     """Whether the item goes on here."""
-    store = ItemStore(desk.writer, item.pk, desk.check_stop)
+    store = ItemStore(shared.writer, item.pk, shared.check_stop)
     spec = ItemSpec.model_validate(item.spec)
 
     async def act() -> Any:
         if (given := stage.given(spec)) is not None:
             return given
         assert stage.run is not None
-        drafts = await _drafts(desk, item, stage.takes, known)
+        drafts = await _drafts(shared, item, stage.takes, known)
         return await stage.run(kit, spec, *drafts)
 
-    kit = _kit(desk, item, store)
+    kit = _kit(shared, item, store)
     with prompts.noting() as filled:
-        ended = await _attempt(desk, item, stage.name, store, act)
+        ended = await _attempt(shared, item, stage.name, store, act)
     noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
     ended = replace(ended, used=noted)
-    if item.level == "theme" and stage is desk.pipeline.stages[0]:
-        await desk.write(note_theme, item, ended, desk.names)
-    after = desk.pipeline.after(stage.name, desk.settings.stages, spec)
+    if item.level == "theme" and stage is shared.pipeline.stages[0]:
+        await shared.write(note_theme, item, ended, shared.names)
+    after = shared.pipeline.after(stage.name, shared.settings.stages, spec)
     following = after.name if after else SAVE
     barrier = after is not None and after.group is not None
-    kept = await _end(desk, StageEnding(item.pk, ended, following, barrier))
+    kept = await _end(shared, StageEnding(item.pk, ended, following, barrier))
     if not kept or barrier:
         return False
     known[stage.name] = ended.output
@@ -156,32 +156,32 @@ async def _one_stage(desk: Desk, item: BatchItem, stage: Stage, known: dict[str,
     return True
 
 
-async def _end(desk: Desk, ending: StageEnding) -> bool:
+async def _end(shared: LaneContext, ending: StageEnding) -> bool:
     """Whether the stage is kept: a draft that is too large to keep is not."""
     ended = ending.ended
     try:
-        await desk.endings.do(ending)
+        await shared.endings.do(ending)
     except InputError as error:  # too large to keep
         short = replace(ended, output=None, state=StageState.REJECTED, reason="too_large", message=str(error))
-        await desk.endings.do(replace(ending, ended=short))
+        await shared.endings.do(replace(ending, ended=short))
         return False
     return ended.state == StageState.KEPT
 
 
 async def _attempt(
-    desk: Desk, item: BatchItem, stage: str, store: ItemStore, act: Callable[[], Awaitable[Any]]
-) -> Ended:
+    shared: LaneContext, item: BatchItem, stage: str, store: ItemStore, act: Callable[[], Awaitable[Any]]
+) -> EndedStage:
     """How a stage ended: a fact about the item, a failure that can be tried again, or a draft."""
-    desk.spent[item.path] = Spent()
+    shared.spent[item.path] = StageUsage()
     began = time.monotonic()
     state, output, reason, message, key = StageState.KEPT, None, "", "", ""
     try:
         output = await _insisting(store, act)
-    except (Stopping, CapReached):
-        await _broken_off(desk, item, stage, time.monotonic() - began)
+    except (BatchStopped, CapReached):
+        await _broken_off(shared, item, stage, time.monotonic() - began)
         raise
     except (SandboxUnavailable, StaleClaim, *AWAY):
-        desk.spent.pop(item.path, None)
+        shared.spent.pop(item.path, None)
         raise
     except Rejected as error:
         state, reason, message, output = StageState.REJECTED, error.reason, str(error), error.evidence
@@ -197,8 +197,8 @@ async def _attempt(
         logger.exception("item %s failed in %s", item.pk, stage)
         state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}. {OF_OURS}"
     await store.give_up(stage)
-    spent = desk.spent.pop(item.path)
-    return Ended(
+    spent = shared.spent.pop(item.path)
+    return EndedStage(
         stage=stage,
         state=state,
         output=output,
@@ -214,13 +214,15 @@ async def _attempt(
     )
 
 
-async def _broken_off(desk: Desk, item: BatchItem, stage: str, seconds: float) -> None:
+async def _broken_off(shared: LaneContext, item: BatchItem, stage: str, seconds: float) -> None:
     """What the stage has used by now is counted, or the funnel would not add up to what the batch spent."""
-    spent = desk.spent.pop(item.path)
+    spent = shared.spent.pop(item.path)
     if not spent.usage.requests:
         return
-    ended = Ended(stage, StageState.KEPT, seconds=seconds, usage=spent.usage, cost=spent.cost, unpriced=spent.unpriced)
-    await desk.write(note_used, desk.claim, item.pk, ended)
+    ended = EndedStage(
+        stage, StageState.KEPT, seconds=seconds, usage=spent.usage, cost=spent.cost, unpriced=spent.unpriced
+    )
+    await shared.write(note_used, shared.claim, item.pk, ended)
 
 
 async def _insisting(store: ItemStore, act: Callable[[], Awaitable[Any]]) -> Any:
@@ -251,24 +253,24 @@ def _slug(error: Exception) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _kit(desk: Desk, item: BatchItem, store: ItemStore) -> Kit:
+def _kit(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
     return Kit(
-        asker=Asker(desk.models, store, desk.meter),
-        sandbox=desk.sandbox,
+        asker=Asker(shared.models, store, shared.meter),
+        sandbox=shared.sandbox,
         path=item.path,
         theme=theme_of(item.path),
-        threads=desk.threads,
-        settings=desk.settings.stages,
-        seed=desk.settings.seed,
-        check_stop=desk.check_stop,
+        threads=shared.threads,
+        settings=shared.settings.stages,
+        seed=shared.settings.seed,
+        check_stop=shared.check_stop,
     )
 
 
-async def _drafts(desk: Desk, item: BatchItem, names: tuple[str, ...], known: dict[str, Any]) -> list[Any]:
+async def _drafts(shared: LaneContext, item: BatchItem, names: tuple[str, ...], known: dict[str, Any]) -> list[Any]:
     """The drafts of earlier stages, of this item and of those above it."""
     missing = [name for name in names if name not in known]
     if missing:
-        known |= await desk.write(load_drafts, desk.pipeline, desk.batch, item.path, missing)
+        known |= await shared.write(load_drafts, shared.pipeline, shared.batch, item.path, missing)
     return [known[name] for name in names]
 
 
@@ -289,34 +291,34 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
     return drafts
 
 
-async def _save(desk: Desk, item: BatchItem, known: dict[str, Any]) -> None:
+async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> None:
     """Make rows of what the stages gave, end the item, and add the items below it."""
-    store = ItemStore(desk.writer, item.pk)
+    store = ItemStore(shared.writer, item.pk)
     stages, saver = SAVERS[item.level]
     spec = ItemSpec.model_validate(item.spec)
-    wanted = tuple(name for name in stages if not desk.pipeline.stage(name).skipped(desk.settings.stages, spec))
+    wanted = tuple(name for name in stages if not shared.pipeline.stage(name).skipped(shared.settings.stages, spec))
 
     async def act() -> Any:
-        drafts = dict(zip(wanted, await _drafts(desk, item, wanted, known), strict=True))
+        drafts = dict(zip(wanted, await _drafts(shared, item, wanted, known), strict=True))
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(desk.savers, released, _saved, desk, item, drafts, saver)
+        return await loop.run_in_executor(shared.savers, released, _saved, shared, item, drafts, saver)
 
-    ended = await _attempt(desk, item, SAVE, store, act)
+    ended = await _attempt(shared, item, SAVE, store, act)
     if ended.state != StageState.KEPT:
-        await _end(desk, StageEnding(item.pk, ended))
+        await _end(shared, StageEnding(item.pk, ended))
         return
     level: Level = item.level  # type: ignore[assignment]
-    parts = desk.pipeline.parts(level, desk.settings.stages)
+    parts = shared.pipeline.parts(level, shared.settings.stages)
     ended, product = replace(ended, output=None), ended.output
-    await desk.endings.do(StageEnding(item.pk, ended, product=product, parts=parts))
+    await shared.endings.do(StageEnding(item.pk, ended, product=product, parts=parts))
 
 
 def _saved(
-    desk: Desk, item: BatchItem, drafts: dict[str, Any], saver: Callable[[Saving], BatchProduct]
+    shared: LaneContext, item: BatchItem, drafts: dict[str, Any], saver: Callable[[SaveRequest], BatchProduct]
 ) -> BatchProduct:
     rows = BatchProduct.objects.select_related(*ABOVE[item.level])
     above = rows.filter(item_id=item.parent_id).first() if item.parent_id else None
-    about = provenance(item, desk.settings, desk.names)
-    product = saver(Saving(desk.sandbox, item, drafts, above, about, desk.names))
+    about = provenance(item, shared.settings, shared.names)
+    product = saver(SaveRequest(shared.sandbox, item, drafts, above, about, shared.names))
     product.provenance = about | ({"notes": draft_notes} if (draft_notes := notes(drafts)) else {})
     return product

@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from synthesis.formats.values import clean
 from synthesis.stages import LEVELS, ItemPart, ItemSpec
 from webapp.batches.engine.failure_signature import signature_of
-from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, Ended
+from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, EndedStage
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct, BatchState, ItemState, StageState
 from webapp.jobs.claims import JobClaim
 
@@ -37,7 +37,7 @@ class StageEnding:
     kept. With a `product` the item is through: that is what it became, and `parts` are made below it."""
 
     item: int
-    ended: Ended
+    ended: EndedStage
     following: str = SAVE
     barrier: bool = False
     product: BatchProduct | None = None

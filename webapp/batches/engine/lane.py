@@ -14,17 +14,17 @@ from typing import Any
 from django.db import Error, connection
 
 from synthesis.errors import InputError, LLMError, SpendCapReached
-from synthesis.llm.cost import Meter
+from synthesis.llm.cost import CostMeter
 from synthesis.runtime import Sandbox
 from synthesis.stages import Pipeline
 from webapp.batches.engine import barriers, item_state
 from webapp.batches.engine.call_store import CallWriter
 from webapp.batches.engine.cast import Cast, cast, models_of
-from webapp.batches.engine.item import Desk, Stopping, released, work
+from webapp.batches.engine.item import BatchStopped, LaneContext, released, work
 from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
 from webapp.batches.engine.results import end_items
-from webapp.batches.engine.write_batcher import AWAY, Gathering
+from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState
 from webapp.batches.spec import BatchSettings
 from webapp.claims import StaleClaim
@@ -53,7 +53,7 @@ LANE_SECONDS = 2_700.0
 class Lane:
     """One claim of a batch while it runs."""
 
-    desk: Desk
+    shared: LaneContext
     context: JobContext
     played: Cast
     tasks: dict[asyncio.Task[None], BatchItem] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Lane:
 
     def tell(self) -> None:
         """Tell who follows the batch, a few times a second at most."""
-        self.throttle.note(f"batch:{self.desk.batch}")
+        self.throttle.note(f"batch:{self.shared.batch}")
 
 
 def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[str, Any]:
@@ -129,10 +129,10 @@ def _work(
             return released(end_items, claim, pipeline.first, endings)
 
         async def main() -> None:
-            meter = Meter(played.prices, batch.cap, batch.spent + batch.assumed)
+            meter = CostMeter(played.prices, batch.cap, batch.spent + batch.assumed)
             async with contextlib.AsyncExitStack() as stack:
                 models = await models_of(played, stack)
-                desk = Desk(
+                shared = LaneContext(
                     batch=batch.pk,
                     claim=claim,
                     pipeline=pipeline,
@@ -145,24 +145,24 @@ def _work(
                     threads=threads,
                     database=database,
                     savers=savers,
-                    endings=Gathering(database, write_endings),
+                    endings=WriteBatcher(database, write_endings),
                     stop=asyncio.Event(),
                 )
-                meter.watch = desk.watch
-                await _run(Lane(desk, context, played))
+                meter.watch = shared.watch
+                await _run(Lane(shared, context, played))
 
         asyncio.run(main())
 
 
 async def _run(lane: Lane) -> None:
-    desk = lane.desk
-    desk.told = lane.tell
+    shared = lane.shared
+    shared.told = lane.tell
     watch = asyncio.create_task(_watch(lane))
     until = time.monotonic() + LANE_SECONDS
     try:
-        while not desk.stop.is_set():
+        while not shared.stop.is_set():
             if time.monotonic() > until:
-                desk.stop.set()
+                shared.stop.set()
                 break
             more = await _take(lane)
             if not more and not await _idle(lane):
@@ -174,25 +174,25 @@ async def _run(lane: Lane) -> None:
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-            await desk.writer.gathered.drain()
-            await desk.endings.drain()
-            await desk.write(item_state.release, desk.claim)
-            await desk.write(lane.throttle.close)
+            await shared.writer.gathered.drain()
+            await shared.endings.drain()
+            await shared.write(item_state.release, shared.claim)
+            await shared.write(lane.throttle.close)
     if lane.fault is not None:
         raise lane.fault
     if lane.cancelled:
-        raise Cancelled(f"Job {desk.claim.row} was asked to stop.")
+        raise Cancelled(f"Job {shared.claim.row} was asked to stop.")
 
 
 async def _take(lane: Lane) -> bool:
     """Begin on as many items as there is room for; whether there was one."""
-    desk = lane.desk
-    room = desk.settings.at_once - len(lane.tasks)
+    shared = lane.shared
+    room = shared.settings.at_once - len(lane.tasks)
     if room <= 0:
         return False
-    items = await desk.write(item_state.take, desk.claim, desk.batch, room, desk.barriers)
+    items = await shared.write(item_state.take, shared.claim, shared.batch, room, shared.barriers)
     for item in items:
-        lane.tasks[asyncio.create_task(work(desk, item))] = item
+        lane.tasks[asyncio.create_task(work(shared, item))] = item
     if items:
         lane.tell()
     return bool(items)
@@ -200,15 +200,15 @@ async def _take(lane: Lane) -> bool:
 
 async def _idle(lane: Lane) -> bool:
     """Nothing can be taken: pass a barrier, end the batch, or wait. Whether the lane goes on."""
-    desk = lane.desk
-    batch = desk.batch
-    if len(lane.tasks) >= desk.settings.at_once:
+    shared = lane.shared
+    batch = shared.batch
+    if len(lane.tasks) >= shared.settings.at_once:
         return True
-    if await desk.write(barriers.pass_barrier, batch, desk.pipeline, desk.settings.stages):
+    if await shared.write(barriers.pass_barrier, batch, shared.pipeline, shared.settings.stages):
         return True
     if lane.tasks:
         return True
-    if await desk.write(_over, batch):
+    if await shared.write(_over, batch):
         return False
     await asyncio.sleep(LOOK_SECONDS)
     return True
@@ -231,22 +231,22 @@ async def _settle(lane: Lane, seconds: float) -> None:
         if error is None:
             continue
         if isinstance(error, SpendCapReached):
-            await lane.desk.write(_capped, lane.desk, item.pk, str(error), lane.desk.meter.cap)
-        elif not isinstance(error, Stopping):
+            await lane.shared.write(_capped, lane.shared, item.pk, str(error), lane.shared.meter.cap)
+        elif not isinstance(error, BatchStopped):
             lane.fault = lane.fault or error
-        lane.desk.stop.set()
+        lane.shared.stop.set()
 
 
-def _capped(desk: Desk, item: int, why: str, cap: float | None) -> None:
+def _capped(shared: LaneContext, item: int, why: str, cap: float | None) -> None:
     """Unless the cap was raised meanwhile: then the lane that follows goes on with it."""
-    item_state.release_one(desk.claim, item)
-    if Batch.objects.filter(pk=desk.batch, cap=cap).exists():
-        stand_still(desk.batch, BatchState.CAPPED, why)
+    item_state.release_one(shared.claim, item)
+    if Batch.objects.filter(pk=shared.batch, cap=cap).exists():
+        stand_still(shared.batch, BatchState.CAPPED, why)
 
 
 async def _drain(lane: Lane) -> None:
     """Let what is in flight end for a while, then break it off."""
-    lane.desk.stop.set()
+    lane.shared.stop.set()
     until = time.monotonic() + GRACE_SECONDS
     while lane.tasks and time.monotonic() < until:
         await _settle(lane, 0.2)
@@ -257,26 +257,26 @@ async def _drain(lane: Lane) -> None:
 
 async def _watch(lane: Lane) -> None:
     """Stop once the batch stands still, a person stopped the job, or another worker holds it."""
-    desk = lane.desk
+    shared = lane.shared
     for look in itertools.count():
         try:
-            await desk.write(lane.context.check)
-            if look % CAST_LOOKS == 0 and await desk.write(_recast, desk.batch, desk.settings, lane.played):
-                desk.stop.set()
-            state, desk.meter.cap = await desk.write(_state, desk.batch)
+            await shared.write(lane.context.check)
+            if look % CAST_LOOKS == 0 and await shared.write(_recast, shared.batch, shared.settings, lane.played):
+                shared.stop.set()
+            state, shared.meter.cap = await shared.write(_state, shared.batch)
             if state != BatchState.RUNNING:
-                desk.stop.set()
-            await desk.write(_progress, desk.claim, desk.batch)
+                shared.stop.set()
+            await shared.write(_progress, shared.claim, shared.batch)
         except Cancelled:
             lane.cancelled = True
-            desk.stop.set()
+            shared.stop.set()
             return
         except StaleClaim as error:
             lane.fault = error
-            desk.stop.set()
+            shared.stop.set()
             return
         except Error as error:
-            logger.warning("batch %s: %s", desk.batch, error)
+            logger.warning("batch %s: %s", shared.batch, error)
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.contracts import Attempt, State
-from synthesis.drafts import Assembled, AssessmentDraft, ScenarioDraft, TaskDraft
+from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft
 from synthesis.errors import InputError
 from synthesis.formats.records import TaskRecord
 from synthesis.runtime import Sandbox, encode_state
@@ -39,7 +39,7 @@ Drafts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Saving:
+class SaveRequest:
     """What a saver is given: the item, the drafts it wants by stage, its parent's product, its provenance, and the
     model of each role."""
 
@@ -56,9 +56,9 @@ class Saving:
         return SCRIPTED_SOURCE if SCRIPTED in self.provenance["models"].values() else SOURCE
 
 
-def save_environment(given: Saving) -> BatchProduct:
+def save_environment(given: SaveRequest) -> BatchProduct:
     """A new environment, or the version that was there before, with the assessment that the batch made."""
-    assembled: Assembled = given.drafts["assemble"]
+    assembled: AssembledProgram = given.drafts["assemble"]
     assessment: AssessmentDraft | None = given.drafts.get("assess")
     there = ItemSpec.model_validate(given.item.spec).version
     if there:
@@ -80,7 +80,7 @@ def _still_there(pk: int) -> Version:
     return row
 
 
-def save_state(given: Saving) -> BatchProduct:
+def save_state(given: SaveRequest) -> BatchProduct:
     draft: ScenarioDraft = given.drafts["state"]
     above = _above(given)
     assert above.version is not None
@@ -88,7 +88,7 @@ def save_state(given: Saving) -> BatchProduct:
     return BatchProduct(environment_id=above.environment_id, version=above.version, scenario=scenario)
 
 
-def save_task(given: Saving) -> BatchProduct:
+def save_task(given: SaveRequest) -> BatchProduct:
     """The task with its checks, its reference and the audit that the pipeline made."""
     audited: AuditedTask = given.drafts["audit"]
     state: ScenarioDraft = given.drafts["state"]
@@ -110,7 +110,7 @@ def save_task(given: Saving) -> BatchProduct:
     )
 
 
-def task_key(given: Saving, environment: Environment, state: ScenarioDraft, draft: TaskDraft) -> str:
+def task_key(given: SaveRequest, environment: Environment, state: ScenarioDraft, draft: TaskDraft) -> str:
     """Its place below the theme. On an environment that was there before the whole path, so that it takes no other
     task's place, unless the same instruction stands there on the same state."""
     root, _, below = given.item.path.partition("/")
@@ -146,7 +146,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
     )
 
 
-def save_trajectory(given: Saving) -> BatchProduct:
+def save_trajectory(given: SaveRequest) -> BatchProduct:
     attempt: Attempt = given.drafts["filter"]
     above = _above(given)
     revision = above.revision
@@ -180,12 +180,12 @@ def save_trajectory(given: Saving) -> BatchProduct:
     )
 
 
-def _above(given: Saving) -> BatchProduct:
+def _above(given: SaveRequest) -> BatchProduct:
     assert given.above is not None, "an item below another has a parent that was kept"
     return given.above
 
 
-SAVERS: dict[str, tuple[tuple[str, ...], Callable[[Saving], BatchProduct]]] = {
+SAVERS: dict[str, tuple[tuple[str, ...], Callable[[SaveRequest], BatchProduct]]] = {
     "theme": (("assemble", "assess"), save_environment),
     "scenario": (("state",), save_state),
     "task": (("state", "audit"), save_task),

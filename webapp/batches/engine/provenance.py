@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.drafts import Assembled
+from synthesis.drafts import AssembledProgram
 from synthesis.formats.values import clean
 from synthesis.themes.keys import theme_of
 from synthesis.verifiers.audit_report import AuditedTask
@@ -45,7 +45,7 @@ def notes(drafts: Mapping[str, Any]) -> list[str]:
     """What a person should know of what was kept: faults of a program before its repair, why nobody solved a task."""
     texts: list[str] = []
     for draft in drafts.values():
-        if isinstance(draft, Assembled) and draft.invalid_before_repair:
+        if isinstance(draft, AssembledProgram) and draft.invalid_before_repair:
             texts += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
         elif isinstance(draft, AuditedTask):
             texts += draft.task.notes

@@ -22,7 +22,7 @@ MESSAGE_CHARS = 10_000
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedStage:
     """How a stage ended for an item. `output` is JSON: the draft, or the evidence of a rejection."""
 
     stage: str
@@ -40,12 +40,12 @@ class Ended:
     used: dict[str, Any] = field(default_factory=dict)
 
 
-def add_run(row: BatchItem, ended: Ended) -> None:
+def add_run(row: BatchItem, ended: EndedStage) -> None:
     """As `add_runs`, of one item, whose output is JSON."""
     add_runs([(row, ended, None if ended.output is None else row_of(Body, ended.output))])
 
 
-def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
+def add_runs(runs: Sequence[tuple[BatchItem, EndedStage, Body | None]]) -> None:
     """Replace what earlier tries of the stages left, and count. Of one batch, each item once, within a transaction that
     holds the items. Counts are written in one order, so that two writers never wait for each other."""
     earlier = _earlier([(row.pk, ended.stage) for row, ended, _ in runs])
@@ -68,7 +68,7 @@ def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
     )
     more: dict[tuple[str, str, str], Counter[str]] = {}
     for run in earlier.values():  # out of the count; what was used stays
-        gone = Counter({"count": -1, **_used(Ended(run.stage, StageState(run.state)))})
+        gone = Counter({"count": -1, **_used(EndedStage(run.stage, StageState(run.state)))})
         more.setdefault((run.stage, run.state, run.reason), Counter()).update(gone)
     for _, ended, _ in runs:
         used = Counter({"count": 1, **_used(ended)})
@@ -77,7 +77,7 @@ def add_runs(runs: Sequence[tuple[BatchItem, Ended, Body | None]]) -> None:
         _count(runs[0][0].batch_id, *place, more[place])
 
 
-def note_used(claim: JobClaim, item: int, ended: Ended) -> None:
+def note_used(claim: JobClaim, item: int, ended: EndedStage) -> None:
     """Count what a stage used that was broken off: it begins again, and finds those replies stored."""
     with transaction.atomic():
         mine = BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING)
@@ -97,7 +97,7 @@ def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
     return runs
 
 
-def _used(ended: Ended) -> dict[str, Any]:
+def _used(ended: EndedStage) -> dict[str, Any]:
     return {
         "seconds": ended.seconds,
         "requests": ended.usage.requests,

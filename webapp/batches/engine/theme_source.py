@@ -10,7 +10,7 @@ from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec
 from webapp.batches.engine.near_duplicates import source_of
-from webapp.batches.engine.stage_runs import Ended
+from webapp.batches.engine.stage_runs import EndedStage
 from webapp.batches.models import BatchItem, StageState
 from webapp.batches.services import of_environment, of_theme
 from webapp.environments.models import Version
@@ -37,7 +37,7 @@ def of_environments(ids: Iterable[int]) -> list[ItemSpec]:
     return [of_environment(versions[pk]) for pk in wanted]
 
 
-def note_theme(item: BatchItem, ended: Ended, models: dict[str, str]) -> None:
+def note_theme(item: BatchItem, ended: EndedStage, models: dict[str, str]) -> None:
     """What became of a text of a task set: counted with its source, kept as a theme. Written twice it is the same."""
     spec = ItemSpec.model_validate(item.spec)
     if not spec.text or ended.state == StageState.FAILED:

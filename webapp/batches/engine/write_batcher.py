@@ -18,7 +18,7 @@ LONGEST_PAUSE = 0.02
 W = TypeVar("W")
 
 
-class Gathering(Generic[W]):
+class WriteBatcher(Generic[W]):
     """`carry_out` takes wishes and gives as many answers, in their order, once they are committed; an answer that is an
     exception is raised to whoever asked. Where it raises, each wish is tried alone, so that no other hears of it."""
 

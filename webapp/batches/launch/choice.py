@@ -39,7 +39,7 @@ class RowFilter:
 
 
 @dataclass
-class Chosen:
+class ChosenItems:
     """Items to begin with, equal ones once; what was chosen could not all be used: `left_out` says why."""
 
     specs: dict[str, ItemSpec] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def bundled(keys: Sequence[str]) -> list[ItemSpec]:
     return [of_theme(known[key]) for key in keys]
 
 
-def add_themes(chosen: Chosen, wanted: RowFilter) -> int:
+def add_themes(chosen: ChosenItems, wanted: RowFilter) -> int:
     """The newest kept themes that fit. A server that says nothing is left out, and said so."""
     specs = []
     pks = list(themes_like(wanted).order_by("-id").values_list("pk", flat=True)[: wanted.most])
@@ -115,7 +115,7 @@ def add_themes(chosen: Chosen, wanted: RowFilter) -> int:
     return chosen.add("kept themes", specs)
 
 
-def add_environments(chosen: Chosen, wanted: RowFilter) -> int:
+def add_environments(chosen: ChosenItems, wanted: RowFilter) -> int:
     """The newest environments that fit, in their current versions."""
     pks = list(environments_like(wanted).order_by("-id").values_list("current_id", flat=True)[: wanted.most])
     rows = Version.objects.select_related("environment").defer("record").prefetch_related("tools", "assessments")
@@ -130,7 +130,7 @@ def _in_order(rows: QuerySet, pks: list[int]) -> Iterable:
         yield from (by_pk[pk] for pk in part if pk in by_pk)
 
 
-def add_tasks(chosen: Chosen, entries: list[Entry], source: str, most: int | None) -> int:
+def add_tasks(chosen: ChosenItems, entries: list[Entry], source: str, most: int | None) -> int:
     """The first `most` texts of a task set. What is no task is left out, and said so."""
     specs: list[ItemSpec] = []
     for place, task in tasks(entries):
@@ -141,10 +141,10 @@ def add_tasks(chosen: Chosen, entries: list[Entry], source: str, most: int | Non
     return chosen.add("tasks of the file", specs)
 
 
-def of_batch(batch: Batch) -> Chosen:
+def of_batch(batch: Batch) -> ChosenItems:
     """The items that another batch began with."""
     rows = batch.items.filter(level="theme").order_by("position", "id")
-    chosen = Chosen()
+    chosen = ChosenItems()
     chosen.add(f"items of batch {batch.pk}", map(ItemSpec.model_validate, rows.values_list("spec", flat=True)))
     return chosen
 

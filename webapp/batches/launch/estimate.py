@@ -17,13 +17,13 @@ from synthesis.errors import EnvariumError
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.llm.cost import Meter, Price
+from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import default_sandbox
 from synthesis.stages import ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import cast, lanes_of, with_defaults
-from webapp.batches.launch.usage_history import History, Past
+from webapp.batches.launch.usage_history import AverageUsage, History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
 SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4}
@@ -79,7 +79,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Assumed:
+class AssumedUsage:
     """Calls an item, tokens and seconds a call."""
 
     calls: float
@@ -88,43 +88,46 @@ class Assumed:
     seconds: float = 8.0
 
 
-def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], Assumed]:
+def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for, where nothing is known of the past. `environment` is one
     that is there and is to be assessed."""
     calls = settings.assessment_calls
     tools = (settings.least_tools + settings.most_tools) / 2
     assessing = {
-        ("author", "test_state"): Assumed(settings.test_states, 4_000, 2_500),
-        ("tester", "test_call"): Assumed(calls, 4_000, 200),
-        ("checker", "check_call"): Assumed(calls, 3_000, 200),
+        ("author", "test_state"): AssumedUsage(settings.test_states, 4_000, 2_500),
+        ("tester", "test_call"): AssumedUsage(calls, 4_000, 200),
+        ("checker", "check_call"): AssumedUsage(calls, 3_000, 200),
     }
     if level == "environment":
         return assessing
     if level == "theme":
         building = {
-            ("author", "plan_state"): Assumed(1),
-            ("author", "plan_operations"): Assumed(1),
-            ("author", "code_attributes"): Assumed(1, 2_500),
-            ("author", "code_method"): Assumed(tools, 3_000),
-            ("author", "repair"): Assumed(settings.repairs / 2, 6_000, 1_500),
+            ("author", "plan_state"): AssumedUsage(1),
+            ("author", "plan_operations"): AssumedUsage(1),
+            ("author", "code_attributes"): AssumedUsage(1, 2_500),
+            ("author", "code_method"): AssumedUsage(tools, 3_000),
+            ("author", "repair"): AssumedUsage(settings.repairs / 2, 6_000, 1_500),
             **assessing,
         }
         return (
-            {("author", "judge_task"): Assumed(1), ("author", "infer_theme"): Assumed(1), **building}
+            {("author", "judge_task"): AssumedUsage(1), ("author", "infer_theme"): AssumedUsage(1), **building}
             if text
             else building
         )
     if level == "scenario":
-        return {("author", "initial_state"): Assumed(1, 4_000, 2_500)}
+        return {("author", "initial_state"): AssumedUsage(1, 4_000, 2_500)}
     if level == "task":
         return {
-            ("author", "instruction"): Assumed(1, 5_000, 400),
-            ("author", "checklist"): Assumed(1, 5_000, 400),
-            ("author", "check_function"): Assumed(5, 6_000, 400),
-            ("teacher", "solve"): Assumed(settings.solver_runs * 10, 5_000, 300),
+            ("author", "instruction"): AssumedUsage(1, 5_000, 400),
+            ("author", "checklist"): AssumedUsage(1, 5_000, 400),
+            ("author", "check_function"): AssumedUsage(5, 6_000, 400),
+            ("teacher", "solve"): AssumedUsage(settings.solver_runs * 10, 5_000, 300),
         }
-    rollout = {("teacher", "rollout"): Assumed(10, 5_000, 300), ("judge", "judge_run"): Assumed(1, 5_000, 200)}
-    return rollout | {("user", "user"): Assumed(6, 1_000, 100)} if talk else rollout
+    rollout = {
+        ("teacher", "rollout"): AssumedUsage(10, 5_000, 300),
+        ("judge", "judge_run"): AssumedUsage(1, 5_000, 200),
+    }
+    return rollout | {("user", "user"): AssumedUsage(6, 1_000, 100)} if talk else rollout
 
 
 def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipeline) -> Estimate:
@@ -134,11 +137,11 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
     items = counted(len(specs), settings.stages, pipeline)
     before = History()
 
-    def line(place: tuple[str, str], count: float, guess: Assumed) -> EstimateLine:
+    def line(place: tuple[str, str], count: float, guess: AssumedUsage) -> EstimateLine:
         model = played.names[place[0]]
         return _line(place, count, guess, before.of(*place, model), model, played.prices)
 
-    wanted: dict[tuple[str, str], tuple[float, Assumed]] = {}
+    wanted: dict[tuple[str, str], tuple[float, AssumedUsage]] = {}
     rows: list[tuple[str, int, float]] = []
     for level, count, asked in _levels(specs, settings.stages, items, pipeline):
         for place, guess in asked.items():
@@ -159,7 +162,7 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
 
 def _levels(
     specs: Sequence[ItemSpec], stages: StageSettings, items: dict[str, int], pipeline: Pipeline
-) -> list[tuple[str, int, dict[tuple[str, str], Assumed]]]:
+) -> list[tuple[str, int, dict[tuple[str, str], AssumedUsage]]]:
     """(level, items, what one of them asks for) of all that is to be made; a level may come more than once."""
     there = [spec for spec in specs if spec.environment is not None]
     texts = sum(bool(spec.text) for spec in specs)
@@ -203,7 +206,12 @@ def counted(themes: int, stages: StageSettings, pipeline: Pipeline) -> dict[str,
 
 
 def _line(
-    place: tuple[str, str], items: float, guess: Assumed, seen: Past | None, model: str, prices: dict[str, Price]
+    place: tuple[str, str],
+    items: float,
+    guess: AssumedUsage,
+    seen: AverageUsage | None,
+    model: str,
+    prices: dict[str, Price],
 ) -> EstimateLine:
     """Of the offline provider's calls only their number and their prompts say something about another model."""
     told = seen if seen and not (seen.scripted and model != SCRIPTED) else None
@@ -216,7 +224,7 @@ def _line(
     return EstimateLine(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
 
 
-class _Seen(EnvariumError):
+class _EstimateDone(EnvariumError):
     """The first call, in place of being sent."""
 
     def __init__(self, call: StageCall) -> None:
@@ -229,7 +237,7 @@ class _Catcher(MemoryStore):
         return None
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        raise _Seen(call)
+        raise _EstimateDone(call)
 
 
 @dataclass(frozen=True)
@@ -241,7 +249,7 @@ def sample_prompt(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeline) -
     """(the first call that an item would make, why there is none). Nothing is sent and nothing is stored."""
     try:
         asyncio.run(_until_asked(spec, settings, pipeline))
-    except _Seen as seen:
+    except _EstimateDone as seen:
         site = seen.call.site
         messages = [{"role": message.role, "content": message.content[:SHOWN]} for message in seen.call.messages]
         return {"item": site.item, "role": site.role, "stage": site.stage, "messages": messages}, ""
@@ -254,7 +262,7 @@ async def _until_asked(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeli
     models: Any = {role: _Nobody() for role in settings.models}
     drafts: dict[str, Any] = {}
     with ThreadPoolExecutor(1) as threads:
-        asker = Asker(models, _Catcher(), Meter())
+        asker = Asker(models, _Catcher(), CostMeter())
         kit = Kit(asker, default_sandbox(), spec.key, theme_of(spec.key), threads, settings.stages, settings.seed)
         for stage in pipeline.path("theme", settings.stages, spec):
             drafts[stage.name] = stage.given(spec)

@@ -16,7 +16,7 @@ from synthesis.scripted import themes as bundled_themes
 from synthesis.themes.typed import typed
 from webapp.batches.engine.cast import with_defaults
 from webapp.batches.launch import choice, task_files
-from webapp.batches.launch.choice import Chosen, RowFilter
+from webapp.batches.launch.choice import ChosenItems, RowFilter
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -176,7 +176,7 @@ class LaunchForm(SettingsForm):
         super().__init__(data, files, **named)
         self.user = user
         self.drafts = drafts
-        self.chosen = Chosen()
+        self.chosen = ChosenItems()
         self.kept_file = ""
         """A file that was put aside: its name in the form."""
         self.sent_file: task_files.TaskFile | None = None

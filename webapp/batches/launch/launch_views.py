@@ -17,7 +17,7 @@ from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import queries, services
 from webapp.batches.launch import choice
-from webapp.batches.launch.choice import Chosen
+from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
 from webapp.batches.models import Batch, BatchState
@@ -120,7 +120,7 @@ def clone(request: HttpRequest, pk: int) -> HttpResponse:
                 request.user, pk, form.settings, PIPELINE, name=form.cleaned_data["name"], start=start
             )
 
-        if (answer := _launched(request, form, Chosen(), make)) is not None:
+        if (answer := _launched(request, form, ChosenItems(), make)) is not None:
             return answer
     return _clone_page(request, origin, form)
 
@@ -190,7 +190,7 @@ def _limit(request: HttpRequest) -> Any:
 
 
 def _launched(
-    request: HttpRequest, form: SettingsForm, chosen: Chosen, make: Callable[[bool], Batch]
+    request: HttpRequest, form: SettingsForm, chosen: ChosenItems, make: Callable[[bool], Batch]
 ) -> HttpResponse | None:
     """To the batch's page, once however often the same form is sent; None where it may not be launched."""
     start = request.POST.get("act") != "draft"
@@ -215,7 +215,7 @@ def _first(notes: list[str]) -> str:
     return "; ".join(notes[:LEFT_OUT_SHOWN]) + (f"; and {more:,} more." if more > 0 else ".")
 
 
-def _dry_run(request: HttpRequest, form: SettingsForm, chosen: Chosen) -> dict[str, Any]:
+def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> dict[str, Any]:
     """What the panel shows: an estimate, or why there is none."""
     if not form.is_valid():
         return {"faults": form.faults()}

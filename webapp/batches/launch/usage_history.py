@@ -19,7 +19,7 @@ LEAST_PATHS = 5
 
 
 @dataclass(frozen=True)
-class Past:
+class AverageUsage:
     """What calls of one role and stage used, on average; `each` is how many of them one item made.
 
     `scripted`: they were the offline provider's, whose prompts are a model's too, and whose replies and times are not.
@@ -53,7 +53,7 @@ class History:
             .order_by()
         )
 
-    def of(self, role: str, stage: str, model: str) -> Past | None:
+    def of(self, role: str, stage: str, model: str) -> AverageUsage | None:
         """Of this model, else of others that are asked over a network, else of the offline provider; None where the
         stage was not seen often enough."""
         here = [row for row in self.rows if (row["role"], row["stage"]) == (role, stage)]
@@ -65,10 +65,10 @@ class History:
         return next((_past(group) for group in groups if sum(row["items"] for row in group) >= LEAST_PATHS), None)
 
 
-def _past(rows: Sequence[Mapping[str, Any]]) -> Past:
+def _past(rows: Sequence[Mapping[str, Any]]) -> AverageUsage:
     total = {name: sum(row[name] for row in rows) for name in ("count", "items", "prompt", "completion", "spent")}
     count = total["count"]
-    return Past(
+    return AverageUsage(
         count,
         count / total["items"],
         total["prompt"] / count,

@@ -18,7 +18,7 @@ NEWEST = 6
 
 
 @dataclass(frozen=True)
-class Far:
+class BatchProgress:
     """Progress of a batch: items kept, of those that there are; `more` than are counted."""
 
     kept: int = 0
@@ -26,7 +26,7 @@ class Far:
     more: bool = False
 
 
-def how_far(batches: Iterable[Batch]) -> dict[int, Far]:
+def how_far(batches: Iterable[Batch]) -> dict[int, BatchProgress]:
     """Progress by batch, for the rows of a page: two queries."""
     pks = [batch.pk for batch in batches]
     if not pks:
@@ -44,18 +44,18 @@ def how_far(batches: Iterable[Batch]) -> dict[int, Far]:
     return {pk: _far(kept.get(pk, 0), totals[pk]) for pk in pks}
 
 
-def _far(kept: int, total: int) -> Far:
+def _far(kept: int, total: int) -> BatchProgress:
     more = total > COUNTED_TO
-    return Far(kept, max(kept, COUNTED_TO) if more else total, more)
+    return BatchProgress(kept, max(kept, COUNTED_TO) if more else total, more)
 
 
-def with_far(rows: Iterable[Batch]) -> list[tuple[Batch, Far]]:
+def with_far(rows: Iterable[Batch]) -> list[tuple[Batch, BatchProgress]]:
     rows = list(rows)
     far = how_far(rows)
     return [(row, far[row.pk]) for row in rows]
 
 
-def working() -> list[tuple[Batch, Far]]:
+def working() -> list[tuple[Batch, BatchProgress]]:
     """Batches that run, the newest first."""
     rows = Batch.objects.filter(state=BatchState.RUNNING).defer("settings")
     return with_far(rows.order_by("-id")[:NEWEST])

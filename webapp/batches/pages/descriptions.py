@@ -269,7 +269,7 @@ def _cut(text: str, is_json: bool = False) -> Text:
 
 
 @dataclass(frozen=True)
-class Said:
+class ShownMessage:
     """A message of a conversation as it is shown."""
 
     role: str
@@ -280,12 +280,12 @@ class Said:
     answers: str = ""
 
 
-def said(message: Mapping[str, Any]) -> Said:
+def said(message: Mapping[str, Any]) -> ShownMessage:
     asked = message.get("tool_calls") or []
     written = [shown_text(call.get("raw") or call.get("arguments") or {}) for call in asked]
     names = [(str(call.get("name", "")), str(call.get("error") or "")) for call in asked]
     calls = [(name, text, error) for (name, error), text in zip(names, written, strict=True)]
-    return Said(
+    return ShownMessage(
         str(message.get("role", "")),
         shown_text(message.get("content") or ""),
         shown_text(message.get("reasoning") or ""),

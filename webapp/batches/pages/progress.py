@@ -302,7 +302,7 @@ def _work(means: Mapping[str, float | None], pipeline: Pipeline, level: Level, s
 
 
 @dataclass(frozen=True)
-class Used:
+class BatchUsage:
     """What a batch has used. Tokens are those of stages that have ended."""
 
     prompt_tokens: int
@@ -310,9 +310,9 @@ class Used:
     replayed: int
 
 
-def used(lines: Iterable[StageLine]) -> Used:
+def used(lines: Iterable[StageLine]) -> BatchUsage:
     stage_lines = list(lines)
-    return Used(*(sum(getattr(line, name) for line in stage_lines) for name in Used.__dataclass_fields__))
+    return BatchUsage(*(sum(getattr(line, name) for line in stage_lines) for name in BatchUsage.__dataclass_fields__))
 
 
 @dataclass(frozen=True)

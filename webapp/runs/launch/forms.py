@@ -54,7 +54,7 @@ class NewJobForm(forms.Form):
             field.widget = job_widgets.setting_widget(setting)
         self.texts = texts
         self.asked: NewJob | None = None
-        self.chosen: presets.Chosen | None = None
+        self.chosen: presets.ChangedPreset | None = None
 
     @property
     def shown(self) -> str:

@@ -45,14 +45,14 @@ class RefusedJob(InputError):
 
 
 @dataclass
-class Asked:
+class ResolvedJob:
     """A resolved job. A part that could not be found is None, and `problems` says why."""
 
     new: NewJob
     preset: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
     config: Supervised | Reinforcement | None = None
-    chosen: presets.Chosen | None = None
+    chosen: presets.ChangedPreset | None = None
     dataset: Dataset | None = None
     file: StoredFile | None = None
     evaluation: Dataset | None = None
@@ -71,9 +71,9 @@ class Asked:
         self.warnings.append(Remark(param=param, code=code, message=message))
 
 
-def look_up(new: NewJob) -> Asked:
+def look_up(new: NewJob) -> ResolvedJob:
     """Resolve everything that a new job names; nothing is written."""
-    asked = Asked(new)
+    asked = ResolvedJob(new)
     asked.dataset, asked.file = _data(asked, "training_file", new.dataset)
     if new.evaluation:
         asked.evaluation, asked.evaluation_file = _data(asked, "validation_file", new.evaluation)
@@ -84,7 +84,7 @@ def look_up(new: NewJob) -> Asked:
     return asked
 
 
-def _data(asked: Asked, param: str, ident: str) -> tuple[Dataset | None, StoredFile | None]:
+def _data(asked: ResolvedJob, param: str, ident: str) -> tuple[Dataset | None, StoredFile | None]:
     if ident.startswith("ds-"):
         row = Dataset.objects.filter(public_id=ident).first()
         if row is None:
@@ -109,7 +109,7 @@ def _data(asked: Asked, param: str, ident: str) -> tuple[Dataset | None, StoredF
     return None, None
 
 
-def _find_after(asked: Asked) -> None:
+def _find_after(asked: ResolvedJob) -> None:
     ident = asked.new.after
     if not ident:
         return
@@ -121,7 +121,7 @@ def _find_after(asked: Asked) -> None:
         asked.refuse("after", "job_ended", message)
 
 
-def _find_model(asked: Asked) -> None:
+def _find_model(asked: ResolvedJob) -> None:
     model = asked.new.model
     if model == AFTER:
         if not asked.new.after:
@@ -155,7 +155,7 @@ def _find_model(asked: Asked) -> None:
     asked.refuse("model", "model_not_found", message)
 
 
-def _find_tuned(asked: Asked, model: str) -> None:
+def _find_tuned(asked: ResolvedJob, model: str) -> None:
     _, _, rest = model.partition(":")
     ident, _, step = rest.partition(":")
     job = TrainingJob.objects.filter(public_id=ident).first()
@@ -220,7 +220,7 @@ def load_preset(name: str, method: Literal["supervised", "reinforcement"]) -> pr
     )
 
 
-def _find_config(asked: Asked) -> None:
+def _find_config(asked: ResolvedJob) -> None:
     new = asked.new
     asked.preset = new.preset or preset_for(new.method, asked.base)
     asked.changes = copy.deepcopy(new.changes)
@@ -247,7 +247,7 @@ def _find_config(asked: Asked) -> None:
         asked.refuse("changes", "invalid_value", "changes: is nested too deeply")
 
 
-def _find_user(asked: Asked) -> None:
+def _find_user(asked: ResolvedJob) -> None:
     value = asked.new.user_model
     if value:
         asked.user = find_choice(value)

@@ -72,7 +72,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         message = "The job waits for a worker; this page follows it."
         messages.success(request, message if now else "This form was sent before; here is the job that it made.")
         return redirect("runs:job", made)
-    return _page(request, form, Looked(form), refused=True)
+    return _page(request, form, FormPreview(form), refused=True)
 
 
 @access("train")
@@ -92,7 +92,7 @@ def beside(request: HttpRequest) -> HttpResponse:
 
 
 @dataclass
-class Looked:
+class FormPreview:
     """A form and what the services say of it; nothing before there is enough to ask them."""
 
     form: NewJobForm
@@ -100,16 +100,16 @@ class Looked:
     error: str = ""
 
 
-def look(form: NewJobForm) -> Looked:
+def look(form: NewJobForm) -> FormPreview:
     """Ask for the preflight of a valid form and put its problems at their fields."""
     if not form.is_valid() or form.asked is None:
-        return Looked(form)
+        return FormPreview(form)
     try:
         report = preflight(form.asked)
     except EnvariumError as error:
-        return Looked(form, error=str(error))
+        return FormPreview(form, error=str(error))
     form.put(report.problems)
-    return Looked(form, report)
+    return FormPreview(form, report)
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
@@ -203,7 +203,7 @@ def _differs(setting: FormSetting, typed: str, text: str) -> bool:
         return typed.strip() != text.strip()
 
 
-def _beside(request: HttpRequest, form: NewJobForm, looked: Looked) -> dict[str, Any]:
+def _beside(request: HttpRequest, form: NewJobForm, looked: FormPreview) -> dict[str, Any]:
     """Differences, the preflight and the same by API."""
     origin = _origin(form.value("origin"))
     config = form.chosen.config if form.chosen else None
@@ -272,7 +272,7 @@ def _applies(form: NewJobForm, setting: FormSetting) -> bool:
     return not setting.variant or form.value(f"{above.replace('.', '__')}__kind") == setting.variant
 
 
-def _page(request: HttpRequest, form: NewJobForm, looked: Looked, *, refused: bool = False) -> HttpResponse:
+def _page(request: HttpRequest, form: NewJobForm, looked: FormPreview, *, refused: bool = False) -> HttpResponse:
     form.offer_choices()
     context = _beside(request, form, looked) | {
         "hidden": [form[name] for name in HIDDEN],

@@ -13,7 +13,7 @@ from webapp.datasets.storage import manifest_of
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
-from webapp.runs.launch.job_lookup import Asked, Remark, load_preset, look_up, preset_for, weight
+from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
 from webapp.runs.launch.row_lengths import Tokens, tokens_of
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingState
@@ -49,7 +49,7 @@ def preflight(new: NewJob, user: Any = None) -> Preflight:
     return looked_at(look_up(new))
 
 
-def looked_at(asked: Asked) -> Preflight:
+def looked_at(asked: ResolvedJob) -> Preflight:
     """Preflight of a resolved job; adds what it finds to `asked`."""
     facts = facts_of(asked.dataset) if asked.dataset else facts_of_file(asked.file) if asked.file else None
     _look_at_preset(asked)
@@ -85,7 +85,7 @@ def looked_at(asked: Asked) -> Preflight:
     )
 
 
-def _differences(asked: Asked) -> tuple[presets.Difference, ...]:
+def _differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:
     if asked.config is None:
         return ()
     return presets.differences(load_preset(asked.preset, asked.new.method), asked.config)
@@ -105,7 +105,7 @@ def sentence_of(dataset: Dataset) -> str:
     return manifest_of(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
 
 
-def _look_at_preset(asked: Asked) -> None:
+def _look_at_preset(asked: ResolvedJob) -> None:
     """The demo's values are for its tiny model, and no others are."""
     own = preset_for(asked.new.method, DEMO_MODEL)
     if asked.chosen is None or not asked.base or (asked.base == DEMO_MODEL) == (asked.preset == own):
@@ -117,7 +117,7 @@ def _look_at_preset(asked: Asked) -> None:
     asked.warn("preset", "other_model", message)
 
 
-def _look_at_data(asked: Asked) -> None:
+def _look_at_data(asked: ResolvedJob) -> None:
     wanted = "tasks" if asked.new.method == "reinforcement" else "trajectories"
     for param, row, file, kind in (
         ("training_file", asked.dataset, asked.file, wanted),
@@ -143,7 +143,7 @@ def _look_at_data(asked: Asked) -> None:
         asked.warn("validation_file", "no_evaluation", message)
 
 
-def _look_at_sampling(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
+def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
     """As the trainer's catalogue refuses: too few environments for a step, or one with too few tasks."""
     sampling, mixture, row = config.sampling, config.mixture, asked.dataset
     if facts is not None:
@@ -171,7 +171,7 @@ def _look_at_sampling(asked: Asked, config: Reinforcement, facts: Facts | None) 
             asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{message} Lower changes.sampling.tasks.")
 
 
-def _look_at_mixture(asked: Asked, config: Supervised | Reinforcement, facts: Facts) -> None:
+def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, facts: Facts) -> None:
     """A weight for a name that was misspelled would do nothing, and say nothing."""
     unknown = sorted(set(config.mixture.environments) - {row.environment for row in facts.rows})
     if unknown:
@@ -183,7 +183,7 @@ def _look_at_mixture(asked: Asked, config: Supervised | Reinforcement, facts: Fa
         asked.warn("changes.mixture.environments", "unknown_environment", message)
 
 
-def _too_few_environments(asked: Asked, wanted: int, there: int) -> None:
+def _too_few_environments(asked: ResolvedJob, wanted: int, there: int) -> None:
     message = (
         f"A step asks for {wanted} environments, and the dataset has {there} to learn from. Lower "
         "changes.sampling.environments (and tasks with it), or choose another dataset."
@@ -191,7 +191,7 @@ def _too_few_environments(asked: Asked, wanted: int, there: int) -> None:
     asked.refuse("changes.sampling.environments", "too_few_environments", message)
 
 
-def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> None:
+def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
     if asked.user is not None or asked.new.user_model:
         return
     if facts is None:
@@ -206,7 +206,7 @@ def _look_at_user(asked: Asked, config: Reinforcement, facts: Facts | None) -> N
         asked.refuse("user_model", "missing", message)
 
 
-def _look_at_workers(asked: Asked, here: list[Candidate]) -> None:
+def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
     model, engine = asked.new.model, asked.new.engine
     remark = matching.impediment(model, engine, here)
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
@@ -223,7 +223,7 @@ def _look_at_workers(asked: Asked, here: list[Candidate]) -> None:
         asked.warn("after", "waits", message)
 
 
-def _look_at_memory(asked: Asked, memory: Memory, here: list[Candidate]) -> None:
+def _look_at_memory(asked: ResolvedJob, memory: Memory, here: list[Candidate]) -> None:
     largest = max((candidate.memory_mib for candidate in here), default=0)
     if largest and memory.bytes > largest << 20:
         message = (

@@ -6,7 +6,7 @@ from synthesis.contracts import Frozen
 from training.config import Reinforcement, Supervised
 from training.examples.words import pieces
 from webapp.datasets.row_facts import Facts, texts_of
-from webapp.runs.launch.job_lookup import Asked
+from webapp.runs.launch.job_lookup import ResolvedJob
 from webapp.runs.spec import DEMO_MODEL
 
 CHARACTERS_A_TOKEN = 4
@@ -25,7 +25,7 @@ class Tokens(Frozen):
     note: str
 
 
-def tokens_of(asked: Asked, facts: Facts | None) -> Tokens | None:
+def tokens_of(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
     """What is known of the lengths of the rows to learn from; rows that are too long are warned of."""
     config = asked.config
     if config is None:
@@ -50,7 +50,7 @@ def tokens_of(asked: Asked, facts: Facts | None) -> Tokens | None:
     return tokens
 
 
-def _warn(asked: Asked, config: Supervised | Reinforcement, tokens: Tokens) -> None:
+def _warn(asked: ResolvedJob, config: Supervised | Reinforcement, tokens: Tokens) -> None:
     about = "at least" if asked.base == DEMO_MODEL else "about"
     message = f"The longest row has {about} {tokens.most} tokens, and {tokens.field} is {tokens.limit}"
     if tokens.long:
@@ -64,7 +64,7 @@ def _warn(asked: Asked, config: Supervised | Reinforcement, tokens: Tokens) -> N
     asked.warn(f"changes.{tokens.field}", "too_long", message)
 
 
-def _of_frozen(asked: Asked, name: str, limit: int) -> Tokens | None:
+def _of_frozen(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
     """From what was counted when the dataset was frozen."""
     known = asked.dataset.tokens if asked.dataset is not None else {}
     if asked.base == DEMO_MODEL or not known.get("most"):
@@ -88,7 +88,7 @@ def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens
     )
 
 
-def _of_demo(asked: Asked, name: str, limit: int) -> Tokens | None:
+def _of_demo(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
     """The tiny model's tokenizer is made of the data, and whole manuals are one token: a bound from below, counted no
     further than twice the limit."""
     lengths = []

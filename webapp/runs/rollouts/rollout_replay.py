@@ -30,7 +30,7 @@ SAME_REWARD = 1e-9
 
 
 @dataclass(frozen=True)
-class Executed:
+class ReplayedAttempt:
     """Result of executing an attempt's calls again; `attempt` holds what happened here.
 
     `start` is the state that the episode begins in. `mismatch` says in words where the worker told something else,
@@ -84,7 +84,7 @@ def revision_of(rollout: RunRollout) -> TaskRevision:
 
 def execute(
     sandbox: Sandbox, revision: TaskRevision, told: rollout_file.RolloutFileLine, rollout: RunRollout
-) -> Executed:
+) -> ReplayedAttempt:
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
     setting = setting_of(revision)
@@ -104,7 +104,7 @@ def execute(
     words = [] if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
-    return Executed(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing)
+    return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing)
 
 
 def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | None:
@@ -229,7 +229,7 @@ def provenance_of(rollout: RunRollout, told: rollout_file.RolloutFileLine) -> di
     }
 
 
-def _say_what_differs(row: Trajectory, told: rollout_file.RolloutFileLine, executed: Executed) -> None:
+def _say_what_differs(row: Trajectory, told: rollout_file.RolloutFileLine, executed: ReplayedAttempt) -> None:
     """The replay page says it as it does of imported runs."""
     claimed = told.attempt.reward.reward if told.attempt.reward else None
     steps = Step.objects.filter(trajectory=row)

@@ -28,7 +28,7 @@ EVERY = timedelta(minutes=2)
 
 
 @dataclass
-class Found:
+class VerificationResult:
     """Result of verifying some files. `unclear` could not be executed again; why the first could not."""
 
     files: int = 0
@@ -66,7 +66,7 @@ def waiting(job: int) -> Any:
 
 def verify(sandbox: Sandbox, job: int, progress: Callable[[int, int, str], None]) -> dict[str, Any]:
     """Verify each waiting file's sample. What was verified before a crash is not verified again."""
-    tally = Found()
+    tally = VerificationResult()
     files = list(waiting(job).select_related("job").order_by("step")[:FILES_A_JOB])
     for number, file in enumerate(files, 1):
         _look(sandbox, file, tally)
@@ -76,7 +76,7 @@ def verify(sandbox: Sandbox, job: int, progress: Callable[[int, int, str], None]
     return {name: getattr(tally, name) for name in ("files", "executed", "quarantined", "unclear", "reason")}
 
 
-def _look(sandbox: Sandbox, file: RolloutFile, tally: Found) -> None:
+def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult) -> None:
     bad: list[tuple[int, str]] = []
     unclear = ""
     looked = 0

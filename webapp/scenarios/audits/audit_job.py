@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.5
 Progress = Callable[[int, int, str], None]
 
 
-class Stopped(EnvariumError):
+class AuditStopped(EnvariumError):
     """The run was asked to end; raised inside its threads only."""
 
 
@@ -56,7 +56,7 @@ class AuditRun:
 
     def check_stop(self) -> None:
         if self.stop.is_set():
-            raise Stopped("The audits were asked to stop.")
+            raise AuditStopped("The audits were asked to stop.")
 
 
 def audit_tasks(

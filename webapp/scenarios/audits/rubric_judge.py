@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from synthesis.errors import InputError, LLMError
 from synthesis.llm import ChatModel
-from webapp.endpoints.models import Role
+from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.endpoints.services import opened
 from webapp.scenarios.audits.services import NamedJudge
@@ -18,7 +18,7 @@ def registered_judge() -> NamedJudge | None:
 
     That its endpoint must not be used shows when it is opened, as LLMError: audits of checks need no judge.
     """
-    default = default_of(Role.JUDGE)
+    default = default_of(LLMRole.JUDGE)
     if default is None:
         return None
     row, model = default

@@ -15,7 +15,7 @@ LOOK_SECONDS = 30.0
 
 
 @dataclass
-class Live:
+class LiveEpisode:
     """An episode in the state after change number `serial` of its playground."""
 
     episode: Episode
@@ -28,11 +28,11 @@ class Cache:
     """The latest used episodes; the oldest and the idle ones are closed."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[int, Live] = OrderedDict()
+        self._held: OrderedDict[int, LiveEpisode] = OrderedDict()
         self._lock = threading.Lock()
         self._sweeper: threading.Timer | None = None
 
-    def take(self, playground: int, serial: int) -> Live | None:
+    def take(self, playground: int, serial: int) -> LiveEpisode | None:
         """The live episode if it stands exactly at `serial`; one that does not is closed."""
         with self._lock:
             live = self._held.pop(playground, None)
@@ -45,7 +45,7 @@ class Cache:
         live.episode.close()
         return None
 
-    def put(self, playground: int, live: Live) -> None:
+    def put(self, playground: int, live: LiveEpisode) -> None:
         closing = []
         with self._lock:
             old = self._held.pop(playground, None)

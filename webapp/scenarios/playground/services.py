@@ -16,7 +16,7 @@ from synthesis.runtime.episode import Episode
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.models import Playground, PlaygroundCall, Scenario
-from webapp.scenarios.playground.live_episodes import CACHE, Live
+from webapp.scenarios.playground.live_episodes import CACHE, LiveEpisode
 from webapp.scenarios.states import load_state, store_state
 
 MOST_CALLS = 500
@@ -83,7 +83,7 @@ def create(user: Any, version: Version, scenario: Scenario | None, origin: Playg
         seed=seed,
         now=now,
     )
-    CACHE.put(row.pk, Live(episode, row.serial))
+    CACHE.put(row.pk, LiveEpisode(episode, row.serial))
     return row
 
 
@@ -103,11 +103,11 @@ def executed(call: PlaygroundCall) -> bool:
     return kind != "unknown_tool" and not (kind == "bad_arguments" and not name)
 
 
-def live_of(row: Playground) -> Live:
+def live_of(row: Playground) -> LiveEpisode:
     """The episode in the playground's state, rebuilt by running the stored calls if it is gone."""
     live = CACHE.take(row.pk, row.serial)
     if live is None:
-        live = Live(_rebuild(row), row.serial)
+        live = LiveEpisode(_rebuild(row), row.serial)
         CACHE.put(row.pk, live)
     return live
 
@@ -181,7 +181,7 @@ def _store(
     validation: Validation,
     result: CallResult,
     digest: str,
-    live: Live | None,
+    live: LiveEpisode | None,
 ) -> PlaygroundCall:
     try:
         with transaction.atomic():

@@ -10,7 +10,7 @@ from ninja import Query, Router
 from pydantic import ConfigDict, Field, FiniteFloat
 
 from synthesis.formats.sft import SftFormat, Shape
-from synthesis.tasks.trajectory_filters import Sifting
+from synthesis.tasks.trajectory_filters import FilterSettings
 from webapp.accounts.services import audit
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
@@ -74,7 +74,7 @@ def spec_of(settings: TrainingQuery | TrainingIn) -> ExportSpec:
     return ExportSpec(
         selection=selection_of(settings.filters()),
         shape=Shape(format=settings.format, reasoning=settings.reasoning, mask_history=settings.mask_history),
-        sifting=Sifting(least_reward=settings.least_reward, action_range=read_range(settings.actions)),
+        sifting=FilterSettings(least_reward=settings.least_reward, action_range=read_range(settings.actions)),
     )
 
 

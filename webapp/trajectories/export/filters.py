@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation
-from synthesis.tasks.trajectory_filters import FilterTally, Sifting, first_filters, last_filters
+from synthesis.tasks.trajectory_filters import FilterSettings, FilterTally, first_filters, last_filters
 from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
 from webapp.trajectories.models import Trajectory
 
@@ -21,10 +21,10 @@ UNFIT = "conversation"
 Written = TypeVar("Written")
 
 
-class Sieve:
+class FilterCounts:
     """Counts what each filter saw and left out (`tally`), and why conversations were not written (`reasons`)."""
 
-    def __init__(self, sifting: Sifting) -> None:
+    def __init__(self, sifting: FilterSettings) -> None:
         self.filters = (*first_filters(), *last_filters(sifting))
         self.tally = FilterTally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()

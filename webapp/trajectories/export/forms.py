@@ -8,7 +8,7 @@ from django import forms
 
 from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
-from synthesis.tasks.trajectory_filters import RELEASED, Sifting
+from synthesis.tasks.trajectory_filters import RELEASED, FilterSettings
 from webapp.trajectories.export.spec import ExportSpec, selection_of
 from webapp.trajectories.trajectory_list import Filters
 
@@ -54,7 +54,7 @@ class TrainingForm(forms.Form):
         return ExportSpec(
             selection=selection_of(filters),
             shape=Shape(format=cleaned["format"], reasoning=cleaned["reasoning"], mask_history=cleaned["mask_history"]),
-            sifting=Sifting(least_reward=cleaned["least_reward"], action_range=allowed),
+            sifting=FilterSettings(least_reward=cleaned["least_reward"], action_range=allowed),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation, loading, records_of, spelled
-from webapp.trajectories.export.filters import CHUNK, Sieve
+from webapp.trajectories.export.filters import CHUNK, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.models import Trajectory
@@ -26,7 +26,7 @@ class Export:
     def __init__(self, spec: ExportSpec, check: Callable[[int], None] = lambda seen: None) -> None:
         self.spec = spec
         self.check = check
-        self.sieve = Sieve(spec.sifting)
+        self.sieve = FilterCounts(spec.sifting)
         self.tasks: dict[int, dict[str, Any]] = {}
         self.policies: Counter[str] = Counter()
         self.digest = hashlib.sha256()

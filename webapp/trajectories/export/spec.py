@@ -9,7 +9,7 @@ from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
-from synthesis.tasks.trajectory_filters import Sifting
+from synthesis.tasks.trajectory_filters import FilterSettings
 from webapp.trajectories.trajectory_list import Filters
 
 _RANGE = re.compile(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*")
@@ -40,7 +40,7 @@ class ExportSpec(Frozen):
 
     selection: Selection = Selection()
     shape: Shape = Shape()
-    sifting: Sifting = Sifting()
+    sifting: FilterSettings = FilterSettings()
 
     def summary(self) -> dict[str, Any]:
         """Flat, for the audit log and the manifest."""

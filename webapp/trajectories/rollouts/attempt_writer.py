@@ -23,7 +23,7 @@ from webapp.jobs.claims import JobClaim
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import same_observation
 from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
-from webapp.trajectories.steps import Played, add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.steps import ExecutedStep, add_score, keep_state, step_row, tool_kinds
 from webapp.trajectories.totals import StepCounts, counted
 
 SOURCE = "rollout"
@@ -31,7 +31,7 @@ STATES = {"infra_error": AttemptState.INFRA_ERROR, "cancelled": AttemptState.CAN
 
 
 @dataclass
-class Open:
+class OpenAttempt:
     """An attempt under way: its row, the state after its last step, and what it has done so far."""
 
     row: Trajectory
@@ -49,7 +49,7 @@ class Recorder:
         self.rollout = rollout
         self.claim = claim
         self.kinds = tool_kinds(rollout.revision)
-        self.open: dict[int, Open] = {}
+        self.open: dict[int, OpenAttempt] = {}
         self.locks: dict[int, threading.Lock] = {}
 
     def take(self) -> list[int]:
@@ -76,7 +76,7 @@ class Recorder:
                 row.save()
             attempt.state, attempt.trajectory = AttemptState.RUNNING, row
             attempt.save(update_fields=["state", "trajectory"])
-        self.open[ordinal] = Open(row, initial)
+        self.open[ordinal] = OpenAttempt(row, initial)
 
     def step(self, ordinal: int, step: TrajectoryStep) -> None:
         """One step as it was made, with its state where one is due."""
@@ -85,7 +85,7 @@ class Recorder:
             if running is not None:
                 self._add(ordinal, running, step)
 
-    def _add(self, ordinal: int, running: Open, step: TrajectoryStep) -> None:
+    def _add(self, ordinal: int, running: OpenAttempt, step: TrajectoryStep) -> None:
         played = played_of(step)
         state = running.state or {}
         if played.patch:
@@ -109,7 +109,7 @@ class Recorder:
             self._close(attempt, running)
         return running.row
 
-    def _close(self, attempt: Attempt, running: Open) -> None:
+    def _close(self, attempt: Attempt, running: OpenAttempt) -> None:
         row, revision = running.row, self.rollout.revision
         with self._write(attempt.ordinal, AttemptState.RUNNING) as mine:
             with counted(row, self.rollout.task.environment_id):
@@ -195,7 +195,7 @@ def _break_off(attempt: RolloutAttempt, row: Trajectory, state: AttemptState, wh
     attempt.save(update_fields=["state"])
 
 
-def played_of(step: TrajectoryStep) -> Played:
+def played_of(step: TrajectoryStep) -> ExecutedStep:
     """A step of the loop as the replay's, in text that PostgreSQL holds.
 
     What the agent read is kept where it is not simply the result: an error's words, or a text that was cut.
@@ -204,7 +204,7 @@ def played_of(step: TrajectoryStep) -> Played:
     shown = clean(step.observation)
     simple = result is not None and result.ok and same_observation(shown, result)
     kept = run_step(step, None if simple or not shown else shown)
-    return Played(kept, step.arguments, result, None, list(result.patch) if result else [])
+    return ExecutedStep(kept, step.arguments, result, None, list(result.patch) if result else [])
 
 
 def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:

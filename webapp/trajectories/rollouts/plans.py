@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRollout:
     """All that a rollout needs of the database, read before it runs. `agent` and `user` are endpoint and model."""
 
     task: RolloutTask
@@ -55,13 +55,13 @@ class Prepared:
         return self.spec.seed or 0
 
 
-def prepare(rollout: Rollout) -> Prepared:
+def prepare(rollout: Rollout) -> PreparedRollout:
     """Raises InputError (an endpoint or the reference is gone, an address is refused) and LLMError."""
     spec = Spec.model_validate(rollout.spec)
     reference = reference_of(rollout.revision) if spec.policy in ("reference", "noisy") else None
     if spec.policy in ("reference", "noisy") and reference is None:
         raise InputError("The reference of this task is gone. Start another rollout.")
-    return Prepared(
+    return PreparedRollout(
         task=task_of(rollout.revision),
         spec=spec,
         reference=as_reference(reference) if reference else None,
@@ -94,7 +94,7 @@ def _opened(value: str) -> tuple[llm.Endpoint, str]:
 
 
 def plans(
-    prepared: Prepared, ordinals: Iterable[int], agent: Connection | None, user: Connection | None
+    prepared: PreparedRollout, ordinals: Iterable[int], agent: Connection | None, user: Connection | None
 ) -> Iterator[Plan]:
     """A plan for each ordinal, made as it is asked for."""
     for ordinal in ordinals:
@@ -106,7 +106,7 @@ def plans(
         yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal)
 
 
-def policy_of(prepared: Prepared, ordinal: int, agent: Connection | None) -> Policy:
+def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:
     spec, seed = prepared.spec, prepared.seed + ordinal
     if spec.policy == "random":
         return RandomPolicy(seed=seed, calls=spec.calls)

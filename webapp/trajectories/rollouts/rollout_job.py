@@ -24,7 +24,7 @@ from webapp.jobs.context import JobContext
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import AttemptState, Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
-from webapp.trajectories.rollouts.plans import Prepared, plans, prepare
+from webapp.trajectories.rollouts.plans import PreparedRollout, plans, prepare
 from webapp.trajectories.rollouts.queries import summary_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     return _result(rollout, context)
 
 
-async def _run(run: RolloutRun, prepared: Prepared, ordinals: list[int]) -> None:
+async def _run(run: RolloutRun, prepared: PreparedRollout, ordinals: list[int]) -> None:
     async with contextlib.AsyncExitStack() as stack:
         agent = await _connected(stack, prepared.agent[0] if prepared.agent else None)
         user = agent if agent and prepared.user and prepared.agent and prepared.user[0] == prepared.agent[0] else None

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.errors import InputError
 from synthesis.formats.sft import FORMATS, Shape
 from synthesis.stages import ActionRange
-from synthesis.tasks.trajectory_filters import Sifting
+from synthesis.tasks.trajectory_filters import FilterSettings
 from webapp.accounts.services import audit
 from webapp.commands import as_json, known_source, one_clear_line, source_name, teller, write_file
 from webapp.templatetags.show import plain
@@ -60,7 +60,7 @@ class Command(BaseCommand):
             shape=Shape(
                 format=options["format"], reasoning=not options["no_reasoning"], mask_history=options["mask_history"]
             ),
-            sifting=Sifting(least_reward=options["least_reward"], action_range=options["actions"]),
+            sifting=FilterSettings(least_reward=options["least_reward"], action_range=options["actions"]),
         )
         target: Path = options["file"]
         with one_clear_line():

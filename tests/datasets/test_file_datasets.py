@@ -1,0 +1,80 @@
+"""Datasets of an uploaded file: made once for all its jobs, split by what its rows name, refused with its line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+
+from synthesis.errors import InputError
+from tests.datasets.dataset_support import carry_out, failed
+from training.dataset import Split
+from webapp.datasets import services
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.storage import sentence_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+
+
+def uploaded_file(lines: list[bytes], kind: str = "trajectories", **told: Any) -> StoredFile:
+    content = b"".join(line + b"\n" for line in lines)
+    fields: dict[str, Any] = {"filename": "talks.jsonl", "kind": kind, "state": FileState.PROCESSED}
+    fields |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} | told
+    stored = default_storage.save("files/test.jsonl", ContentFile(content))
+    return StoredFile.objects.create(stored=stored, **fields)
+
+
+def talk(number: int) -> bytes:
+    said = [{"role": "user", "content": f"Hello {number}"}, {"role": "assistant", "content": "Hello."}]
+    return json.dumps({"messages": said, "id": f"t{number}", "environment": f"e{number % 3}"}).encode()
+
+
+def test_a_file_that_a_job_names_becomes_a_dataset_once_all_to_learn_from() -> None:
+    file = uploaded_file([talk(number) for number in range(4)])
+    row = services.dataset_of(file.public_id, None)
+    assert (row.source, row.kind, row.state) == ("file", "trajectories", DatasetState.FREEZING)
+    assert services.dataset_of(file.public_id, None) == row
+    ready = carry_out(row)
+    assert (ready.train_rows, ready.test_rows) == (4, 0)
+    assert sentence_of(ready) == "4 trajectories, nothing held out"
+    assert ready.manifest["selection"]["file"] == file.public_id
+    assert services.dataset_of(file.public_id, None) == ready
+
+
+def test_a_file_can_be_split_where_its_rows_name_the_unit() -> None:
+    file = uploaded_file([talk(number) for number in range(9)])
+    row = carry_out(services.uploaded(None, file, Split(unit="environment", test_share=0.5, seed=0)))
+    assert row.state == DatasetState.READY, row.error
+    assert row.test_rows
+    lost = carry_out(services.uploaded(None, file, Split(unit="task", test_share=0.5)))
+    assert "has no `task`" in failed(lost)
+
+
+def test_a_file_that_changed_after_its_check_fails_with_the_line() -> None:
+    file = uploaded_file([talk(1), b'{"messages": []}'])
+    assert "talks.jsonl line 2" in failed(carry_out(services.uploaded(None, file)))
+
+
+def test_a_file_with_problems_is_refused_and_one_that_is_being_checked_is_not() -> None:
+    problems = {"problems": [{"line": 3, "place": "", "message": "is no JSON"}], "problem_count": 1}
+    broken = uploaded_file([talk(1)], state=FileState.ERROR, report=problems)
+    with pytest.raises(InputError, match="line 3: is no JSON"):
+        services.dataset_of(broken.public_id, None)
+    assert not Dataset.objects.exists()
+    unchecked = uploaded_file([talk(1)], state=FileState.UPLOADED)
+    assert carry_out(services.dataset_of(unchecked.public_id, None)).state == DatasetState.READY
+
+
+@pytest.mark.parametrize("ident", ["ds-unknown", "file-unknown", "anything"])
+def test_unknown_ids_are_refused(ident: str) -> None:
+    with pytest.raises(InputError, match="There is no"):
+        services.dataset_of(ident, None)
