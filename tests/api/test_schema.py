@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
@@ -24,8 +24,11 @@ def as_it_is(context: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
-ACCEPTED = CHECKS.get_by_names(["positive_data_acceptance"])
-"""Not asked: a cursor or a state may be well-formed and still not fit what is there."""
+NOT_ASKED = CHECKS.get_by_names(["positive_data_acceptance", "ignored_auth"])
+"""A cursor or a state may be well-formed and still not fit what is there. Who may ask what, `test_access` proves for
+every route and role; here it would send each request three times."""
+LONGEST_QUERY = 10_000
+"""In characters, each of which may be sent as twelve: uvicorn refuses longer addresses before the site sees them."""
 LIMITS = settings(
     max_examples=10,
     deadline=None,
@@ -61,9 +64,10 @@ def test_every_operation_answers_as_its_schema_says(live_site: str, mode: Genera
         @LIMITS
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: Any) -> None:
+            assume(len(str(case.query)) < LONGEST_QUERY)
             if mode == GenerationMode.POSITIVE:
                 case = with_real_objects(case, known)
-            case.call_and_validate(headers=headers, excluded_checks=ACCEPTED)
+            case.call_and_validate(headers=headers, excluded_checks=NOT_ASKED)
 
         try:
             send()

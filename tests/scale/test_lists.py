@@ -16,13 +16,16 @@ TINY = scale.Size(
     environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40, training_steps=20, rollouts=64
 )
 LARGE = scale.Size(
-    environments=1_500,
+    environments=1_200,
     tools_each=4,
-    trajectories=20_000,
+    trajectories=9_000,
     stepped=5,
     jobs=5_000,
-    batch_calls=20_000,
-    training_steps=2_000,
+    branches=(30, 15),
+    theme_tools=6_000,
+    batch_items=5_000,
+    batch_calls=9_000,
+    training_steps=1_000,
 )
 BIG_TABLE = 4_000
 """Reading a table of more rows from end to end is what an index is for."""
