@@ -8,25 +8,19 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.assessment.rows import saved
-from tests.browser.test_environments import LOOKS, faults, signed_in
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 from tests.fixtures.processes import celery_worker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.parametrize(("width", "theme"), LOOKS)
-def test_the_pages_are_accessible_and_keep_planted_text_as_text(
-    live_site: str,
-    chromium: Browser,
-    theme: str,
-    width: int,
-) -> None:
+def test_the_pages_are_accessible_and_keep_planted_text_as_text(live_site: str, chromium: Browser) -> None:
     pages_seed.person("annotator")
     evil = saved(40, pages_seed.EVIL)
     none = pages_seed.environment("Bare desk")
-    options = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
-    context, page, complaints = signed_in(chromium, live_site, **options)
+    context, page, complaints = signed_in(chromium, live_site)
     found = []
     for url in (
         f"/environments/{evil.version.environment_id}/?tab=assessment",

@@ -106,7 +106,7 @@ def ended(page: Page) -> int:
 
 def test_a_batch_is_watched_live_and_a_failures_reply_is_reached_by_keys(live_site: str, chromium: Browser) -> None:
     from tests.batches.table import slow
-    from tests.browser.test_environments import faults
+    from tests.browser.checks import faults
 
     with llm_server(functools.partial(slow, 0.25)) as server:
         batch = apart(lambda: prepared(server.url))
@@ -174,16 +174,14 @@ def faults_of_every_page(
     urls += [f"/batches/items/{pk}/" for pk in (made, lost, poor)]
     urls += [f"/batches/items/{made}/stages/assemble/", f"/batches/calls/{call}/"]
     found = []
-    for theme in ("light", "dark"):
-        for width in (1440, 400):
-            page = signed_in(chromium, site, viewport={"width": width, "height": 900}, color_scheme=theme)
-            for url in urls:
-                page.goto(url)
-                page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
-                if "/items/" in url:  # what each stage gave is asked for as it is unfolded
-                    page.wait_for_load_state("networkidle")
-                found += faults(page, f"{url} {theme} {width}")
-            page.context.close()
+    page = signed_in(chromium, site)
+    for url in urls:
+        page.goto(url)
+        page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
+        if "/items/" in url:  # what each stage gave is asked for as it is unfolded
+            page.wait_for_load_state("networkidle")
+        found += faults(page, url)
+    page.context.close()
     return found
 
 

@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from tests.browser.checks import LOOKS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -197,8 +199,7 @@ def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, chr
     assert "<img" in page.locator('[data-chart="by-environment"] table').inner_text()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_it_fits_and_has_no_violation(live_site: str, chromium: Browser, width: int, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

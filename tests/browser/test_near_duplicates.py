@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.test_environments import LOOKS, faults, signed_in
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from webapp.jobs.models import Job, JobState
@@ -33,11 +31,9 @@ def grouped(transactional_db: None) -> None:
     note_judged("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
 
 
-@pytest.mark.parametrize(("width", "colours"), LOOKS)
 @pytest.mark.usefixtures("grouped")
-def test_pages_are_accessible(live_site: str, chromium: Browser, colours: str, width: int) -> None:
-    options: Any = {"viewport": {"width": width, "height": 900}, "color_scheme": colours}
-    context, page, complaints = signed_in(chromium, live_site, **options)
+def test_pages_are_accessible(live_site: str, chromium: Browser) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
     Job.objects.filter(pk=pages_seed.job(JobState.RUNNING).pk).update(kind="group_themes", total=6, done=2)
     source = ThemeSource.objects.get(name="asked.jsonl").pk
     urls = {
@@ -53,9 +49,7 @@ def test_pages_are_accessible(live_site: str, chromium: Browser, colours: str, w
     for name, url in urls.items():
         page.goto(url)
         page.wait_for_load_state("networkidle") if name != "duplicates" else page.wait_for_timeout(300)
-        found += faults(page, f"{name} {width} {colours}")
-        if os.environ.get("ENVARIUM_PICTURES"):
-            page.screenshot(path=f"{os.environ['ENVARIUM_PICTURES']}/{name}-{width}-{colours}.png", full_page=True)
+        found += faults(page, name)
     context.close()
     assert not [*found, *complaints]
 

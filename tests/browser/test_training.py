@@ -8,7 +8,8 @@ import zipfile
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.test_environments import LOOKS, faults, signed_in
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed, replay_seed
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import Trajectory
@@ -31,16 +32,12 @@ def made(title: str, state: str) -> Job:
     return Job.objects.create(kind="export_sft", queue="sandbox", title=title, state=state, result=done)
 
 
-@pytest.mark.parametrize(("width", "theme"), LOOKS)
-def test_the_page_is_accessible_and_downloads_a_whole_archive(
-    live_site: str, chromium: Browser, theme: str, width: int
-) -> None:
+def test_the_page_is_accessible_and_downloads_a_whole_archive(live_site: str, chromium: Browser) -> None:
     pages_seed.person("annotator")
     seeded()
     made(f"Export for training (trl): policy {HOSTILE}", JobState.SUCCEEDED)
     made("Export for training (alpaca): all trajectories", JobState.FAILED)
-    options = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
-    context, page, complaints = signed_in(chromium, live_site, **options)
+    context, page, complaints = signed_in(chromium, live_site)
     page.goto("/trajectories/?source=made&outcome=solved")
     page.keyboard.press("t")
     page.wait_for_url("**/trajectories/training/?*")

@@ -30,6 +30,7 @@ VICTIMS = ("worker", "child", "zygote", "sandboxed", "postgres", "backend", "val
 SECONDS = 400
 IN_FLIGHT = 2 * 4 * 8
 """Lanes, items at once, methods of an item that are asked for at once: more requests a kill cannot lose."""
+HELD: dict[Run, psycopg.Connection[Any]] = {}
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     found = Run(tmp_path, "tests.batches.engine.stack", ENVARIUM_JOB_LEASE_SECONDS="3")
     found.start()
     yield found
+    HELD.clear()
     if found.running and found.running.process.poll() is None:
         found.signal_and_wait(signal.SIGTERM)
 
@@ -57,9 +59,12 @@ def by_hand(run: Run, *words: str) -> Any:
 
 
 def ask(run: Run, sql: str, *values: object) -> Any:
-    """One value out of the database, which may be away."""
+    """One value out of the database, which may be away. A connection is kept as long as it holds."""
     with suppress(psycopg.OperationalError):
-        return run.execute(sql, *values)[0][0]
+        connection = HELD.pop(run, None) or psycopg.connect(run.database(), autocommit=True)
+        found = connection.execute(sql, values).fetchone()  # type: ignore[call-overload]
+        HELD[run] = connection
+        return found[0] if found else None
     return None
 
 

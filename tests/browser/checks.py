@@ -1,0 +1,29 @@
+"""What every page must hold in Chromium: no violation by axe, nothing sideways, no planted script; in each look."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+LOOKS = [(1440, "light"), (400, "dark")]
+"""Each width and each theme once."""
+
+
+def faults(page: Page, where: str) -> list[str]:
+    """Faults of the page as it stands, in one look after the other; it is wide and light again afterwards."""
+    found = []
+    for width, theme in (*LOOKS[1:], LOOKS[0]):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        found += faults_of_look(page, f"{where} at {width} px, {theme}")
+    return found
+
+
+def faults_of_look(page: Page, where: str) -> list[str]:
+    """axe's violations, sideways scrolling of the page, and scripts that text brought along."""
+    found = [f"{where}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in Axe().run(page).response["violations"]]
+    if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+        found.append(f"{where}: scrolls sideways")
+    if page.evaluate("window.hit || window.pwned"):
+        found.append(f"{where}: planted text ran")
+    return found
