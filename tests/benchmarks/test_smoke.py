@@ -27,7 +27,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
     "rollouts": ("--latency 0.01 --episodes 1 --at 1 4", {"episodes_per_s", "environment_share", "of_ideal"}),
     "runtime": ("--small --episodes 4 --growth 50", {"episode_ms", "episode_ratio", "growth_mib_50"}),
-    "training": ("--steps 1 --rollouts 2 --epochs 0.5 --without-ingest", {"rl_step_ratio", "step_s", "trl_step_s"}),
+    "training": (
+        "--steps 1 --warm 0 --rollouts 2 --epochs 0.1 --without-ingest",
+        {"rl_step_ratio", "step_s", "trl_step_s"},
+    ),
 }
 """By module: the arguments of its shortest run, and some of what it must say."""
 

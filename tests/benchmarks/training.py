@@ -23,9 +23,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-WARM = 2
-"""The first steps warm caches and are not counted."""
-
 
 def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int) -> None:
     from training.demo.prepare import prepare_demo
@@ -34,7 +31,7 @@ def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int
     changes: dict[str, dict[str, Any]] = {
         "sft": {"epochs": epochs, "evaluation": {"tasks": 8}},
         "rl": {
-            "steps": steps + WARM, "sampling": {"rollouts": rollouts}, "evaluation": {"tasks": 1},
+            "steps": steps, "sampling": {"rollouts": rollouts}, "evaluation": {"tasks": 1},
             "limits": {"checkpoint_every": 100_000},
         },
     }  # fmt: skip
@@ -43,7 +40,7 @@ def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int
         raise SystemExit("the SFT job failed")
 
 
-def ours(folder: Path) -> dict[str, Any]:
+def ours(folder: Path, warm: int) -> dict[str, Any]:
     """Seconds of each step of the RL job, and shares of the attempts' time."""
     from training.job import RECORD
     from training.launch import main as launch
@@ -52,7 +49,7 @@ def ours(folder: Path) -> dict[str, Any]:
     if launch([str(folder / "rl")]):
         raise SystemExit("the RL job failed")
     found = [one for one in read(folder / "rl" / RECORD, Position())[0] if isinstance(one, Values)]
-    steps = [one.values for one in found if "loss" in one.values][WARM:]
+    steps = [one.values for one in found if "loss" in one.values][warm:]
     return {
         "seconds": [step["step_s"] for step in steps],
         "environment_share": statistics.median(step["environment_share"] or 0.0 for step in steps),
@@ -99,7 +96,7 @@ def arguments(folder: Path, cfg: Any) -> Any:
     )  # fmt: skip
 
 
-def theirs(folder: Path) -> dict[str, Any]:
+def theirs(folder: Path, warm: int) -> dict[str, Any]:
     """The same with TRL's trainer as it is."""
     import torch
     from datasets import Dataset
@@ -141,12 +138,13 @@ def theirs(folder: Path) -> dict[str, Any]:
     trainer._env_tools = {name: offered(program(name).tools) for name in FACTORIES}
     trainer.train()
     lengths = [log["completions/mean_length"] for log in trainer.state.log_history if "completions/mean_length" in log]
-    return {"seconds": seconds[WARM : job.config.steps], "tokens": statistics.mean(lengths[WARM:])}
+    return {"seconds": seconds[warm : job.config.steps], "tokens": statistics.mean(lengths[warm:])}
 
 
-def child(side: str, folder: Path) -> dict[str, Any]:
+def child(side: str, folder: Path, warm: int) -> dict[str, Any]:
     """One side in a process of its own, so that neither inherits the other's threads and caches."""
     command = [sys.executable, "-m", "tests.benchmarks.training", "--side", side, "--folder", str(folder)]
+    command += ["--warm", str(warm)]
     environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
     told = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment).stdout.decode()
     answer: dict[str, Any] = json.loads(told.strip().splitlines()[-1])
@@ -165,6 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--warm", type=int, default=2, help="first steps, which warm caches and are not counted")
     parser.add_argument("--rollouts", type=int, default=8)
     parser.add_argument("--epochs", type=float, default=3.0, help="of the SFT before")
     parser.add_argument("--threads", type=int, default=2)
@@ -173,12 +172,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     if given.side:
-        print(json.dumps((ours if given.side == "ours" else theirs)(given.folder)))
+        print(json.dumps((ours if given.side == "ours" else theirs)(given.folder, given.warm)))
         return
     with tempfile.TemporaryDirectory(prefix="training-") as name:
         folder = Path(name)
-        prepare(folder, given.steps, given.rollouts, given.epochs, given.threads)
-        mine, other = child("ours", folder), child("theirs", folder)
+        prepare(folder, given.steps + given.warm, given.rollouts, given.epochs, given.threads)
+        mine, other = child("ours", folder, given.warm), child("theirs", folder, given.warm)
     step, beside = statistics.median(mine["seconds"]), statistics.median(other["seconds"])
     result = {
         "rl_step_ratio": round(step / beside, 3),

@@ -108,7 +108,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     found = Run(tmp_path_factory.mktemp("stack"))
     yield found
     if found.running and found.running.process.poll() is None:
-        found.signal_and_wait(signal.SIGTERM)
+        assert found.signal_and_wait(signal.SIGTERM) == 0
 
 
 @pytest.fixture
@@ -159,6 +159,27 @@ def test_a_killed_service_is_started_again(started: Run, name: str) -> None:
     wait_for(lambda: health(started.port).body.get("status") == "ok", seconds=30, what="health")
 
 
+def test_ctrl_c_stops_what_it_started_and_nothing_else(started: Run, tmp_path: Path) -> None:
+    foreign_home = Home(tmp_path)
+    foreign_home.prepare()
+    stranger = Valkey(foreign_home.valkey, foreign_home.sockets())
+    service = stranger.service()
+    service.before()
+    foreign = launch([str(part) for part in service.command], tmp_path / "valkey.log", dict(service.environment))
+    try:
+        wait_for(stranger.answers, what="the other Valkey")
+        family = started.children()
+        # A record that names a process that is not ours, as after a restart of the machine.
+        (started.home.records / "web-old.json").write_text(f'{{"pid": {foreign.pid}, "started": 1.0}}')
+        assert started.signal_and_wait(signal.SIGINT) == 0
+        assert alive(family) == []
+        seconds = started.start()
+        assert stranger.answers()
+        assert seconds < 30
+    finally:
+        foreign.kill()
+
+
 def test_no_child_survives_a_killed_supervisor(started: Run) -> None:
     family = started.children()
     assert len(family) >= 6
@@ -177,28 +198,6 @@ def test_everything_killed_at_once_comes_back_whole(started: Run) -> None:
     assert {f"row {number}" for number in range(50)} <= rows
     assert health(started.port).code == 200
     assert seconds < 60
-
-
-def test_ctrl_c_stops_what_it_started_and_nothing_else(started: Run, tmp_path: Path) -> None:
-    foreign_home = Home(tmp_path)
-    foreign_home.prepare()
-    stranger = Valkey(foreign_home.valkey, foreign_home.sockets())
-    service = stranger.service()
-    service.before()
-    foreign = launch([str(part) for part in service.command], tmp_path / "valkey.log", dict(service.environment))
-    try:
-        wait_for(stranger.answers, what="the other Valkey")
-        family = started.children()
-        # A record that names a process that is not ours, as after a restart of the machine.
-        (started.home.records / "web-old.json").write_text(f'{{"pid": {foreign.pid}, "started": 1.0}}')
-        assert started.signal_and_wait(signal.SIGINT) == 0
-        assert alive(family) == []
-        seconds = started.start()
-        assert started.signal_and_wait(signal.SIGTERM) == 0
-        assert stranger.answers()
-        assert seconds < 30
-    finally:
-        foreign.kill()
 
 
 def test_survivors_of_a_killed_run_do_not_stop_the_next(started: Run) -> None:

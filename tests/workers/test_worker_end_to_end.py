@@ -68,56 +68,42 @@ def test_sft_then_rl_to_the_end(site: str, operator: User, tmp_path: Path) -> No
     assert list((tmp_path / "w" / "cache").iterdir())
 
 
-def test_cancelled_within_a_step_with_a_checkpoint(site: str, operator: User, tmp_path: Path) -> None:
+def test_handed_on_paused_resumed_and_cancelled_without_losing_a_step(
+    site: str, operator: User, tmp_path: Path
+) -> None:
     lessons, tasks = datasets(operator)
-    job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
-    with worker(site, operator, tmp_path / "w") as running:
-        reached(job, 2, running.log)
-        control.cancel(fresh(job), operator)
-        assert ended(job, running.log) == TrainingState.CANCELLED
-        last = Checkpoint.objects.get(job=job)
-        assert (last.state, last.final) == ("ready", False)
-        assert last.step == series(job, "loss")[-1][0] < 100
-        running.process.terminate()
-        assert running.process.wait(60) == 0
-
-
-def test_paused_and_resumed_on_another_worker(site: str, operator: User, tmp_path: Path) -> None:
-    lessons, tasks = datasets(operator)
-    # So long that it cannot come to its end before it hears of the pause.
+    # So long that it cannot come to its end before it hears of anything.
     job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
     with worker(site, operator, tmp_path / "w1", "--name", "anna") as running:
         reached(job, 2, running.log)
-        control.pause(fresh(job), operator)
-        assert ended(job, running.log) == TrainingState.PAUSED
-        # It says goodbye: killed, its waiting claim could still take the job.
-        running.process.terminate()
-        assert running.process.wait(60) == 0
-    step = Checkpoint.objects.get(job=job).step
-    with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
-        control.resume(fresh(job), operator)
-        reached(job, step + 2, running.log)
-        control.cancel(fresh(job), operator)
-        assert ended(job, running.log) == TrainingState.CANCELLED, (job.error, running.log.read_text())
-    losses = [number for number, _ in series(job, "loss")]
-    assert losses == list(range(1, len(losses) + 1))
-    # A starved machine may lose a lease, and begin at the checkpoint once more.
-    first, *later = job.attempts.order_by("number")
-    assert (first.from_step, first.worker_name) == (0, "anna")
-    assert {(attempt.from_step, attempt.worker_name) for attempt in later} == {(step, "bela")}
-    assert step in [event.data.get("resumed") for event in TrainingEvent.objects.filter(job=job)]
-
-
-def test_worker_that_is_told_to_end_hands_its_job_on(site: str, operator: User, tmp_path: Path) -> None:
-    lessons, tasks = datasets(operator)
-    job = supervised(operator, lessons, tasks, epochs=200, limits={"checkpoint_every": 100})
-    with worker(site, operator, tmp_path / "w") as running:
-        reached(job, 1, running.log)
         running.process.terminate()
         assert running.process.wait(120) == 0, running.log.read_text()
     assert fresh(job).state == TrainingState.QUEUED
-    assert Checkpoint.objects.get(job=job).state == "ready"
     assert Worker.objects.get().stopped_at is not None
+    handed_on = Checkpoint.objects.get(job=job, state="ready").step
+    with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
+        reached(job, handed_on + 2, running.log)
+        control.pause(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.PAUSED
+        paused = Checkpoint.objects.filter(job=job).latest("step").step
+        assert paused == series(job, "loss")[-1][0]
+        control.resume(fresh(job), operator)
+        reached(job, paused + 2, running.log)
+        control.cancel(fresh(job), operator)
+        assert ended(job, running.log) == TrainingState.CANCELLED, (job.error, running.log.read_text())
+        running.process.terminate()
+        assert running.process.wait(60) == 0
+    last = Checkpoint.objects.filter(job=job).latest("step")
+    assert (last.state, last.final) == ("ready", False)
+    losses = [number for number, _ in series(job, "loss")]
+    assert losses == list(range(1, len(losses) + 1))
+    assert last.step == losses[-1]
+    assert any(step % 100 for step in (handed_on, paused, last.step)), "made within a step, not by the clock"
+    # A starved machine may lose a lease, and begin at the checkpoint once more.
+    begun = dict.fromkeys(job.attempts.order_by("number").values_list("from_step", "worker_name"))
+    assert list(begun) == [(0, "anna"), (handed_on, "bela"), (paused, "bela")]
+    resumed = {event.data.get("resumed") for event in TrainingEvent.objects.filter(job=job)}
+    assert {handed_on, paused} <= resumed
 
 
 def test_what_cannot_be_trained_fails_in_words_and_the_worker_lives(
