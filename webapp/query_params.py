@@ -63,14 +63,14 @@ class Params:
         keys = [whole_number(part, 1, LARGEST_ID) for part in parts]
         return list(dict.fromkeys(key for key in keys if key is not None))[:most]
 
-    def decimal(self, name: str) -> float | None:
-        """A number with a point, not beyond 2**53."""
+    def decimal(self, name: str, low: float = -LARGEST_FLOAT, high: float = LARGEST_FLOAT) -> float | None:
+        """A number with a point, from `low` to `high`; none beyond 2**53."""
         value = str(self._query.get(name, "")).strip()
         try:
             number = float(value)
         except ValueError:
             return self._left_out(name, value, None)
-        return number if abs(number) < LARGEST_FLOAT else self._left_out(name, value, None)
+        return number if abs(number) < LARGEST_FLOAT and low <= number <= high else self._left_out(name, value, None)
 
     def day(self, name: str) -> date | None:
         """A day such as 2026-01-31."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
 from tests.rollout.support import SOURCE
 from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
-from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.environments.models import Version
 from webapp.environments.services import program_of, save_environment
 from webapp.jobs import services as jobs
@@ -107,3 +112,16 @@ def failed(row: Dataset) -> str:
     assert row.job.state == JobState.FAILED
     assert row.job.error == row.error
     return row.error
+
+
+def uploaded_file(lines: list[bytes], kind: str = "trajectories", **told: Any) -> StoredFile:
+    content = b"".join(line + b"\n" for line in lines)
+    fields: dict[str, Any] = {"filename": "talks.jsonl", "kind": kind, "state": FileState.PROCESSED}
+    fields |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} | told
+    stored = default_storage.save("files/test.jsonl", ContentFile(content))
+    return StoredFile.objects.create(stored=stored, **fields)
+
+
+def talk(number: int) -> bytes:
+    said = [{"role": "user", "content": f"Hello {number}"}, {"role": "assistant", "content": "Hello."}]
+    return json.dumps({"messages": said, "id": f"t{number}", "environment": f"e{number % 3}"}).encode()

@@ -15,8 +15,16 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.datasets.dataset_support import add_task, attempts, carry_out, make_environment, make_tasks
-from tests.datasets.test_datasets import job_on, talk, uploaded_file
+from tests.datasets.dataset_support import (
+    add_task,
+    attempts,
+    carry_out,
+    make_environment,
+    make_tasks,
+    talk,
+    uploaded_file,
+)
+from tests.datasets.test_datasets import job_on
 from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task, person
 from tests.training_data.test_export import solving, store

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from tests.datasets.dataset_support import add_task, carry_out, make_environment, make_tasks
-from tests.datasets.test_datasets import job_on, talk, uploaded_file
+from tests.datasets.dataset_support import add_task, carry_out, make_environment, make_tasks, talk, uploaded_file
+from tests.datasets.test_datasets import job_on
 from tests.fixtures.api import Program, problem, program
 from tests.rollouts_web.support import person
 from training.dataset import TaskRow

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import Any
-
 import pytest
-from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
-from tests.datasets.dataset_support import carry_out, failed
+from tests.datasets.dataset_support import carry_out, failed, talk, uploaded_file
 from training.dataset import Split
 from webapp.datasets import services
-from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.models import Dataset, DatasetState, FileState
 from webapp.datasets.storage import sentence_of
 
 pytestmark = pytest.mark.django_db
@@ -23,19 +17,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
-def uploaded_file(lines: list[bytes], kind: str = "trajectories", **told: Any) -> StoredFile:
-    content = b"".join(line + b"\n" for line in lines)
-    fields: dict[str, Any] = {"filename": "talks.jsonl", "kind": kind, "state": FileState.PROCESSED}
-    fields |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} | told
-    stored = default_storage.save("files/test.jsonl", ContentFile(content))
-    return StoredFile.objects.create(stored=stored, **fields)
-
-
-def talk(number: int) -> bytes:
-    said = [{"role": "user", "content": f"Hello {number}"}, {"role": "assistant", "content": "Hello."}]
-    return json.dumps({"messages": said, "id": f"t{number}", "environment": f"e{number % 3}"}).encode()
 
 
 def test_a_file_that_a_job_names_becomes_a_dataset_once_all_to_learn_from() -> None:

@@ -244,7 +244,7 @@ def stored(rows: list[Any], **fields: Any) -> StoredFile:
     return StoredFile.objects.create(
         public_id=new_id("file"),
         filename="mine.jsonl",
-        kind="trajectories",
+        kind=fields.pop("kind", "trajectories"),
         state=FileState.PROCESSED,
         bytes=fields.pop("bytes", len(content)),
         sha256=hashlib.sha256(content).hexdigest(),
@@ -272,6 +272,18 @@ def test_an_uploaded_file_with_rows_too_long_for_the_demo_is_foreseen() -> None:
     assert "too_long" not in warnings(short)
     dropped = preflight(asks(stored([talk(300)]).public_id, "supervised", changes={"too_long": "drop"}))
     assert any("What is longer is left out" in one.message for one in dropped.warnings)
+
+
+@pytest.mark.parametrize("model", ["envarium-demo", "a/b-1B"])
+def test_tasks_of_an_uploaded_evaluation_that_leave_no_room_are_foreseen(model: str) -> None:
+    short = task(1, "e0")
+    long = short.model_copy(update={"rollout": short.rollout.model_copy(update={"instruction": "w " * 9_000})})
+    row, changes = frozen(tasks()), SMALL | {"decoding": {"turn_tokens": 64, "trajectory_tokens": 2_000}}
+    for told, wanted in (([short, long], ["1 of its tasks has more than 2000 tokens"]), ([short], [])):
+        file = stored(told, kind="tasks")
+        found = preflight(asks(row, evaluation=file.public_id, model=model, preset="demo-rl", changes=changes))
+        heard = [one.message for one in found.warnings if (one.param, one.code) == ("validation_file", "too_long")]
+        assert [message.partition(" before")[0] for message in heard] == wanted
 
 
 def test_a_file_too_large_to_look_through_is_said_to_be_so() -> None:

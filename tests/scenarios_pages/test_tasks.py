@@ -67,10 +67,23 @@ def test_the_list_shows_and_filters(client: Client, task: Task):
 
 
 @pytest.mark.parametrize(
-    "query", ["low=x", "sort=evil", "after=%00", "environment=%00", "q=%00", "finding=zz", "most=-1"]
+    ("query", "said"),
+    [
+        ("low=x", "“low” was not understood and is left out: write a number from 0 to 1."),
+        ("high=1.5", "“high” was not understood"),
+        ("sort=evil", "“sort” was not understood and is left out: there is no such order."),
+        ("finding=zz", "“finding” was not understood"),
+        ("category=none", "“category” was not understood and is left out: no environment has this category."),
+        ("most=-1", "“most” was not understood and is left out: write a whole number up to 1,000,000."),
+        ("after=%00", ""),
+        ("environment=%00", ""),
+        ("q=%00", ""),
+    ],
 )
-def test_odd_filters_never_break_the_page(client: Client, task: Task, query: str):
-    assert client.get(f"{reverse('scenarios:tasks')}?{query}").status_code == 200
+def test_what_a_filter_cannot_mean_is_left_out_and_said(client: Client, task: Task, query: str, said: str):
+    text = text_of(client.get(f"{reverse('scenarios:tasks')}?{query}"))
+    assert "Count to three" in text
+    assert (said in text) if said else "was not understood" not in text
 
 
 def test_paging_walks_every_row_once_in_every_order(client: Client, task: Task):

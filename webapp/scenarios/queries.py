@@ -38,7 +38,7 @@ def sources() -> list[str]:
 
 
 def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
-    """The tasks that fit a `TaskFilter`'s values."""
+    """The tasks that fit a `TaskFilters`' values."""
     rows = Task.objects.select_related("environment").only(*LIST_FIELDS)
     for name, lookup in {
         "category": "environment__category",

@@ -17,11 +17,11 @@ from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.exporter import attachment
-from webapp.scenarios.forms import TaskFilter
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground.services import cached_state
 from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
+from webapp.scenarios.task_filters import read_filters
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
@@ -30,24 +30,19 @@ HIGH = 0.5
 MARKS = ("goal", "guard", "broken")
 
 
-def filtered(request: HttpRequest) -> TaskFilter:
-    return TaskFilter(request.GET, categories=queries.categories(), sources=queries.sources())
-
-
 @access("read")
 @require_safe
 def tasks(request: HttpRequest) -> HttpResponse:
     """Every task, filtered and sorted by the URL."""
-    form = filtered(request)
-    wanted = form.values()
+    filters = read_filters(request.GET)
+    wanted = filters.values
     page = queries.tasks_page(request, wanted)
     named = None
     environment = whole_number(str(wanted.get("environment", "")), 1, LARGEST_ID)
     if environment is not None:
         named = Environment.objects.filter(pk=environment).only("name").first()
     context = {
-        "form": form,
-        "filter_form": form.bar(wanted),
+        "filters": filters,
         "page": page,
         "wanted": wanted,
         "narrowed": [name for name in wanted if name != "sort"],
@@ -186,7 +181,7 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     if pk is not None:
         rows, name = Task.objects.filter(pk=pk), f"envarium-task-{pk}.json"
     else:
-        rows = queries.tasks(filtered(request).values())
+        rows = queries.tasks(read_filters(request.GET).values)
         name = "envarium-tasks.json"
     audit(request.user, "tasks.export", query=request.GET.urlencode()[:500])
     return attachment(rows, name)

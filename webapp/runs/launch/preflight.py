@@ -14,7 +14,7 @@ from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
-from webapp.runs.launch.row_lengths import Tokens, tokens_of
+from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
@@ -60,6 +60,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if asked.config is not None and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     tokens = tokens_of(asked, facts)
+    warn_of_evaluation(asked)
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from synthesis.contracts import Frozen
 from training.config import Reinforcement, Supervised
 from training.examples.words import pieces
-from webapp.datasets.row_facts import Facts, texts_of
+from webapp.datasets.models import Dataset, StoredFile
+from webapp.datasets.row_facts import Facts, facts_of_file, texts_of
 from webapp.runs.launch.job_lookup import ResolvedJob
 from webapp.runs.spec import DEMO_MODEL
 
@@ -50,6 +51,26 @@ def tokens_of(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
     return tokens
 
 
+def warn_of_evaluation(asked: ResolvedJob) -> None:
+    """Warn of tasks of an uploaded evaluation that leave the agent no room: an RL job fails on them at its start."""
+    if not isinstance(asked.config, Reinforcement) or asked.evaluation_file is None:
+        return
+    limit = asked.config.decoding.trajectory_tokens
+    if asked.base == DEMO_MODEL:
+        lengths = _demo_lengths(None, asked.evaluation_file, limit)
+    else:
+        facts = facts_of_file(asked.evaluation_file)
+        lengths = [_tokens(row.characters) for row in facts.rows] if facts else []
+    if max(lengths, default=0) > limit:
+        long = sum(length > limit for length in lengths)
+        message = (
+            f"{long} of its tasks {'have' if long > 1 else 'has'} more than {limit} tokens before the agent's first "
+            "turn, as far as characters tell. A job that meets one fails before its first step: raise "
+            "changes.decoding.trajectory_tokens, or leave such tasks out."
+        )
+        asked.warn("validation_file", "too_long", message)
+
+
 def _warn(asked: ResolvedJob, config: Supervised | Reinforcement, tokens: Tokens) -> None:
     about = "at least" if asked.base == DEMO_MODEL else "about"
     message = f"The longest row has {about} {tokens.most} tokens, and {tokens.field} is {tokens.limit}"
@@ -77,7 +98,7 @@ def _of_frozen(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
 def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens | None:
     if not characters:
         return None
-    lengths = [-(-count // CHARACTERS_A_TOKEN) for count in characters]
+    lengths = [_tokens(count) for count in characters]
     return Tokens(
         mean=round(sum(characters) / len(characters) / CHARACTERS_A_TOKEN),
         most=max(lengths),
@@ -88,15 +109,24 @@ def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens
     )
 
 
-def _of_demo(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
-    """The tiny model's tokenizer is made of the data, and whole manuals are one token: a bound from below, counted no
-    further than twice the limit."""
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_A_TOKEN)
+
+
+def _demo_lengths(dataset: Dataset | None, file: StoredFile | None, limit: int) -> list[int]:
+    """Lengths by row. The tiny model's tokenizer is made of the data, and whole manuals are one token: bounds from
+    below, counted no further than twice the limit."""
     lengths = []
-    for texts in texts_of(asked.dataset, asked.file):
+    for texts in texts_of(dataset, file):
         left = most = 2 * limit
         for text in texts:
             left -= pieces(text, left)
         lengths.append(most - left)
+    return lengths
+
+
+def _of_demo(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
+    lengths = _demo_lengths(asked.dataset, asked.file, limit)
     if not lengths:
         return None
     return Tokens(

@@ -18,7 +18,8 @@ from webapp.scenarios.audits import services
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
-from webapp.scenarios.task_views import filtered, find_task, shown_revision
+from webapp.scenarios.task_filters import read_filters
+from webapp.scenarios.task_views import find_task, shown_revision
 
 
 @access("read")
@@ -65,4 +66,4 @@ def start_environment(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def start_these(request: HttpRequest) -> HttpResponse:
     """Audit the tasks that the filters in the address leave."""
-    return redirect("jobs:detail", services.start_filter_audit(request.user, filtered(request).values()).pk)
+    return redirect("jobs:detail", services.start_filter_audit(request.user, read_filters(request.GET).values).pk)

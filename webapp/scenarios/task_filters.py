@@ -1,0 +1,116 @@
+"""The filters of the task list, read from an address: what cannot be read is left out and said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+
+from synthesis.assessment.kinds import KINDS, kind_of
+from webapp.forms import filter_bar
+from webapp.query_params import Params
+from webapp.scenarios import queries
+from webapp.scenarios.audits.page import FAULTS
+from webapp.scenarios.models import AuditState
+
+TASK_KINDS = (
+    "all_true_at_start",
+    "high_do_nothing",
+    "check_true_at_start",
+    "check_raises_at_start",
+    "check_invalid",
+    "check_not_boolean",
+    "check_reads_initial_state",
+    "no_checks",
+    "unknown_state_key",
+    "start_fails",
+)
+SORTS = {
+    "-id": "Newest first",
+    "id": "Oldest first",
+    "-do_nothing": "Doing nothing scores most",
+    "do_nothing": "Doing nothing scores least",
+    "-check_count": "Most checks",
+    "check_count": "Fewest checks",
+    "-finding_count": "Most findings",
+    "-trajectory_count": "Most trajectories",
+    "-audit_state": "By audit, stale and red first",
+}
+
+
+MOST_CHECKS = 1_000_000
+SHARE, COUNT = "write a number from 0 to 1", f"write a whole number up to {MOST_CHECKS:,}"
+LEFT_OUT = {
+    "category": "no environment has this category",
+    "finding": "there is no such kind of finding",
+    "audit": "there is no such state of an audit",
+    "fault": "there is no such kind of fault",
+    "low": SHARE,
+    "high": SHARE,
+    "fewest": COUNT,
+    "most": COUNT,
+    "source": "nothing came from such a source",
+    "sort": "there is no such order",
+}
+"""What the page says of a filter that cannot be understood."""
+
+
+@dataclass(frozen=True)
+class TaskFilters:
+    """What an address asks of the list. `values` were understood, as `queries.tasks` takes them; `left_out` are the
+    others, as (name, why)."""
+
+    values: dict[str, Any]
+    left_out: tuple[tuple[str, str], ...]
+    choices: dict[str, list[tuple[str, str]]]
+
+    def form(self) -> filter_bar.FilterForm:
+        """The form above the list, filled with what was understood."""
+
+        def choice(name: str, label: str, first: str | None = "Any") -> Any:
+            return filter_bar.select(label, self.choices[name], first=first)
+
+        fields = {
+            "q": filter_bar.search("Text", keyed="Search"),
+            "environment": filter_bar.text("Environment", placeholder="name or id"),
+            "category": choice("category", "Category"),
+            "finding": choice("finding", "Finding"),
+            "audit": choice("audit", "Audit"),
+            "fault": choice("fault", "Audit found", "Anything"),
+            "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
+            "checks": filter_bar.span("Checks", "fewest", "most"),
+            "source": choice("source", "Source"),
+            "sort": choice("sort", "Order", None),
+        }
+        pairs = {"idle": ("low", "high"), "checks": ("fewest", "most")}
+        ranges = {name: [self.values.get(end) for end in ends] for name, ends in pairs.items()}
+        return filter_bar.FilterForm(self.values | ranges, fields)
+
+
+def read_filters(query: QueryDict) -> TaskFilters:
+    """The filters that an address names."""
+    params, choices = Params(query), _choices()
+    values = {
+        "q": params.text("q", strip=True),
+        "environment": params.text("environment", strip=True),
+        **{name: params.choice(name, dict(choices[name])) for name in ("category", "finding", "audit", "fault")},
+        **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
+        **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
+        **{name: params.choice(name, dict(choices[name])) for name in ("source", "sort")},
+    }
+    understood = {name: value for name, value in values.items() if value not in (None, "")}
+    return TaskFilters(understood, tuple((name, LEFT_OUT[name]) for name in params.unreadable), choices)
+
+
+def _choices() -> dict[str, list[tuple[str, str]]]:
+    """(value, words) of each filter that offers some."""
+    kinds = [(name, kind_of(name).title) for name in TASK_KINDS if name in KINDS]
+    return {
+        "category": [(name, name) for name in queries.categories()],
+        "finding": [("any", "With a finding"), ("none", "Without findings"), *kinds],
+        "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
+        "fault": list(FAULTS.items()),
+        "source": [(name, name) for name in queries.sources()],
+        "sort": list(SORTS.items()),
+    }
