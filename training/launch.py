@@ -123,7 +123,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
     from training import job_setup
-    from training.trainer_support import save_final
+    from training.trainer_callbacks import save_final
 
     parts = job_setup.Parts(
         folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume, job.engine

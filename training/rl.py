@@ -20,16 +20,16 @@ from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
+from training.model_loading import adapters
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step
 from training.step_record import values_of, watched, write_rollouts
 from training.trainer import AgentTrainer, Sums
-from training.trainer_support import (
+from training.trainer_callbacks import (
     Ended,
     RecordKeeper,
     Watch,
-    adapters,
     disk_errors,
     latest_checkpoint,
     micro_batch,

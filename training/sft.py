@@ -20,18 +20,17 @@ from training.config import Decoding, Supervised
 from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
 from training.metrics import Writer
+from training.model_loading import adapters, require_window
 from training.sampler import Prompt, epoch_rows
 from training.step import Ranks, StepStopped
 from training.templates import Messages, Tokenizer, agent_mask
-from training.trainer_support import (
+from training.trainer_callbacks import (
     Ended,
     RecordKeeper,
     Watch,
-    adapters,
     disk_errors,
     latest_checkpoint,
     micro_batch,
-    require_window,
     say_begun,
     say_resumed,
     trainer_arguments,

@@ -202,6 +202,8 @@ TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
+JOB_LIMIT_SECONDS = env.integer("ENVARIUM_JOB_LIMIT_SECONDS", 3600, low=2, high=86_400)
+"""A job that takes longer fails; one that does not hear of it is killed a minute later."""
 CELERY = {
     "broker_url": BROKER_URL,
     "broker_connection_retry_on_startup": True,
@@ -213,8 +215,8 @@ CELERY = {
     # A job's process ends with it, and with it what it loaded, opened and grew to: the next job finds none of that.
     "worker_max_tasks_per_child": 1,
     "worker_proc_alive_timeout": 30,  # a busy machine may take long to start a process, and killing it does not help
-    "task_soft_time_limit": 3600,
-    "task_time_limit": 3660,
+    "task_soft_time_limit": JOB_LIMIT_SECONDS,
+    "task_time_limit": JOB_LIMIT_SECONDS + min(60, JOB_LIMIT_SECONDS),
     "task_default_queue": "llm",
     "task_create_missing_queues": False,
     "accept_content": ["json"],

@@ -106,8 +106,8 @@ def theirs(folder: Path, warm: int) -> dict[str, Any]:
     from tests.benchmarks.in_process import FACTORIES
     from training.examples.tasks import program
     from training.job import read_job
+    from training.model_loading import load_model
     from training.templates import offered
-    from training.trainer_support import load_model
 
     job = read_job(folder / "rl")
     torch.set_num_threads(job.threads)

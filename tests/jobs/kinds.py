@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from billiard.exceptions import SoftTimeLimitExceeded
 from django.db import connection
 
 from webapp.jobs.context import JobContext
@@ -50,3 +51,15 @@ def backend(context: JobContext) -> dict[str, Any]:
         row = cursor.fetchone()
         time.sleep(float(context.payload.get("hold", 0)))
     return {"backend": row[0], "pid": os.getpid()}
+
+
+@job("tests.linger", queue="llm")
+def linger(context: JobContext) -> dict[str, Any]:
+    """Work on for ever at the first attempt; with `payload.deaf` not even the limit is heard."""
+    while context.claim.number == 1:
+        try:
+            time.sleep(60)
+        except SoftTimeLimitExceeded:
+            if not context.payload.get("deaf"):
+                raise
+    return {"attempt": context.claim.number}

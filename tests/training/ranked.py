@@ -27,8 +27,9 @@ from training.config import (
     Sampling,
 )
 from training.metrics import Writer
+from training.model_loading import load_model
 from training.rewards import AttemptReward
-from training.trainer_support import Watch, load_model
+from training.trainer_callbacks import Watch
 
 CFG = Reinforcement(
     steps=3,

@@ -23,8 +23,9 @@ from training import sft  # noqa: E402
 from training.config import Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
+from training.model_loading import load_model  # noqa: E402
 from training.templates import _TOOLS, prepare  # noqa: E402
-from training.trainer_support import Watch, latest_checkpoint, load_model  # noqa: E402
+from training.trainer_callbacks import Watch, latest_checkpoint  # noqa: E402
 
 CFG = Supervised(
     epochs=2, batch=8, max_length=2048, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),

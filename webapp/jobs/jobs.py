@@ -71,8 +71,7 @@ def perform(job: Job) -> None:
     except Cancelled:
         claim.finish(JobState.CANCELLED)
     except SoftTimeLimitExceeded:
-        limit = settings.CELERY["task_soft_time_limit"]
-        claim.finish(JobState.FAILED, error=f"Stopped after its limit of {limit} s.")
+        claim.finish(JobState.FAILED, error=f"Stopped after its limit of {settings.JOB_LIMIT_SECONDS} s.")
     except services.FailedWithResult as error:
         claim.finish(JobState.FAILED, result=error.result, error=str(error))
     except EnvariumError as error:

@@ -1,4 +1,4 @@
-"""What SFT and RL share around TRL's trainers: the record, checkpoints, stopping, how a model is loaded."""
+"""Callbacks of TRL's trainers, for SFT and RL alike: the record, checkpoints and stopping; and their arguments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import TrainerCallback
 
-from synthesis.errors import InfrastructureError, InputError
-from training.config import Full, Limits, Lora, Optimiser
+from synthesis.errors import InfrastructureError
+from training.config import Limits, Optimiser
 from training.job import CHECKPOINTS
 from training.metrics import Writer
+from training.model_loading import bf16
 from training.policy import Diverged
 from training.step import Ranks
-from training.templates import Tokenizer, prepare
 
 Ended = Literal["done", "stopped", "out_of_time"]
 KEYS = 1_000
@@ -145,52 +144,6 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None) -> tuple[Any, Tokenizer, bool]:
-    """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
-
-    Weights that are trained stay in float32, also where it is computed in bf16: a small step would be rounded away.
-
-    Raises InputError: there is no model, or its template cannot be trained.
-    """
-    path = Path(folder)
-    if not (path / "config.json").is_file():
-        raise InputError(
-            f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
-        )
-    dtype = torch.bfloat16 if bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        model, told = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
-            ignore_mismatched_sizes=True, output_loading_info=True,
-        )  # fmt: skip
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}. Fetch it again, whole") from error
-    _require_whole(folder, told)
-    replaced = prepare(tokenizer)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer, replaced
-
-
-def _require_whole(folder: str, told: Mapping[str, Any]) -> None:
-    """Raises InputError: weights are missing or have other sizes; transformers would draw them at random instead."""
-    wrong = [*told["missing_keys"], *(key[0] if isinstance(key, tuple) else key for key in told["mismatched_keys"])]
-    if wrong:
-        raise InputError(
-            f"model: {folder}: {len(wrong)} of its weights are missing or have other sizes than its config.json says "
-            f"({', '.join(sorted(map(str, wrong))[:3])}). Fetch it again, whole"
-        )
-
-
-def bf16(optimiser: Optimiser) -> bool:
-    """Whether a job computes in bfloat16. Raises InputError: it is asked for where the device has none."""
-    able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    if optimiser.precision == "bf16" and not able:
-        raise InputError("optimiser.precision: this device has no bf16; take `auto` or `fp32`")
-    return able and optimiser.precision != "fp32"
-
-
 def trainer_arguments(folder: Path, optimiser: Optimiser, limits: Limits, seed: int) -> dict[str, Any]:
     """What TRL's configurations share: course of the learning rate, checkpoints, nothing sent anywhere."""
     return {
@@ -219,22 +172,6 @@ def trainer_arguments(folder: Path, optimiser: Optimiser, limits: Limits, seed: 
 
 
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
-
-
-def adapters(tuning: Full | Lora) -> Any:
-    """peft's configuration, or None where all weights are trained."""
-    if isinstance(tuning, Full):
-        return None
-    from peft import LoraConfig
-
-    attention = ["q_proj", "k_proj", "v_proj", "o_proj"]
-    return LoraConfig(
-        r=tuning.rank,
-        lora_alpha=tuning.alpha,
-        lora_dropout=tuning.dropout,
-        target_modules="all-linear" if tuning.target == "all-linear" else attention,
-        task_type="CAUSAL_LM",
-    )
 
 
 def latest_checkpoint(folder: Path, last: str = "trainer_state.json") -> Path | None:
@@ -269,13 +206,6 @@ def say_resumed(writer: Writer | None, checkpoint: Path | None) -> None:
     if writer is not None and checkpoint is not None:
         step = int(checkpoint.name.rpartition("-")[2])
         writer.event(step, "info", f"Resumed from the checkpoint of step {step}.", resumed=step)
-
-
-def require_window(model: Any, tokens: int, field_name: str, what: str) -> None:
-    """Raises InputError: more tokens than the model has places for."""
-    window = getattr(model.config, "max_position_embeddings", None)
-    if window is not None and tokens > window:
-        raise InputError(f"{field_name}: {what} {tokens} tokens, the model's window is {window}; lower it")
 
 
 def micro_batch(rows: int, most: int) -> int:

@@ -1,0 +1,84 @@
+"""Loading of models and tokenizers for training: weights, precision, LoRA adapters, and the model's window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from synthesis.errors import InputError
+from training.config import Full, Lora, Optimiser
+from training.templates import Tokenizer, prepare
+
+
+def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None) -> tuple[Any, Tokenizer, bool]:
+    """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
+
+    Weights that are trained stay in float32, also where it is computed in bf16: a small step would be rounded away.
+
+    Raises InputError: there is no model, or its template cannot be trained.
+    """
+    path = Path(folder)
+    if not (path / "config.json").is_file():
+        raise InputError(
+            f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
+        )
+    dtype = torch.bfloat16 if bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model, told = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
+            ignore_mismatched_sizes=True, output_loading_info=True,
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}. Fetch it again, whole") from error
+    _require_whole(folder, told)
+    replaced = prepare(tokenizer)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer, replaced
+
+
+def _require_whole(folder: str, told: Mapping[str, Any]) -> None:
+    """Raises InputError: weights are missing or have other sizes; transformers would draw them at random instead."""
+    wrong = [*told["missing_keys"], *(key[0] if isinstance(key, tuple) else key for key in told["mismatched_keys"])]
+    if wrong:
+        raise InputError(
+            f"model: {folder}: {len(wrong)} of its weights are missing or have other sizes than its config.json says "
+            f"({', '.join(sorted(map(str, wrong))[:3])}). Fetch it again, whole"
+        )
+
+
+def bf16(optimiser: Optimiser) -> bool:
+    """Whether a job computes in bfloat16. Raises InputError: it is asked for where the device has none."""
+    able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    if optimiser.precision == "bf16" and not able:
+        raise InputError("optimiser.precision: this device has no bf16; take `auto` or `fp32`")
+    return able and optimiser.precision != "fp32"
+
+
+def adapters(tuning: Full | Lora) -> Any:
+    """peft's configuration, or None where all weights are trained."""
+    if isinstance(tuning, Full):
+        return None
+    from peft import LoraConfig
+
+    attention = ["q_proj", "k_proj", "v_proj", "o_proj"]
+    return LoraConfig(
+        r=tuning.rank,
+        lora_alpha=tuning.alpha,
+        lora_dropout=tuning.dropout,
+        target_modules="all-linear" if tuning.target == "all-linear" else attention,
+        task_type="CAUSAL_LM",
+    )
+
+
+def require_window(model: Any, tokens: int, field_name: str, what: str) -> None:
+    """Raises InputError: more tokens than the model has places for."""
+    window = getattr(model.config, "max_position_embeddings", None)
+    if window is not None and tokens > window:
+        raise InputError(f"{field_name}: {what} {tokens} tokens, the model's window is {window}; lower it")
