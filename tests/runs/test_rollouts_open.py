@@ -268,6 +268,7 @@ def test_files_that_arrive_are_looked_at_by_one_background_job(task: Task, job: 
     assert verification.verify_sample(job, ended=True) is None
 
 
+@pytest.mark.slow  # loads torch
 def test_lines_are_those_that_the_trainer_writes(task: Task, job: TrainingJob) -> None:
     pytest.importorskip("torch")
     from tests.training import small
