@@ -42,14 +42,12 @@ class Run:
         kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
         return {**kept, **self.more, "ENVARIUM_HOME": str(self.home.path), "PORT": str(self.port)}
 
-    def start(self) -> float:
-        """Start it, wait for the ready line, and give the seconds that took."""
+    def start(self) -> None:
+        """Start it, and wait for the ready line."""
         self.output.write_bytes(b"")
-        began = time.monotonic()
         self.running = launch([sys.executable, "-m", self.module], self.output, self.environment())
         line = f"Envarium is ready at http://127.0.0.1:{self.port}\n"
         wait_for(lambda: line in self.text() or self.gone(), seconds=150, what="the ready line")
-        return time.monotonic() - began
 
     def gone(self) -> bool:
         if self.running and self.running.process.poll() is not None:
@@ -173,9 +171,8 @@ def test_ctrl_c_stops_what_it_started_and_nothing_else(started: Run, tmp_path: P
         (started.home.records / "web-old.json").write_text(f'{{"pid": {foreign.pid}, "started": 1.0}}')
         assert started.signal_and_wait(signal.SIGINT) == 0
         assert alive(family) == []
-        seconds = started.start()
+        started.start()
         assert stranger.answers()
-        assert seconds < 30
     finally:
         foreign.kill()
 
@@ -193,11 +190,10 @@ def test_everything_killed_at_once_comes_back_whole(started: Run) -> None:
     for number in range(50):
         started.execute(INSERT, f"row {number}")
     started.kill_everything()
-    seconds = started.start()
+    started.start()
     rows = {row[0] for row in started.execute("select text from kept")}
     assert {f"row {number}" for number in range(50)} <= rows
     assert health(started.port).code == 200
-    assert seconds < 60
 
 
 def test_survivors_of_a_killed_run_do_not_stop_the_next(started: Run) -> None:
