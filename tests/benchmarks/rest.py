@@ -183,7 +183,9 @@ def work() -> None:
 def measure(seconds: float, settle: float, used: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rest-") as folder:
         run = Run(Path(folder))
-        ready = run.start()
+        began = time.monotonic()
+        run.start()
+        ready = time.monotonic() - began
         try:
             wait_for(lambda: is_idle(run) or not used, seconds=IDLE_SECONDS, what="the end of what the start began")
             time.sleep(settle)
