@@ -55,10 +55,10 @@ def test_a_job_that_kills_every_worker_is_given_up(tmp_path: Path, settings) -> 
 
 def test_a_job_past_its_time_limit_fails_in_words_and_one_that_is_deaf_to_it_is_killed(tmp_path: Path) -> None:
     """Limits hold though each job has a process of its own, which ends with it."""
-    with celery_worker(tmp_path, "limited", "llm", ENVARIUM_JOB_LIMIT_SECONDS="2"):
+    with celery_worker(tmp_path, "limited", "llm", ENVARIUM_JOB_LIMIT_SECONDS="4"):
         late = services.create("tests.linger", "Linger", {})
         deaf = services.create("tests.linger", "Hear nothing", {"deaf": True})
         failed = wait_for(lambda: reaped(late, JobState.FAILED), seconds=40, what="the limit")
-        assert (failed.error, failed.attempt) == ("Stopped after its limit of 2 s.", 1)
+        assert (failed.error, failed.attempt) == ("Stopped after its limit of 4 s.", 1)
         again = wait_for(lambda: reaped(deaf, JobState.SUCCEEDED), seconds=60, what="the end after a kill")
         assert (again.attempt, again.lost) == (2, 1)
