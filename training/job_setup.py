@@ -20,7 +20,7 @@ from training.config import Attempts, Decoding, Evaluation, Reinforcement, Super
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
 from training.metrics import Writer
-from training.model_loading import bf16, load_model, require_window
+from training.model_loader import bf16, load_model, require_window
 from training.templates import Tokenizer, prompt_ids
 from training.trainer_callbacks import Ended, Watch
 

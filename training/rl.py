@@ -20,7 +20,7 @@ from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
-from training.model_loading import adapters
+from training.model_loader import adapters
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step

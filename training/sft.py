@@ -20,7 +20,7 @@ from training.config import Decoding, Supervised
 from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
 from training.metrics import Writer
-from training.model_loading import adapters, require_window
+from training.model_loader import adapters, require_window
 from training.sampler import Prompt, epoch_rows
 from training.step import Ranks, StepStopped
 from training.templates import Messages, Tokenizer, agent_mask

@@ -18,7 +18,7 @@ from synthesis.errors import InfrastructureError
 from training.config import Limits, Optimiser
 from training.job import CHECKPOINTS
 from training.metrics import Writer
-from training.model_loading import bf16
+from training.model_loader import bf16
 from training.policy import Diverged
 from training.step import Ranks
 

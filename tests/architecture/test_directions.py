@@ -34,7 +34,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"rows"},
     {"masks"},
     {"advantages", "losses", "templates"},
-    {"model_loading"},
+    {"model_loader"},
     {"policy"},
     {"engines", "attempts"},
     {"step_record"},

@@ -106,7 +106,7 @@ def theirs(folder: Path, warm: int) -> dict[str, Any]:
     from tests.benchmarks.in_process import FACTORIES
     from training.examples.tasks import program
     from training.job import read_job
-    from training.model_loading import load_model
+    from training.model_loader import load_model
     from training.templates import offered
 
     job = read_job(folder / "rl")

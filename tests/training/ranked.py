@@ -27,7 +27,7 @@ from training.config import (
     Sampling,
 )
 from training.metrics import Writer
-from training.model_loading import load_model
+from training.model_loader import load_model
 from training.rewards import AttemptReward
 from training.trainer_callbacks import Watch
 

@@ -161,7 +161,7 @@ def test_what_breaks_within_a_step_has_a_status_of_its_own(
 
 
 def test_adapters_are_merged_into_a_model_of_its_own(demo: Path) -> None:
-    from training.model_loading import load_model
+    from training.model_loader import load_model
 
     folder = job(demo, "lora", config={"tuning": {"kind": "lora", "rank": 4}, "steps": 1})
     assert main([str(folder)]) == Exit.DONE

@@ -29,7 +29,7 @@ from training.config import (  # noqa: E402
 )
 from training.evaluate import chosen, evaluate  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
-from training.model_loading import load_model  # noqa: E402
+from training.model_loader import load_model  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
 from training.step import TooManyLost  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402

@@ -23,7 +23,7 @@ from training import sft  # noqa: E402
 from training.config import Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
-from training.model_loading import load_model  # noqa: E402
+from training.model_loader import load_model  # noqa: E402
 from training.templates import _TOOLS, prepare  # noqa: E402
 from training.trainer_callbacks import Watch, latest_checkpoint  # noqa: E402
 

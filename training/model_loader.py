@@ -1,4 +1,4 @@
-"""Loading of models and tokenizers for training: weights, precision, LoRA adapters, and the model's window."""
+"""Loader of models and tokenizers for training: weights, precision, LoRA adapters, and the model's window."""
 
 from __future__ import annotations
 
