@@ -218,18 +218,14 @@ def disk_errors() -> Iterator[None]:
     """A full disk as InfrastructureError with a sentence; safetensors and torch wrap it in errors of their own."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InfrastructureError(
-                "The disk is full: free some space, then resume from the last checkpoint."
-            ) from error
-        raise
     except Exception as error:
-        if any(mark in str(error) for mark in _FULL):
-            raise InfrastructureError(
-                "The disk is full: free some space, then resume from the last checkpoint."
-            ) from error
-        raise
+        if isinstance(error, OSError):
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else:
+            full = any(mark in str(error) for mark in _FULL)
+        if not full:
+            raise
+        raise InfrastructureError("The disk is full: free some space, then resume from the last checkpoint.") from error
 
 
 _FULL = ("No space left on device", "os error 28", "iostream error", "PytorchStreamWriter failed writing")

@@ -12,7 +12,7 @@ LOOKS = [(1440, "light"), (400, "dark")]
 def faults(page: Page, where: str) -> list[str]:
     """Faults of the page as it stands, in one look after the other; it is wide and light again afterwards."""
     found = []
-    for width, theme in (*LOOKS[1:], LOOKS[0]):
+    for width, theme in reversed(LOOKS):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
         found += faults_of_look(page, f"{where} at {width} px, {theme}")

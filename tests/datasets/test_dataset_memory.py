@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 
 from tests.datasets.dataset_support import carry_out, talk, uploaded_file
-from tests.datasets.test_datasets import _by_hand  # noqa: F401  a fixture
 from webapp.datasets import services
 
 pytestmark = pytest.mark.django_db

@@ -42,11 +42,6 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 NEW = "/training/datasets/new/"
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
 @pytest.fixture
 def client() -> Client:
     made = Client()

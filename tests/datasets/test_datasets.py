@@ -47,11 +47,6 @@ BY_TASK = Split(unit="task", test_share=0.5, seed=1)
 WHOLE = Split(test_share=0)
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
 def made(split: Split = WHOLE, name: str = "", **told: Any) -> Dataset:
     return carry_out(services.create_dataset(None, choice_of(told), split, name))
 

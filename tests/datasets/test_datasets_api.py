@@ -22,11 +22,6 @@ pytestmark = pytest.mark.django_db
 BY_TASK = {"unit": "task", "test_share": 0.5, "seed": 1}
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
 @pytest.fixture
 def researcher() -> Program:
     return program(person("researcher", "ruth"), "read", "train")

@@ -14,11 +14,6 @@ from webapp.datasets.storage import sentence_of
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
 def test_a_file_that_a_job_names_becomes_a_dataset_once_all_to_learn_from() -> None:
     file = uploaded_file([talk(number) for number in range(4)])
     row = services.dataset_of(file.public_id, None)

@@ -25,11 +25,6 @@ from webapp.jobs.models import Job, JobState
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
-
-
 @pytest.fixture
 def headers() -> dict[str, str]:
     return {"Authorization": f"Bearer {token_of(pages_seed.person('researcher'), 'read', 'train')}"}

@@ -98,7 +98,7 @@ def test_handed_on_paused_resumed_and_cancelled_without_losing_a_step(
     losses = [number for number, _ in series(job, "loss")]
     assert losses == list(range(1, len(losses) + 1))
     assert last.step == losses[-1]
-    assert any(step % 100 for step in (handed_on, paused, last.step)), "made within a step, not by the clock"
+    assert handed_on < 100, "made because it was told to end, not by the count of steps"
     # A starved machine may lose a lease, and begin at the checkpoint once more.
     begun = dict.fromkeys(job.attempts.order_by("number").values_list("from_step", "worker_name"))
     assert list(begun) == [(0, "anna"), (handed_on, "bela"), (paused, "bela")]

@@ -41,7 +41,7 @@ SORTS = {
 
 MOST_CHECKS = 1_000_000
 SHARE, COUNT = "write a number from 0 to 1", f"write a whole number up to {MOST_CHECKS:,}"
-LEFT_OUT = {
+_WHY = {
     "category": "no environment has this category",
     "finding": "there is no such kind of finding",
     "audit": "there is no such state of an audit",
@@ -53,16 +53,17 @@ LEFT_OUT = {
     "source": "nothing came from such a source",
     "sort": "there is no such order",
 }
+LEFT_OUT = {name: f"The filter “{name}” was not understood and is left out: {why}." for name, why in _WHY.items()}
 """What the page says of a filter that cannot be understood."""
 
 
 @dataclass(frozen=True)
 class TaskFilters:
-    """What an address asks of the list. `values` were understood, as `queries.tasks` takes them; `left_out` are the
-    others, as (name, why)."""
+    """What an address asks of the list. `values` were understood, as `queries.tasks` takes them; `problems` say
+    what was left out."""
 
     values: dict[str, Any]
-    left_out: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
     choices: dict[str, list[tuple[str, str]]]
 
     def form(self) -> filter_bar.FilterForm:
@@ -100,7 +101,7 @@ def read_filters(query: QueryDict) -> TaskFilters:
         **{name: params.choice(name, dict(choices[name])) for name in ("source", "sort")},
     }
     understood = {name: value for name, value in values.items() if value not in (None, "")}
-    return TaskFilters(understood, tuple((name, LEFT_OUT[name]) for name in params.unreadable), choices)
+    return TaskFilters(understood, tuple(params.told(LEFT_OUT)), choices)
 
 
 def _choices() -> dict[str, list[tuple[str, str]]]:

@@ -38,7 +38,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
     found = Run(tmp_path, "tests.batches.engine.stack", ENVARIUM_JOB_LEASE_SECONDS="3")
     found.start()
     yield found
-    HELD.clear()
+    if run_connection := HELD.pop(found, None):
+        run_connection.close()
     if found.running and found.running.process.poll() is None:
         found.signal_and_wait(signal.SIGTERM)
 

@@ -24,10 +24,10 @@ grants each call its likely cost under the batch's lock, against what is spent a
 (`BatchLane.reserved`).
 
 Standing still. A batch is `paused`, `capped` or `failed` (its workers were lost): calls in flight end and are stored,
-items go back to waiting. A lane hands over to a new job after 45 minutes, and where an endpoint was changed; one that
-is gone pauses the batch. `over` marks a lane that has looked for work for the last time, so that whoever adds work
-starts another. A lane whose database went away writes nothing and lets its lease bring the job back; a stage that lost
-a process of the sandbox is tried again, twice.
+items go back to waiting. A lane hands over to a new job after three quarters of a job's time limit (45 minutes), and
+where an endpoint was changed; one that is gone pauses the batch. `over` marks a lane that has looked for work for the
+last time, so that whoever adds work starts another. A lane whose database went away writes nothing and lets its lease
+bring the job back; a stage that lost a process of the sandbox is tried again, twice.
 
 Barriers. `barriers.py` groups without a lock and decides under it, where the same items still stand there;
 `near_duplicates.py` folds among the themes what it left out.

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.db import Error, connection
 
 from synthesis.errors import InputError, LLMError, SpendCapReached
@@ -45,8 +46,8 @@ TELL_SECONDS = 0.3
 STOPPED = "Its job was stopped. Resume it to go on."
 GRACE_SECONDS = 20.0
 """So long may calls in flight end, and be stored, once the batch is to stand still."""
-LANE_SECONDS = 2_700.0
-"""Another job takes over after so long: a worker's jobs have a limit of an hour."""
+LANE_SHARE = 0.75
+"""Another job takes over after so much of the time that a job may take."""
 
 
 @dataclass
@@ -158,7 +159,7 @@ async def _run(lane: Lane) -> None:
     shared = lane.shared
     shared.told = lane.tell
     watch = asyncio.create_task(_watch(lane))
-    until = time.monotonic() + LANE_SECONDS
+    until = time.monotonic() + LANE_SHARE * settings.JOB_LIMIT_SECONDS
     try:
         while not shared.stop.is_set():
             if time.monotonic() > until:
