@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 
 from tests.fixtures.processes import wait_for
 from webapp.events import throttle as module
@@ -34,6 +34,33 @@ def test_the_first_change_is_told_at_once_and_the_last_one_always() -> None:
     wait_for(lambda: told() == {"job:1": 2, "job:2": 1}, what="the change that waited")
     throttle.close()
     assert told() == {"job:1": 2, "job:2": 1}
+
+
+def test_closing_waits_for_a_timer_that_another_thread_is_just_starting(monkeypatch) -> None:
+    """Closed by a job that ends while a thread of its process notes one more change."""
+    throttle, made, go_on = Throttle(SECONDS), threading.Event(), threading.Event()
+
+    def close() -> None:
+        throttle.close()
+        connection.close()
+
+    class SlowToStart(threading.Timer):
+        def start(self) -> None:
+            made.set()
+            go_on.wait(10)
+            super().start()
+
+    monkeypatch.setattr(module.threading, "Timer", SlowToStart)
+    noting = threading.Thread(target=throttle.note, args=("batch:1",))
+    noting.start()
+    made.wait(10)
+    closing = threading.Thread(target=close)
+    closing.start()
+    closing.join(0.1)
+    go_on.set()
+    closing.join(10)
+    noting.join(10)
+    assert told() == {"batch:1": 1}
 
 
 def test_nothing_is_told_of_what_was_rolled_back() -> None:

@@ -49,12 +49,16 @@ class Throttle:
 
     def close(self) -> None:
         """Publish what waits and end the thread that would have."""
-        while (timer := self._timer) is not None:
+        while (timer := self._started()) is not None:
             timer.cancel()
             timer.join()
             with self._lock:
                 self._timer = None if self._timer is timer else self._timer
         self._publish_waiting()
+
+    def _started(self) -> threading.Timer | None:
+        with self._lock:  # whoever sets a timer starts it under the same lock
+            return self._timer
 
     def _tell(self, topics: Iterable[str]) -> None:
         with self._lock:
