@@ -8,6 +8,7 @@ import pytest
 
 from tests.fixtures.processes import celery_worker, wait_for
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
+from webapp.celery import app
 from webapp.jobs import services
 from webapp.jobs.models import Job, JobLog, JobState
 
@@ -59,6 +60,7 @@ def test_a_job_that_kills_every_worker_is_given_up(tmp_path: Path, settings) -> 
 
 def test_a_job_past_its_time_limit_fails_in_words_and_one_that_is_deaf_to_it_is_killed(tmp_path: Path) -> None:
     """Limits hold though each job has a process of its own, which ends with it."""
+    app.finalize()  # as a process that has looked at its tasks: it knows limits of its own, which must not count
     with celery_worker(tmp_path, "limited", "llm", ENVARIUM_JOB_LIMIT_SECONDS="4"):
         late = services.create("tests.linger", "Linger", {})
         deaf = services.create("tests.linger", "Hear nothing", {"deaf": True})

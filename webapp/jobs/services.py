@@ -37,9 +37,13 @@ class FailedWithResult(InputError):
 
 
 def wake(job_id: int, queue: str) -> None:
-    """Tell Celery to look at the row. Losing this message is harmless: the reaper sends it again."""
+    """Tell Celery to look at the row. Losing this message is harmless: the reaper sends it again.
+
+    Time limits are the worker's: without the two None the sender's, once it has looked at its tasks, would hold.
+    """
+    limits: dict[str, Any] = {"time_limit": None, "soft_time_limit": None}
     try:
-        app.send_task("jobs.run", args=[job_id], queue=queue, retry=False)
+        app.send_task("jobs.run", args=[job_id], queue=queue, retry=False, **limits)
     except OperationalError as error:
         logger.warning("job %s waits for the broker: %s", job_id, error)
 
