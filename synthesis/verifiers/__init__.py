@@ -3,9 +3,10 @@
 A check is evaluated in a process of its own (`checks.py`, where verdicts become a reward by the rule `goals` or
 `proportion`); a rubric is put to a judge (`rubric.py`).
 
-The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and its mutants
-(`mutants.py`: a call removed, an argument altered, the answer altered) are executed in episodes; `check_table.py`
-evaluates each check over all end states in as few processes as their answers allow; `faults.py` says what they show.
+The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
+(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered) are
+executed in episodes (`call_sequences.py`); `check_table.py` evaluates each check over all end states; `faults.py` says
+what they show.
 Green: nothing earns 0, the reference 1, twice the same, each mutant less. A rubric (`rubric_audit.py`) must also
 refuse an answer that only claims. Rows: `webapp/scenarios/audits`.
 """

@@ -7,70 +7,25 @@ fault, said in words. A starter task must come out green.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
-from synthesis.contracts import (
-    DEFAULT_NOW,
-    DEFAULT_SEED,
-    Frozen,
-    Mark,
-    Program,
-    Reference,
-    ReferenceCall,
-    ScoreRule,
-    State,
-    Validation,
-    Verdict,
-)
-from synthesis.errors import EpisodeLost, InfrastructureError, InputError
-from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
+from synthesis.contracts import Mark, Reference, State, Verdict
+from synthesis.errors import InfrastructureError, InputError
+from synthesis.runtime import Sandbox
 from synthesis.verifiers import faults as said
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
+from synthesis.verifiers.call_sequences import (
+    AT_ONCE,
+    ExecutedSequence,
+    ReferenceRuns,
+    Subject,
+    run_calls,
+    run_reference,
+    run_variants,
+)
 from synthesis.verifiers.check_table import reads_answer, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.mutants import Mutant, describe, mutants
-
-AT_ONCE = 4
-MOST_MUTANTS = 1_000
-"""Of more, so many are tried, evenly spread."""
-OTHER_NOW = "2027-06-17T18:30:00+00:00"
-
-
-class Subject(Frozen):
-    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded."""
-
-    program: Program
-    initial: State
-    checks: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    rule: ScoreRule = "goals"
-    reference: Reference | None = None
-    validation: Validation = "schema"
-    seed: int = DEFAULT_SEED
-    now: str = DEFAULT_NOW
-
-
-@dataclass(frozen=True)
-class ExecutedSequence:
-    """An executed call sequence. `lost` says why there is no end state."""
-
-    state: State | None
-    digest: str = ""
-    changing: tuple[int, ...] = ()
-    refused: tuple[int, ...] = ()
-    lost: str = ""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The reference's runs: twice the same, at another moment, with another seed."""
-
-    first: ExecutedSequence
-    second: ExecutedSequence
-    clock: ExecutedSequence
-    seed: ExecutedSequence
+from synthesis.verifiers.mutants import Mutant
+from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 
 
 def audit_task(
@@ -89,81 +44,16 @@ def audit_task(
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)
-    own = _reference_runs(sandbox, subject, start.state, reference.calls)
+    own = run_reference(sandbox, subject, start.state, reference.calls)
     if own.first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
         return _without_reference(sandbox, subject, start.state, fault)
     check_stop()
-    answer = any(map(reads_answer, subject.checks))
-    every = mutants(subject.program, subject.initial, reference, own.first.changing, answer=answer)
-    tried = spread(every, MOST_MUTANTS)
-    runs = run_mutants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
+    chosen = chosen_variants(subject, start.state, own.first)
+    tried = [variant for family in chosen for variant in family.variants]
+    runs = run_variants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
-    return _judge(sandbox, subject, start.state, own, tried, runs, len(every))
-
-
-def run_calls(
-    sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
-) -> ExecutedSequence:
-    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
-
-    With `start` the end state shares with it what did not change.
-    """
-    changing, refused = [], []
-    options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
-    try:
-        with sandbox.reset(subject.program, subject.initial, **options) as episode:
-            for index, call in enumerate(calls):
-                result = episode.call(call.tool, dict(call.arguments))
-                if result.patch:
-                    changing.append(index)
-                if not result.ok:
-                    refused.append(index)
-            state = episode.state()
-    except EpisodeLost as error:
-        if error.reason in {"died", "protocol", "closed"}:
-            raise
-        return ExecutedSequence(None, lost=str(error))
-    digest = state_hash(state)
-    if start is not None:
-        state = apply_patch(start, make_patch(start, state))
-    return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
-
-
-def run_mutants(
-    sandbox: Sandbox,
-    subject: Subject,
-    start: State,
-    tried: Sequence[Mutant],
-    first: ExecutedSequence,
-    at_once: int,
-    check_stop: Callable[[], None],
-) -> list[ExecutedSequence]:
-    """The end of each mutant. An altered answer leaves the calls alone: its end state is the reference's."""
-
-    def run(mutant: Mutant) -> ExecutedSequence:
-        check_stop()
-        if mutant.kind == "answer_altered":
-            return first
-        return run_calls(sandbox, subject, mutant.reference.calls, start)
-
-    if at_once == 1:
-        return [run(mutant) for mutant in tried]
-    with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(run, tried))
-
-
-def _reference_runs(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> Runs:
-    later = subject.model_copy(update={"now": OTHER_NOW})
-    other = subject.model_copy(update={"seed": subject.seed + 1})
-    return Runs(*(run_calls(sandbox, variant, calls, start) for variant in (subject, subject, later, other)))
-
-
-def spread(every: Sequence[Mutant], most: int) -> list[Mutant]:
-    """All of them, or `most`, evenly taken from the whole."""
-    if len(every) <= most:
-        return list(every)
-    return [every[index * len(every) // most] for index in range(most)]
+    return _judge(sandbox, subject, start.state, own, chosen, runs)
 
 
 def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
@@ -180,14 +70,14 @@ def _judge(
     sandbox: Sandbox,
     subject: Subject,
     start: State,
-    own: Runs,
-    tried: Sequence[Mutant],
+    own: ReferenceRuns,
+    chosen: Sequence[ChosenFamily],
     runs: Sequence[ExecutedSequence],
-    wanted: int,
 ) -> TaskAudit:
     """Evaluate the checks on every end state, and say what they show."""
     assert subject.reference is not None
     answer = subject.reference.answer
+    tried = [variant for family in chosen for variant in family.variants]
     mine = [(run, answer) for run in (own.first, own.second, own.clock, own.seed)]
     theirs = [(run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
     at_start, *columns = _table(sandbox, subject, start, [*mine, *theirs])
@@ -206,7 +96,7 @@ def _judge(
     same = own.first.digest == own.second.digest and solved == again
     faults = said.start_faults(subject.labels, nothing, marks, at_start)
     faults += said.reference_faults(subject.labels, reference, marks, solved, same)
-    faults += said.mutant_faults(probes, wanted)
+    faults += _family_faults(chosen, probes)
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
@@ -222,6 +112,17 @@ def _judge(
         marks=marks,
         faults=tuple(faults),
     )
+
+
+def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]) -> list[Fault]:
+    """What the probes show; they stand in the order of the families."""
+    faults: list[Fault] = []
+    place = 0
+    for item in chosen:
+        own = probes[place : place + len(item.variants)]
+        faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name)
+        place += len(own)
+    return faults
 
 
 def _table(
@@ -278,7 +179,8 @@ def _mutant_probe(
         for index, (verdict, other) in enumerate(zip(verdicts, solved, strict=True))
         if verdict.passed != other.passed
     )
-    same = run.digest == first.digest and mutant.kind != "answer_altered"
+    given = subject.reference.answer if subject.reference else ""
+    same = run.digest == first.digest and mutant.reference.answer == given
     probe = _probe(subject, verdicts, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 
@@ -288,4 +190,4 @@ def _refusals(reference: Reference, run: ExecutedSequence) -> str:
     return f"calls that did not succeed: {', '.join(names)}" if names else ""
 
 
-__all__ = ["AT_ONCE", "Subject", "TaskAudit", "audit_task", "describe", "run_calls", "run_mutants", "spread"]
+__all__ = ["audit_task"]

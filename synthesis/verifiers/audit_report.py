@@ -87,11 +87,12 @@ class TaskAudit(Frozen):
 
     @property
     def counted(self) -> tuple[MutantProbe, ...]:
-        return tuple(mutant for mutant in self.mutants if not mutant.equivalent)
+        """The probes that must earn less than the reference."""
+        return tuple(probe for probe in self.mutants if not probe.equivalent and probe.mutant.expects == "less")
 
     @property
     def below(self) -> int:
-        """How many mutants are known to earn less than the full reward."""
+        """How many of the counted probes are known to earn less than the full reward."""
         return sum(mutant.probe.reward is not None and not full(mutant.probe.reward) for mutant in self.counted)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from synthesis.contracts import Limits, ReferenceCall
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
-from synthesis.verifiers import audit as auditing
+from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 
@@ -172,7 +173,8 @@ def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> Non
 
 
 def test_too_many_mutants_are_spread_and_said(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditing, "MOST_MUTANTS", 3)
+    few = tuple(replace(family, most=3) for family in probe_families.FAMILIES[:1])
+    monkeypatch.setattr(probe_families, "FAMILIES", few)
     found = audit_task(sandbox, subject())
     assert len(found.mutants) == 3
     assert "3 of " in message(found, "mutants_cut")
