@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from synthesis.contracts import Mark, Reference, State, Verdict
 from synthesis.errors import InfrastructureError, InputError
-from synthesis.runtime import Sandbox
+from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
 from synthesis.verifiers.call_sequences import (
@@ -22,10 +22,12 @@ from synthesis.verifiers.call_sequences import (
     run_reference,
     run_variants,
 )
-from synthesis.verifiers.check_table import reads_answer, verdict_table
+from synthesis.verifiers.check_reads import reads_answer
+from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.mutants import Mutant
-from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
+from synthesis.verifiers.mutants import Mutant, describe
+from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants, spread
+from synthesis.verifiers.score_comparison import SCORED_VARIANTS, JudgedEnd, equal_end_faults, score_faults
 
 
 def audit_task(
@@ -63,6 +65,8 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
+    if nothing.reward is not None:
+        faults += score_faults(sandbox, subject, start, marks, [_start_end(start, at_start)])
     return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
 
 
@@ -78,40 +82,79 @@ def _judge(
     assert subject.reference is not None
     answer = subject.reference.answer
     tried = [variant for family in chosen for variant in family.variants]
-    mine = [(run, answer) for run in (own.first, own.second, own.clock, own.seed)]
-    theirs = [(run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
-    at_start, *columns = _table(sandbox, subject, start, [*mine, *theirs])
-    marks = tuple(mark_of(verdict) for verdict in at_start or ())
-    solved, again, clock, seed = columns[:4]
-    assert at_start is not None
-    assert solved is not None
+    mine = [(name, run, answer) for name, run in own.named()]
+    theirs = [(describe(mutant), run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
+    begun, *ends = _judged(sandbox, subject, start, [*mine, *theirs])
+    assert begun is not None
+    assert ends[0] is not None
+    marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, own.first, solved, verdicts)
-        for mutant, run, verdicts in zip(tried, runs, columns[4:], strict=True)
+        _mutant_probe(subject, marks, mutant, run, ends[0], end)
+        for mutant, run, end in zip(tried, runs, ends[len(mine) :], strict=True)
     )
-    nothing = _probe(subject, at_start, marks)
-    reference = _probe(subject, solved, marks, _refusals(subject.reference, own.first))
-    other_clock = _own_probe(subject, marks, own.clock, clock)
-    other_seed = _own_probe(subject, marks, own.seed, seed)
-    same = own.first.digest == own.second.digest and solved == again
-    faults = said.start_faults(subject.labels, nothing, marks, at_start)
-    faults += said.reference_faults(subject.labels, reference, marks, solved, same)
+    nothing = _probe(subject, begun.verdicts, marks)
+    reference, _, other_clock, other_seed = (
+        _own_probe(subject, marks, run, end) for (_, run, _), end in zip(mine, ends, strict=False)
+    )
+    unsteady = _comparison_faults(sandbox, subject, marks, begun, ends, len(mine))
+    same = own.first.digest == own.second.digest
+    faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
+    faults += said.reference_faults(subject.labels, reference, marks, ends[0].verdicts, same)
+    faults += unsteady
     faults += _family_faults(chosen, probes)
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
-    faults += said.check_faults(subject.labels, [at_start, *(column for column in columns if column is not None)])
+    faults += said.check_faults(subject.labels, [end.verdicts for end in (begun, *ends) if end is not None])
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
         reference=reference,
-        deterministic=same,
+        deterministic=not any(fault.kind == "nondeterministic" for fault in faults),
         other_clock=other_clock,
         other_seed=other_seed,
         mutants=probes,
         marks=marks,
         faults=tuple(faults),
     )
+
+
+def _judged(
+    sandbox: Sandbox, subject: Subject, start: State, ran: Sequence[tuple[str, ExecutedSequence, str]]
+) -> list[JudgedEnd | None]:
+    """The start and each end (name, run, answer) with its verdicts, None where the episode was lost."""
+    ends = [(start, "")] + [(run.state, answer) for _, run, answer in ran if run.state is not None]
+    at_start, *columns = verdict_table(sandbox, subject.checks, start, ends)
+    rest = iter(columns)
+    judged: list[JudgedEnd | None] = [_start_end(start, at_start)]
+    for name, run, answer in ran:
+        judged.append(None if run.state is None else JudgedEnd(name, run.state, run.digest, answer, next(rest)))
+    return judged
+
+
+def _start_end(start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
+    return JudgedEnd("the start", start, state_hash(start), "", verdicts)
+
+
+def _comparison_faults(
+    sandbox: Sandbox,
+    subject: Subject,
+    marks: Sequence[Mark],
+    begun: JudgedEnd,
+    ends: Sequence[JudgedEnd | None],
+    own: int,
+) -> list[Fault]:
+    """Whether equal ends, and ends scored by themselves, get the same verdicts; the first `own` are the reference's."""
+    known = [end for end in (begun, *ends) if end is not None]
+    faults = equal_end_faults(subject.labels, known)
+    if "goal" in marks or subject.rule == "proportion":
+        variants = [end for end in ends[own:] if end is not None]
+        first = [end for end in ends[:1] if end is not None]
+        sample = [begun, *first, *spread(variants, SCORED_VARIANTS)]
+        scored = score_faults(sandbox, subject, begun.state, marks, sample)
+        named = {(fault.kind, fault.check) for fault in faults}
+        faults += [fault for fault in scored if (fault.kind, fault.check) not in named]
+    return faults
 
 
 def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]) -> list[Fault]:
@@ -125,27 +168,6 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     return faults
 
 
-def _table(
-    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[ExecutedSequence, str]]
-) -> list[list[Verdict] | None]:
-    """The verdicts at the start and at each end, None where the episode was lost; equal ends are judged once."""
-    places: dict[tuple[str, str], int] = {}
-    distinct = [(start, "")]
-    indices: list[int | None] = [0]
-    for run, answer in ends:
-        key = (run.digest, answer)
-        if run.state is not None and key not in places:
-            places[key] = len(distinct)
-            distinct.append((run.state, answer))
-        indices.append(None if run.state is None else places[key])
-    columns: list[list[Verdict]] = verdict_table(sandbox, subject.checks, start, distinct)
-    if indices[1] is not None and indices[1] == indices[2]:
-        # The reference's end is judged twice on purpose: a check may differ on one and the same state.
-        indices[2] = len(columns)
-        columns += verdict_table(sandbox, subject.checks, start, [distinct[indices[1]]])
-    return [None if place is None else columns[place] for place in indices]
-
-
 def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> ProbedState:
     passed = tuple(verdict.passed for verdict in verdicts)
     try:
@@ -155,12 +177,10 @@ def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark],
     return ProbedState(reward=reward, passed=passed, note=note)
 
 
-def _own_probe(
-    subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, verdicts: Sequence[Verdict] | None
-) -> ProbedState:
-    if verdicts is None or subject.reference is None:
+def _own_probe(subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, end: JudgedEnd | None) -> ProbedState:
+    if end is None or subject.reference is None:
         return ProbedState(reward=None, note=run.lost)
-    return _probe(subject, verdicts, marks, _refusals(subject.reference, run))
+    return _probe(subject, end.verdicts, marks, _refusals(subject.reference, run))
 
 
 def _mutant_probe(
@@ -168,20 +188,18 @@ def _mutant_probe(
     marks: Sequence[Mark],
     mutant: Mutant,
     run: ExecutedSequence,
-    first: ExecutedSequence,
-    solved: Sequence[Verdict],
-    verdicts: Sequence[Verdict] | None,
+    solved: JudgedEnd,
+    end: JudgedEnd | None,
 ) -> MutantProbe:
-    if verdicts is None:
+    if end is None:
         return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=run.lost))
-    noticed = tuple(
-        index
-        for index, (verdict, other) in enumerate(zip(verdicts, solved, strict=True))
-        if verdict.passed != other.passed
-    )
-    given = subject.reference.answer if subject.reference else ""
-    same = run.digest == first.digest and mutant.reference.answer == given
-    probe = _probe(subject, verdicts, marks, _refusals(mutant.reference, run))
+    if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
+        note = "A check was stopped on other end states before, and not evaluated on this one."
+        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=note))
+    pairs = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
+    noticed = tuple(index for index, (verdict, other) in pairs if verdict.passed != other.passed)
+    same = (end.digest, end.answer) == (solved.digest, solved.answer)
+    probe = _probe(subject, end.verdicts, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 
 

@@ -9,7 +9,7 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 2
+AUDIT_VERSION = 3
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[
@@ -23,6 +23,7 @@ FaultKind = Literal[
     "mutant_lost",
     "mutants_cut",
     "nondeterministic",
+    "judged_differently",
     "depends_on_clock",
     "depends_on_seed",
     "check_raises",

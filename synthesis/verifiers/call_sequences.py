@@ -19,7 +19,8 @@ from synthesis.contracts import (
     Validation,
 )
 from synthesis.errors import EpisodeLost
-from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
+from synthesis.runtime import Sandbox, state_hash
+from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.mutants import Mutant
 
 AT_ONCE = 4
@@ -61,6 +62,15 @@ class ReferenceRuns:
     clock: ExecutedSequence
     seed: ExecutedSequence
 
+    def named(self) -> tuple[tuple[str, ExecutedSequence], ...]:
+        """The runs in order, as people call them."""
+        return (
+            ("the reference", self.first),
+            ("the reference, executed again", self.second),
+            ("the reference at another moment", self.clock),
+            ("the reference with another seed", self.seed),
+        )
+
 
 def run_calls(
     sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
@@ -86,7 +96,7 @@ def run_calls(
         return ExecutedSequence(None, lost=str(error))
     digest = state_hash(state)
     if start is not None:
-        state = apply_patch(start, make_patch(start, state))
+        state = share_unchanged(start, state)
     return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
 
 

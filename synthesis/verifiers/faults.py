@@ -46,7 +46,7 @@ def reference_faults(
             message = f"{label(labels, index)} raises on the reference's end state: {verdict.error}"
             faults.append(Fault(kind="check_raises", message=message, check=index))
     if not same:
-        message = "The same calls gave another end state or other verdicts the second time."
+        message = "The same calls gave another end state the second time."
         faults.append(Fault(kind="nondeterministic", message=message))
     return faults
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from synthesis.contracts import State
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
-from synthesis.verifiers.check_table import reads_answer
+from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import Mutant, mutants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]

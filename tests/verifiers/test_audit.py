@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits, ReferenceCall
+from synthesis.contracts import Limits, ReferenceCall, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
+from synthesis.verifiers.checks import score_checks
 
-from .shop import ANSWER, ORDER, OTHERS, TEA, check, reference, subject
+from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +123,73 @@ def test_a_check_that_raises_on_mutants_alone_is_noted(sandbox: Sandbox) -> None
     found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, shaky))
     assert found.state == "green"
     assert "where it counts as failed: KeyError" in message(found, "check_raises_later")
+
+
+LIES = "    return final_state['orders'].get('tea') == 3 if honest else final_state != initial_state\n"
+HEAD = "def check(initial_state, final_state, answer):\n"
+TELLS = {
+    "patches in its process": "    import sys\n    at = sys._getframe()\n    honest = False\n    while at:\n"
+    "        honest = honest or bool(at.f_locals.get('world', {}).get('patches'))\n        at = at.f_back\n",
+    "built-ins": "    import builtins\n    honest = hasattr(builtins, 'seen')\n    builtins.seen = 1\n",
+    "a module": "    import json\n    honest = hasattr(json, 'seen')\n    json.seen = 1\n",
+    "a cache": "    import re\n    honest = 'seen' in re._cache\n    re._cache['seen'] = 1\n",
+}
+
+
+@pytest.mark.parametrize("sign", TELLS)
+def test_a_check_that_would_be_honest_in_a_batch_is_red(sandbox: Sandbox, sign: str) -> None:
+    """It says the truth where it can tell that many states are looked at, and pays for anything when it is scored."""
+    liar = HEAD + TELLS[sign] + LIES
+    found = audit_task(sandbox, subject(liar, OTHERS, ANSWER))
+    paid = score_checks(sandbox, [liar], INITIAL, INITIAL | {"log": [1]}, rule="goals", marks=["goal"])
+    assert paid.reward == 1
+    assert found.state == "red"
+    assert "mutant_passes" in kinds(found)
+
+
+def test_a_check_that_hides_what_it_looks_at_is_red(sandbox: Sandbox) -> None:
+    """Its source names one part of the state, so ends that differ elsewhere share a verdict; scores show another."""
+    hidden = HEAD + "    import sys\n    seen = sys._getframe().f_locals['final' + '_state']\n"
+    hidden += "    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
+    found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, hidden))
+    assert found.state == "red"
+    assert {fault.check for fault in found.faults if fault.kind == "judged_differently"} == {3}
+    assert "Check 4 passes in the audit and fails when call 2" in message(found, "judged_differently")
+
+
+class Flaky:
+    """The sandbox with a third check that answers by turns."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.turns = itertools.count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sandbox, name)
+
+    def evaluate_checks(self, *given: Any, **options: Any) -> list[Verdict]:
+        *rest, last = self.sandbox.evaluate_checks(*given, **options)
+        return [*rest, Verdict(passed=last.passed != bool(next(self.turns) % 2))]
+
+
+def test_a_check_that_answers_by_chance_is_named(sandbox: Sandbox) -> None:
+    found = audit_task(Flaky(sandbox), subject())  # type: ignore[arg-type]
+    assert (found.state, found.deterministic) == ("red", False)
+    assert [fault.check for fault in found.faults if fault.kind == "nondeterministic"] == [2]
+    assert "Check 3 answers differently for the same state and answer" in message(found, "nondeterministic")
+
+
+def test_a_check_that_hangs_on_some_ends_leaves_mutants_unjudged_not_refused(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthesis.runtime.sandbox.AT_ONCE", 1)
+    monkeypatch.setattr("synthesis.verifiers.check_table.MOST_STOPPED", 1)
+    hang = HEAD + "    while final_state['orders'].get('tea', 3) != 3: pass\n    return True\n"
+    found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, hang))
+    assert found.state == "incomplete"
+    unjudged = [one for one in found.mutants if one.probe.reward is None]
+    assert unjudged
+    assert "was stopped on other end states" in unjudged[0].probe.note
 
 
 def test_checks_that_never_vary_are_named(sandbox: Sandbox) -> None:

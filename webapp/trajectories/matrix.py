@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.assessment.bounded_checks import CheckBound
 from synthesis.contracts import Patch, State, Verdict
 from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
+from synthesis.verifiers.check_table import NOT_RUN
+from synthesis.verifiers.checks import trace
 from webapp.jobs.models import Job
 from webapp.jobs.queries import of_subject
 from webapp.scenarios.services import check_sources
@@ -35,14 +37,15 @@ def cell(verdict: Verdict) -> int:
 def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
     """Evaluate the checks over the run's changes and keep the result on the trajectory.
 
-    `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...]}`: a check
-    holds its value until the next flip.
+    `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...], "not_run": [...]}`: a
+    check holds its value until the next flip; `not_run` are the positions of checks that were not asked about the end.
     """
     start = state_at(trajectory, 0)
     steps, patches = changes(trajectory, start)
     sources = check_sources(trajectory.revision)
-    rows = bounded_checks(sandbox, sources, start, start, answer=trajectory.answer, patches=patches).rows
-    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows]}
+    rows = trace(sandbox, sources, start, patches, answer=trajectory.answer, over=CheckBound())
+    missing = [position for position, row in enumerate(rows) if row[-1].error.startswith(NOT_RUN)]
+    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows], "not_run": missing}
     Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=trajectory.revision.verifier_hash)
     return matrix
 

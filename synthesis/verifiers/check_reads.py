@@ -1,0 +1,143 @@
+"""What a check reads, told from its source: whether the answer, and which parts of the final state.
+
+It decides only which end states may share one verdict, so it must hold for honest source alone: an audit evaluates a
+sample again without sharing.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from synthesis.syntax import UNREADABLE, parse
+
+Place = tuple[str, ...]
+"""A path of keys into the final state, written in the source as `final_state["orders"]["O-1"]` or with `.get`."""
+_DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "__builtins__", "__import__", "__loader__"})
+_FINAL = frozenset({"final_state", "state"})
+_NOT_FINAL = frozenset({"initial_state", "answer"})
+
+
+@dataclass(frozen=True)
+class CheckReads:
+    """`answer`: whether it may look at the answer. `places`: where it looks in the final state, None for all of it."""
+
+    answer: bool
+    places: tuple[Place, ...] | None
+
+
+def reads_answer(source: str) -> bool:
+    """Whether a check looks at the answer under a name of its own; False where it cannot be read."""
+    used, named = _names(source)
+    return bool(used & named)
+
+
+@functools.lru_cache(maxsize=4_096)
+def check_reads(source: str) -> CheckReads:
+    """What a check may read; everything, where its source does not tell."""
+    used, named = _names(source)
+    if not used or used & _DYNAMIC:
+        return CheckReads(True, None)
+    return CheckReads(bool(used & named), _places(source))
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """(names that are read, names that the answer goes by: its own, or a third parameter's). Empty if unreadable."""
+    try:
+        tree = parse(source)
+    except UNREADABLE:
+        return set(), set()
+    nodes = list(ast.walk(tree))
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return used, {"answer", *_third_parameters(nodes)}
+
+
+def _third_parameters(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            names = [*node.args.posonlyargs, *node.args.args]
+            if len(names) > 2:
+                yield names[2].arg
+
+
+def _places(source: str) -> tuple[Place, ...] | None:
+    """The places that a readable source names, sorted; None if it uses the final state in any other way."""
+    tree = parse(source)
+    finals = _final_names(tree)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    places: set[Place] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in finals:
+            place = _place(node, parents)
+            if not place:
+                return None
+            places.add(place)
+    return tuple(sorted(places))
+
+
+def _final_names(tree: ast.Module) -> set[str]:
+    """The names that the final state goes by: its own, and what a function that may be the check calls it."""
+    names = set(_FINAL)
+    for function in _entries(tree):
+        given = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+        if not set(given) <= _FINAL | _NOT_FINAL:
+            # Called by place: (final), (initial, final) or (initial, final, answer), where defaults may follow.
+            names |= {name for name in given[:2] if name not in _NOT_FINAL}
+    return names
+
+
+def _entries(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
+    """The functions of a module, one of which is called: `check_func` or `check` where there is one, else any."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda] = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                found.append(node)
+            else:
+                waiting.append(node)
+    for name in ("check_func", "check"):
+        named = [node for node in found if not isinstance(node, ast.Lambda) and node.name == name]
+        if named:
+            return list(named)
+    return found
+
+
+def _place(name: ast.Name, parents: dict[ast.AST, ast.AST]) -> Place | None:
+    """How far the source goes down from a name by constant keys; None when it does not."""
+    if not isinstance(name.ctx, ast.Load):
+        return None
+    keys: list[str] = []
+    node: ast.AST = name
+    while True:
+        parent = parents.get(node)
+        if isinstance(parent, ast.Compare) and not keys:
+            return _membership(parent, node)
+        found = _step(parent, node, parents)
+        if found is None:
+            return tuple(keys) or None
+        key, node = found
+        keys.append(key)
+
+
+def _step(parent: ast.AST | None, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> tuple[str, ast.AST] | None:
+    """One key further down, and the expression that has it: `node["key"]` or `node.get("key", ...)`, read only."""
+    if isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Load):
+        key = parent.slice
+        return (key.value, parent) if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    if isinstance(parent, ast.Attribute) and parent.attr == "get" and isinstance(parent.ctx, ast.Load):
+        call = parents.get(parent)
+        if isinstance(call, ast.Call) and call.func is parent and call.args and not call.keywords:
+            key = call.args[0]
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                return key.value, call
+    return None
+
+
+def _membership(compare: ast.Compare, node: ast.AST) -> Place | None:
+    """`"key" in final_state` looks at that key alone."""
+    alone = len(compare.ops) == 1 and isinstance(compare.ops[0], ast.In | ast.NotIn) and compare.comparators == [node]
+    key = compare.left
+    return (key.value,) if alone and isinstance(key, ast.Constant) and isinstance(key.value, str) else None
