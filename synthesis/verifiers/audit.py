@@ -26,8 +26,8 @@ from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.mutants import Mutant, describe
-from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants, spread
-from synthesis.verifiers.score_comparison import SCORED_VARIANTS, JudgedEnd, equal_end_faults, score_faults
+from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
+from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 
 
 def audit_task(
@@ -65,8 +65,8 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
-    if nothing.reward is not None:
-        faults += score_faults(sandbox, subject, start, marks, [_start_end(start, at_start)])
+    begun = _start_end(start, at_start)
+    faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
 
 
@@ -96,7 +96,7 @@ def _judge(
     reference, _, other_clock, other_seed = (
         _own_probe(subject, marks, run, end) for (_, run, _), end in zip(mine, ends, strict=False)
     )
-    unsteady = _comparison_faults(sandbox, subject, marks, begun, ends, len(mine))
+    unsteady = _comparison_faults(sandbox, subject, begun, ends, len(mine))
     same = own.first.digest == own.second.digest
     faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
     faults += said.reference_faults(subject.labels, reference, marks, ends[0].verdicts, same)
@@ -137,24 +137,15 @@ def _start_end(start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
 
 
 def _comparison_faults(
-    sandbox: Sandbox,
-    subject: Subject,
-    marks: Sequence[Mark],
-    begun: JudgedEnd,
-    ends: Sequence[JudgedEnd | None],
-    own: int,
+    sandbox: Sandbox, subject: Subject, begun: JudgedEnd, ends: Sequence[JudgedEnd | None], own: int
 ) -> list[Fault]:
-    """Whether equal ends, and ends scored by themselves, get the same verdicts; the first `own` are the reference's."""
+    """Whether equal ends, and ends scored alone, get the same verdicts; the first `own` are the reference's."""
     known = [end for end in (begun, *ends) if end is not None]
     faults = equal_end_faults(subject.labels, known)
-    if "goal" in marks or subject.rule == "proportion":
-        variants = [end for end in ends[own:] if end is not None]
-        first = [end for end in ends[:1] if end is not None]
-        sample = [begun, *first, *spread(variants, SCORED_VARIANTS)]
-        scored = score_faults(sandbox, subject, begun.state, marks, sample)
-        named = {(fault.kind, fault.check) for fault in faults}
-        faults += [fault for fault in scored if (fault.kind, fault.check) not in named]
-    return faults
+    variants = [end for end in ends[own:] if end is not None]
+    scored = score_faults(sandbox, subject, begun.state, sample(subject.checks, begun, known[1], variants))
+    named = {fault.check for fault in faults}
+    return faults + [fault for fault in scored if fault.check not in named]
 
 
 def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]) -> list[Fault]:

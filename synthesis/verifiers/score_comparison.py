@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synthesis.contracts import Mark, State, Verdict
+from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import Fault
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.check_table import NOT_RUN
 from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.faults import label
+from synthesis.verifiers.probe_families import spread
 
 SCORED_VARIANTS = 8
-"""So many variants of the reference are judged again, evenly spread over those that were tried."""
+"""Each check is scored on one of so many variants of the reference, evenly spread, the next check on the next one."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +32,43 @@ class JudgedEnd:
     verdicts: Sequence[Verdict]
 
 
-def score_faults(
-    sandbox: Sandbox, subject: Subject, start: State, marks: Sequence[Mark], ends: Sequence[JudgedEnd]
-) -> list[Fault]:
-    """The checks that say something else when a score asks them, each named once.
+def sample(
+    checks: Sequence[str], start: JudgedEnd, reference: JudgedEnd, variants: Sequence[JudgedEnd]
+) -> list[tuple[JudgedEnd, Sequence[int]]]:
+    """Which checks to score on which ends: all on the start and on the reference's end, each on one more."""
+    every = range(len(checks))
+    known = {(end.digest, end.answer): end for end in variants}
+    known = {key: end for key, end in known.items() if key[0] not in (start.digest, reference.digest)} or known
+    chosen = spread(list(known.values()), SCORED_VARIANTS)
+    more = [(end, every[place :: len(chosen)]) for place, end in enumerate(chosen)]
+    return [(start, every), (reference, every), *(pair for pair in more if pair[1])]
 
-    `nondeterministic` is one about which two equal scores disagree, `judged_differently` any other. Raises InputError
-    (no check is a goal), StateError and InfrastructureError.
+
+def score_faults(
+    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[JudgedEnd, Sequence[int]]]
+) -> list[Fault]:
+    """The checks that say something else when a score asks them about these ends, each named once.
+
+    `nondeterministic` is one about which two equal scores disagree, `judged_differently` any other. Raises StateError
+    and InfrastructureError.
     """
 
-    def scored(end: JudgedEnd) -> Sequence[Verdict]:
-        options = {"answer": end.answer, "rule": subject.rule, "marks": marks}
-        return score_checks(sandbox, subject.checks, start, end.state, **options).verdicts  # type: ignore[arg-type]
+    def scored(end: JudgedEnd, checks: Sequence[int]) -> Sequence[Verdict]:
+        # The rule counts verdicts; it has no part in them.
+        sources = [subject.checks[index] for index in checks]
+        return score_checks(sandbox, sources, start, end.state, answer=end.answer, rule="proportion").verdicts
 
     faults: dict[int, Fault] = {}
-    for end in ends:
-        alone = scored(end)
-        new = [index for index in _differing(end.verdicts, alone) if index not in faults]
+    for end, checks in ends:
+        audited, alone = [end.verdicts[index] for index in checks], scored(end, checks)
+        new = [place for place in _differing(audited, alone) if checks[place] not in faults]
         if not new:
             continue
-        changing = set(_differing(alone, scored(end)))
-        for index in new:
-            said = label(subject.labels, index), end.name, _word(end.verdicts[index]), _word(alone[index])
-            faults[index] = _unsteady(index, *said) if index in changing else _judged_differently(index, *said)
+        changing = set(_differing(alone, scored(end, checks)))
+        for place in new:
+            index = checks[place]
+            said = label(subject.labels, index), end.name, _word(audited[place]), _word(alone[place])
+            faults[index] = _unsteady(index, *said) if place in changing else _judged_differently(index, *said)
     return [faults[index] for index in sorted(faults)]
 
 

@@ -16,7 +16,9 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
+from synthesis.verifiers.check_table import verdict_table
 from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
 from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
 
@@ -147,29 +149,66 @@ def test_a_check_that_would_be_honest_in_a_batch_is_red(sandbox: Sandbox, sign: 
     assert "mutant_passes" in kinds(found)
 
 
-def test_a_check_that_hides_what_it_looks_at_is_red(sandbox: Sandbox) -> None:
-    """Its source names one part of the state, so ends that differ elsewhere share a verdict; scores show another."""
-    hidden = HEAD + "    import sys\n    seen = sys._getframe().f_locals['final' + '_state']\n"
-    hidden += "    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
-    found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, hidden))
-    assert found.state == "red"
-    assert {fault.check for fault in found.faults if fault.kind == "judged_differently"} == {3}
-    assert "Check 4 passes in the audit and fails when call 2" in message(found, "judged_differently")
+HIDDEN = [
+    "import sys; seen = sys._getframe().f_locals['final' + '_state']",
+    "seen = check.__globals__['final' + '_state']",
+    "seen = globals()['final' + '_state']",
+    "space = (i for i in ()).gi_frame.f_globals; seen = space['final' + '_state']",
+    "seen = getattr(check, '_' + '_globals_' + '_')['final' + '_state']",
+    "from operator import attrgetter; seen = attrgetter('_' + '_globals_' + '_')(check)['final' + '_state']",
+]
 
 
-class Flaky:
-    """The sandbox with a third check that answers by turns."""
+@pytest.mark.parametrize("way", HIDDEN)
+def test_a_check_that_hides_what_it_looks_at_shares_no_verdict(sandbox: Sandbox, way: str) -> None:
+    """Its source names one part of the state; an audit says of each end what a score would say."""
+    source = f"{HEAD}    {way}\n    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
+    ends = [({"orders": {"tea": count}, "log": []}, "") for count in (3, 4)]
+    columns = verdict_table(sandbox, [source], INITIAL, ends)
+    assert [column[0].passed for column in columns] == [True, False]
+
+
+class Apart:
+    """The sandbox with a third check that turns round when it is scored."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
-        self.turns = itertools.count()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sandbox, name)
 
-    def evaluate_checks(self, *given: Any, **options: Any) -> list[Verdict]:
-        *rest, last = self.sandbox.evaluate_checks(*given, **options)
-        return [*rest, Verdict(passed=last.passed != bool(next(self.turns) % 2))]
+    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
+        verdicts = self.sandbox.evaluate_checks(checks, *given, **options)
+        return [
+            Verdict(passed=not verdict.passed) if source == ANSWER else verdict
+            for source, verdict in zip(checks, verdicts, strict=True)
+        ]
+
+
+def test_a_check_that_tells_an_audit_from_a_score_is_red(sandbox: Sandbox) -> None:
+    found = audit_task(Apart(sandbox), subject())  # type: ignore[arg-type]
+    assert found.state == "red"
+    assert {fault.check for fault in found.faults if fault.kind == "judged_differently"} == {2}
+    assert "Check 3 fails in the audit and passes when the start is scored" in message(found, "judged_differently")
+    assert "nondeterministic" not in kinds(found)
+
+
+def test_every_check_is_scored_on_the_start_the_reference_and_a_variant() -> None:
+    ends = [JudgedEnd(str(n), {}, str(n), "", ()) for n in range(40)]
+    chosen = sample(["a", "b", "c"], ends[0], ends[1], ends[2:])
+    assert [list(checks) for _, checks in chosen] == [[0, 1, 2], [0, 1, 2], [0], [1], [2]]
+    assert len({end.name for end, _ in chosen}) == 5
+    assert [list(checks) for _, checks in sample(["a"] * 9, ends[0], ends[1], ends[2:3])][2] == list(range(9))
+
+
+class Flaky(Apart):
+    """The sandbox with a third check that answers by turns."""
+
+    turns = itertools.count()
+
+    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
+        right = self.sandbox.evaluate_checks(checks, *given, **options)
+        return right if next(self.turns) % 2 else super().evaluate_checks(checks, *given, **options)
 
 
 def test_a_check_that_answers_by_chance_is_named(sandbox: Sandbox) -> None:
