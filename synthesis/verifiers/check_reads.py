@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from synthesis.syntax import UNREADABLE, parse
+from synthesis.verifiers.loop_keys import loop_keys
 
 Place = tuple[str, ...]
 """A path of keys into the final state, written in the source as `final_state["orders"]["O-1"]` or with `.get`."""
@@ -33,10 +35,14 @@ _NOT_FINAL = frozenset({"initial_state", "answer"})
 
 @dataclass(frozen=True)
 class CheckReads:
-    """`answer`: whether it may look at the answer. `places`: where it looks in the final state, None for all of it."""
+    """`answer`: whether it may look at the answer. `places`: where it looks in the final state, None for all of it.
+
+    With `all_but` it looks at every key of the final state but these, and at `places` besides.
+    """
 
     answer: bool
     places: tuple[Place, ...] | None
+    all_but: frozenset[str] | None = None
 
 
 def reads_answer(source: str) -> bool:
@@ -51,7 +57,8 @@ def check_reads(source: str) -> CheckReads:
     used, named = _names(source)
     if not used or used & _DYNAMIC or not all(map(_plain, ast.walk(parse(source)))):
         return CheckReads(True, None)
-    return CheckReads(bool(used & named), _places(source))
+    places, all_but = _looks(source)
+    return CheckReads(bool(used & named), places, all_but)
 
 
 def _plain(node: ast.AST) -> bool:
@@ -89,19 +96,53 @@ def _third_parameters(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield names[2].arg
 
 
-def _places(source: str) -> tuple[Place, ...] | None:
-    """The places that a readable source names, sorted; None if it uses the final state in any other way."""
+def _looks(source: str) -> tuple[tuple[Place, ...] | None, frozenset[str] | None]:
+    """The places that a readable source names, sorted, and what it leaves out of all keys, if it goes over them.
+
+    None for places if it uses the final state in any other way.
+    """
     tree = parse(source)
-    finals = _final_names(tree)
+    finals, passed = _passed_on(tree, _final_names(tree))
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     places: set[Place] = set()
+    left_out: frozenset[str] | None = None
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in finals:
-            place = _place(node, parents)
-            if not place:
-                return None
+        if not isinstance(node, ast.Name) or node.id not in finals or node in passed:
+            continue
+        place = _place(node, parents)
+        if place:
             places.add(place)
-    return tuple(sorted(places))
+            continue
+        keys = loop_keys(tree, parents, node) if "initial_state" not in finals else None
+        if keys is None:
+            return None, None
+        if keys.all_but:
+            left_out = keys.names if left_out is None else left_out & keys.names
+        else:
+            places |= {(name,) for name in keys.names}
+    return tuple(sorted(places)), left_out
+
+
+def _passed_on(tree: ast.Module, finals: set[str]) -> tuple[set[str], set[ast.AST]]:
+    """The names of the final state with those that helpers call it, and the uses that only hand it to a helper."""
+    defined = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    counts = Counter(node.name for node in defined)
+    counts.update(name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store))
+    helpers = {node.name: [argument.arg for argument in node.args.args] for node in defined if counts[node.name] == 1}
+    passed: set[ast.AST] = set()
+    size = -1
+    while size != len(passed):
+        size = len(passed)
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                continue
+            for argument, parameter in zip(call.args, helpers.get(call.func.id, ()), strict=False):
+                if isinstance(argument, ast.Starred):
+                    break
+                if isinstance(argument, ast.Name) and argument.id in finals:
+                    passed.add(argument)
+                    finals.add(parameter)
+    return finals, passed
 
 
 def _final_names(tree: ast.Module) -> set[str]:
@@ -111,7 +152,7 @@ def _final_names(tree: ast.Module) -> set[str]:
         given = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
         if not set(given) <= _FINAL | _NOT_FINAL:
             # Called by place: (final), (initial, final) or (initial, final, answer), where defaults may follow.
-            names |= {name for name in given[:2] if name not in _NOT_FINAL}
+            names |= {name for name in given[:1] if name not in _NOT_FINAL} | set(given[1:2])
     return names
 
 

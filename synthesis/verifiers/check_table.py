@@ -106,6 +106,9 @@ def _representatives(source: str, ends: Sequence[End], seen: _Seen) -> list[int]
             shown.append(seen.digest(state))
         else:
             shown += [seen.at(state, place) for place in reads.places]
+            if reads.all_but is not None:
+                for key in sorted(state.keys() - reads.all_but):
+                    shown += [key, seen.at(state, (key,))]
         places.append(first.setdefault(tuple(shown), index))
     return places
 
