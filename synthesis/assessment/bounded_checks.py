@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from synthesis.contracts import Patch, State, Verdict
+from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox
 
 GROUP = 4
@@ -16,11 +16,32 @@ STOPPED = "stopped (time)"
 """How the verdict of a check that ran out of time begins."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """`rows` are the checks' verdicts; those of checks that were not run say so. `skipped` counts these."""
+class CheckBound:
+    """Says when checks that nobody trusts have taken enough: called with each verdict, it gives the reason to stop."""
 
-    rows: list[list[Verdict]]
+    def __init__(self, seconds: float = MAX_SECONDS) -> None:
+        self.seconds = seconds
+        self._started = time.monotonic()
+        self._stopped = 0
+
+    def __call__(self, verdict: Verdict) -> str:
+        self._stopped += verdict.error.startswith(STOPPED)
+        return self.reason
+
+    @property
+    def reason(self) -> str:
+        """Why no more should be evaluated; empty while it may go on."""
+        if self._stopped >= MAX_STOPPED:
+            return f"{self._stopped} checks before it ran out of time"
+        spent = time.monotonic() - self._started
+        return f"the checks before it took {self.seconds:g} seconds" if spent > self.seconds else ""
+
+
+@dataclass(frozen=True)
+class BoundedVerdicts:
+    """By check its verdict; those of checks that were not run say so. `skipped` counts these."""
+
+    verdicts: list[Verdict]
     skipped: int = 0
     reason: str = ""
 
@@ -31,32 +52,22 @@ def bounded_checks(
     initial: State,
     final: State,
     *,
-    answer: str | None = None,
-    patches: Sequence[Patch] = (),
+    answer: str | None = "",
     seconds: float = MAX_SECONDS,
-) -> Rows:
+) -> BoundedVerdicts:
     """`Sandbox.evaluate_checks` that gives up after `MAX_STOPPED` checks ran out of time, or after `seconds`.
 
     A reward must not be made of verdicts where some are missing: look at `skipped` first.
     """
-    rows: list[list[Verdict]] = []
-    started = time.monotonic()
-    stopped = 0
+    verdicts: list[Verdict] = []
+    bound = CheckBound(seconds)
     for start in range(0, len(checks), GROUP):
-        reason = _over(stopped, time.monotonic() - started, seconds) if start else ""
+        reason = bound.reason if start else ""
         if reason:
-            skipped = Verdict(passed=False, error=f"not run: {reason}")
             left = len(checks) - start
-            return Rows(rows + [[skipped] * (1 + len(patches))] * left, left, reason)
-        verdicts = sandbox.evaluate_checks(
-            checks[start : start + GROUP], initial, final, answer=answer, patches=patches
-        )
-        stopped += sum(any(verdict.error.startswith(STOPPED) for verdict in row) for row in verdicts)
-        rows += verdicts
-    return Rows(rows)
-
-
-def _over(stopped: int, spent: float, seconds: float) -> str:
-    if stopped >= MAX_STOPPED:
-        return f"{stopped} checks before it ran out of time"
-    return f"the checks before it took {seconds:g} seconds" if spent > seconds else ""
+            return BoundedVerdicts(verdicts + [Verdict(passed=False, error=f"not run: {reason}")] * left, left, reason)
+        group = sandbox.evaluate_checks(checks[start : start + GROUP], initial, final, answer=answer)
+        for verdict in group:
+            bound(verdict)
+        verdicts += group
+    return BoundedVerdicts(verdicts)

@@ -62,3 +62,16 @@ def apply_patch(state: State, patch: Patch) -> State:
     except codec.EncodingError as error:
         raise StateError(str(error)) from None
     return patched
+
+
+def share_unchanged(old: Any, new: Any) -> Any:
+    """`new`, order of keys included, built of the parts of `old` that are exactly equal: many alike cost little."""
+    if old is new or type(old) is not type(new):
+        return new
+    if patches.alike(old, new):
+        return old
+    if type(new) is dict:
+        return {key: share_unchanged(old[key], item) if key in old else item for key, item in new.items()}
+    if type(new) is list:
+        return [share_unchanged(*pair) for pair in zip(old, new, strict=False)] + new[len(old) :]
+    return new

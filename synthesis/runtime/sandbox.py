@@ -11,13 +11,12 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     Limits,
-    Patch,
     Program,
     SandboxReport,
     State,
@@ -32,6 +31,7 @@ from synthesis.errors import (
     StateError,
 )
 from synthesis.runtime import frames
+from synthesis.runtime.check_request import check_request, require_readable, state_text, world_text
 from synthesis.runtime.encoding import canonical_json
 from synthesis.runtime.episode import Episode, Link
 from synthesis.runtime.pool import Pool, namespaces_for
@@ -39,6 +39,8 @@ from synthesis.runtime.pool import Pool, namespaces_for
 POOL_SIZE = 4
 AT_ONCE = 4
 """So many checks are evaluated at the same time."""
+STOPPED = "stopped"
+"""How the error of a check begins that lost its process: `stopped (time): ...`."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _living: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
@@ -166,62 +168,60 @@ class Sandbox:
             return entry
 
     def evaluate_checks(
-        self,
-        checks: Sequence[str],
-        initial_state: State,
-        final_state: State,
-        *,
-        answer: str | None = None,
-        patches: Sequence[Patch] = (),
-    ) -> list[list[Verdict]]:
-        """For each check its verdicts: on the final state, and after each patch in turn (they add up).
+        self, checks: Sequence[str], initial_state: State, final_state: State, *, answer: str | None = ""
+    ) -> list[Verdict]:
+        """The verdict of each check on one final state, as `verdicts` gives them.
 
-        Each check runs in a process of its own, made for it and ended after it. Raises StateError when the states
-        or patches are no JSON, InfrastructureError when the sandbox itself failed.
+        Raises StateError (the states are no JSON, or malformed) and InfrastructureError (the sandbox itself failed).
         """
-        world = {"initial": initial_state, "final": final_state, "answer": answer, "patches": list(patches)}
-        try:
-            tail = b"\0" + _encode(world).encode("ascii")
-        except (TypeError, ValueError, RecursionError) as error:
-            raise StateError(f"the states are not JSON: {error}") from None
-        verdicts: list[list[Verdict]] = []
-        for start in range(0, len(checks), AT_ONCE):
-            links: list[Link] = []
-            group = checks[start : start + AT_ONCE]
-            try:
-                for source in group:
-                    links.append(self._ask_check(source, tail))
-                for source, link in zip(group, links, strict=True):
-                    verdicts.append(self._verdicts(source, link, tail, 1 + len(patches)))
-            finally:
-                for link in links:
-                    link.close()
-        return verdicts
+        world = world_text(state_text(initial_state), state_text(final_state), answer)
+        return list(self.verdicts((source, world) for source in checks))
 
-    def _ask_check(self, source: str, tail: bytes) -> Link:
+    def verdicts(self, asked: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
+        """The verdicts on (a check's source, the world it looks at), in order; a world is made by `world_text`.
+
+        Each runs in a process of its own, made for it and ended after it, that knows nothing of the others. A check
+        that raises, runs out of time or memory, or breaks the protocol has failed; the others are judged. `asked`
+        is read a few ahead. Raises as `evaluate_checks`.
+        """
+        waiting: collections.deque[tuple[str, str, Link]] = collections.deque()
+        try:
+            for source, world in asked:
+                waiting.append((source, world, self._ask_check(source, world)))
+                if len(waiting) >= AT_ONCE:
+                    yield self._verdict(*waiting.popleft())
+            while waiting:
+                yield self._verdict(*waiting.popleft())
+        finally:
+            for _, _, link in waiting:
+                link.close()
+
+    def _ask_check(self, source: str, world: str) -> Link:
+        request = check_request(source, world)
         link = self._link()
-        head = f'{{"id":0,"op":"check","now":{_encode(DEFAULT_NOW)},"source":{_encode(source)}}}'
         with contextlib.suppress(EpisodeLost):
             # A child that is gone shows when its verdict is read.
-            link.send(head.encode("ascii") + tail)
+            link.send(request)
         return link
 
-    def _verdicts(self, source: str, link: Link, tail: bytes, count: int) -> list[Verdict]:
-        verdicts, lost = _read_verdicts(link, count)
-        if lost is not None and link.ended_from_outside:
-            again = self._ask_check(source, tail)
-            try:
-                verdicts, lost = _read_verdicts(again, count)
-                if again.ended_from_outside:
-                    raise InfrastructureError(f"A check's process was ended from outside: {lost}")
-            finally:
-                again.close()
-        if lost is not None:
-            stopped = Verdict(passed=False, error=f"stopped ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
-            verdicts.append(stopped)
-            skipped = Verdict(passed=False, error=f"not run: the check was stopped earlier ({lost.reason})")
-            verdicts += [skipped] * (count - len(verdicts))
-        return verdicts
+    def _verdict(self, source: str, world: str, link: Link) -> Verdict:
+        try:
+            verdict = _read_verdict(link, world)
+            if verdict is None and link.ended_from_outside:
+                again = self._ask_check(source, world)
+                try:
+                    verdict = _read_verdict(again, world)
+                    if again.ended_from_outside:
+                        raise InfrastructureError(f"A check's process was ended from outside: {again.lost}")
+                finally:
+                    again.close()
+                    link = again
+        finally:
+            link.close()
+        if verdict is not None:
+            return verdict
+        lost = link.lost or EpisodeLost("protocol")
+        return Verdict(passed=False, error=f"{STOPPED} ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
 
     def close(self) -> None:
         """End every process of this sandbox."""
@@ -246,19 +246,19 @@ def _moment(now: str) -> None:
         raise InputError(f"`now` must be an ISO 8601 moment such as {DEFAULT_NOW}, not {now!r:.60}") from None
 
 
-def _read_verdicts(link: Link, count: int) -> tuple[list[Verdict], EpisodeLost | None]:
-    verdicts: list[Verdict] = []
+def _read_verdict(link: Link, world: str) -> Verdict | None:
+    """What the check's process says; None when it was lost, which then stands on the link."""
     try:
-        while len(verdicts) < count:
-            reply = link.receive(0)
-            if "refused" in reply:
-                raise StateError(f"the states of a check: {str(reply.get('message'))[:500]}")
-            verdicts.append(frames.verdict(reply, len(verdicts)))
+        reply = link.receive(0)
+        if "refused" in reply:
+            require_readable(world)
+            raise frames.BadFrame("it refused states that can be read")
+        return frames.verdict(reply)
     except frames.BadFrame as error:
-        return verdicts, link.lose("protocol", str(error))
-    except EpisodeLost as error:
-        return verdicts, error
-    return verdicts, None
+        link.lose("protocol", str(error))
+    except EpisodeLost:
+        pass
+    return None
 
 
 _default: Sandbox | None = None

@@ -21,7 +21,8 @@ from synthesis.stages import Kit
 from synthesis.tasks.check_source import INVALID, NEVER_VARIES, normal_form, require_form
 from synthesis.tasks.damaged_states import damaged
 from synthesis.tasks.task_context import Unfit, World, rejected, world_of
-from synthesis.verifiers.check_table import reads_answer, verdict_table
+from synthesis.verifiers.check_reads import reads_answer
+from synthesis.verifiers.check_table import verdict_table
 from synthesis.verifiers.checks import marks as marks_of
 
 ERROR_CHARS = 500
@@ -77,7 +78,7 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
         require_form(source)
         verdicts = []
         for answer in (None, ""):
-            verdict = kit.sandbox.evaluate_checks([source], world.start, world.start, answer=answer)[0][0]
+            verdict = kit.sandbox.evaluate_checks([source], world.start, world.start, answer=answer)[0]
             if verdict.error:
                 why = verdict.error[:ERROR_CHARS]
                 message = f"on the state at the start, with answer={answer!r}, it does not say True or False: {why}"

@@ -15,7 +15,7 @@ from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.teacher import PROGRAMS_DOING, rollout_task
-from synthesis.verifiers.audit import Subject, run_calls
+from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.checks import score_checks
 
 AT_ONCE = 4

@@ -14,7 +14,7 @@ from synthesis.runtime import Sandbox, canonical_json, encode_state
 from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import construct
 from synthesis.stages import Kit
-from synthesis.verifiers.audit import Subject
+from synthesis.verifiers.call_sequences import Subject
 
 TAGS = (
     "In the state below an object with a key that begins with “$” stands for a Python value that JSON has no word for, "

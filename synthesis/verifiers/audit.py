@@ -7,70 +7,27 @@ fault, said in words. A starter task must come out green.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
-from synthesis.contracts import (
-    DEFAULT_NOW,
-    DEFAULT_SEED,
-    Frozen,
-    Mark,
-    Program,
-    Reference,
-    ReferenceCall,
-    ScoreRule,
-    State,
-    Validation,
-    Verdict,
-)
-from synthesis.errors import EpisodeLost, InfrastructureError, InputError
-from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
+from synthesis.contracts import Mark, Reference, State, Verdict
+from synthesis.errors import InfrastructureError, InputError
+from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
-from synthesis.verifiers.check_table import reads_answer, verdict_table
+from synthesis.verifiers.call_sequences import (
+    AT_ONCE,
+    ExecutedSequence,
+    ReferenceRuns,
+    Subject,
+    run_calls,
+    run_reference,
+    run_variants,
+)
+from synthesis.verifiers.check_reads import reads_answer
+from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.mutants import Mutant, describe, mutants
-
-AT_ONCE = 4
-MOST_MUTANTS = 1_000
-"""Of more, so many are tried, evenly spread."""
-OTHER_NOW = "2027-06-17T18:30:00+00:00"
-
-
-class Subject(Frozen):
-    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded."""
-
-    program: Program
-    initial: State
-    checks: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    rule: ScoreRule = "goals"
-    reference: Reference | None = None
-    validation: Validation = "schema"
-    seed: int = DEFAULT_SEED
-    now: str = DEFAULT_NOW
-
-
-@dataclass(frozen=True)
-class ExecutedSequence:
-    """An executed call sequence. `lost` says why there is no end state."""
-
-    state: State | None
-    digest: str = ""
-    changing: tuple[int, ...] = ()
-    refused: tuple[int, ...] = ()
-    lost: str = ""
-
-
-@dataclass(frozen=True)
-class Runs:
-    """The reference's runs: twice the same, at another moment, with another seed."""
-
-    first: ExecutedSequence
-    second: ExecutedSequence
-    clock: ExecutedSequence
-    seed: ExecutedSequence
+from synthesis.verifiers.mutants import Mutant, describe
+from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
+from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 
 
 def audit_task(
@@ -89,81 +46,16 @@ def audit_task(
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)
-    own = _reference_runs(sandbox, subject, start.state, reference.calls)
+    own = run_reference(sandbox, subject, start.state, reference.calls)
     if own.first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
         return _without_reference(sandbox, subject, start.state, fault)
     check_stop()
-    answer = any(map(reads_answer, subject.checks))
-    every = mutants(subject.program, subject.initial, reference, own.first.changing, answer=answer)
-    tried = spread(every, MOST_MUTANTS)
-    runs = run_mutants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
+    chosen = chosen_variants(subject, start.state, own.first)
+    tried = [variant for family in chosen for variant in family.variants]
+    runs = run_variants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
-    return _judge(sandbox, subject, start.state, own, tried, runs, len(every))
-
-
-def run_calls(
-    sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
-) -> ExecutedSequence:
-    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
-
-    With `start` the end state shares with it what did not change.
-    """
-    changing, refused = [], []
-    options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
-    try:
-        with sandbox.reset(subject.program, subject.initial, **options) as episode:
-            for index, call in enumerate(calls):
-                result = episode.call(call.tool, dict(call.arguments))
-                if result.patch:
-                    changing.append(index)
-                if not result.ok:
-                    refused.append(index)
-            state = episode.state()
-    except EpisodeLost as error:
-        if error.reason in {"died", "protocol", "closed"}:
-            raise
-        return ExecutedSequence(None, lost=str(error))
-    digest = state_hash(state)
-    if start is not None:
-        state = apply_patch(start, make_patch(start, state))
-    return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
-
-
-def run_mutants(
-    sandbox: Sandbox,
-    subject: Subject,
-    start: State,
-    tried: Sequence[Mutant],
-    first: ExecutedSequence,
-    at_once: int,
-    check_stop: Callable[[], None],
-) -> list[ExecutedSequence]:
-    """The end of each mutant. An altered answer leaves the calls alone: its end state is the reference's."""
-
-    def run(mutant: Mutant) -> ExecutedSequence:
-        check_stop()
-        if mutant.kind == "answer_altered":
-            return first
-        return run_calls(sandbox, subject, mutant.reference.calls, start)
-
-    if at_once == 1:
-        return [run(mutant) for mutant in tried]
-    with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(run, tried))
-
-
-def _reference_runs(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> Runs:
-    later = subject.model_copy(update={"now": OTHER_NOW})
-    other = subject.model_copy(update={"seed": subject.seed + 1})
-    return Runs(*(run_calls(sandbox, variant, calls, start) for variant in (subject, subject, later, other)))
-
-
-def spread(every: Sequence[Mutant], most: int) -> list[Mutant]:
-    """All of them, or `most`, evenly taken from the whole."""
-    if len(every) <= most:
-        return list(every)
-    return [every[index * len(every) // most] for index in range(most)]
+    return _judge(sandbox, subject, start.state, own, chosen, runs)
 
 
 def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
@@ -173,6 +65,8 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
+    begun = _start_end(start, at_start)
+    faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
 
 
@@ -180,42 +74,43 @@ def _judge(
     sandbox: Sandbox,
     subject: Subject,
     start: State,
-    own: Runs,
-    tried: Sequence[Mutant],
+    own: ReferenceRuns,
+    chosen: Sequence[ChosenFamily],
     runs: Sequence[ExecutedSequence],
-    wanted: int,
 ) -> TaskAudit:
     """Evaluate the checks on every end state, and say what they show."""
     assert subject.reference is not None
     answer = subject.reference.answer
-    mine = [(run, answer) for run in (own.first, own.second, own.clock, own.seed)]
-    theirs = [(run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
-    at_start, *columns = _table(sandbox, subject, start, [*mine, *theirs])
-    marks = tuple(mark_of(verdict) for verdict in at_start or ())
-    solved, again, clock, seed = columns[:4]
-    assert at_start is not None
-    assert solved is not None
+    tried = [variant for family in chosen for variant in family.variants]
+    mine = [(name, run, answer) for name, run in own.named()]
+    theirs = [(describe(mutant), run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
+    begun, *ends = _judged(sandbox, subject, start, [*mine, *theirs])
+    assert begun is not None
+    assert ends[0] is not None
+    marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, own.first, solved, verdicts)
-        for mutant, run, verdicts in zip(tried, runs, columns[4:], strict=True)
+        _mutant_probe(subject, marks, mutant, run, ends[0], end)
+        for mutant, run, end in zip(tried, runs, ends[len(mine) :], strict=True)
     )
-    nothing = _probe(subject, at_start, marks)
-    reference = _probe(subject, solved, marks, _refusals(subject.reference, own.first))
-    other_clock = _own_probe(subject, marks, own.clock, clock)
-    other_seed = _own_probe(subject, marks, own.seed, seed)
-    same = own.first.digest == own.second.digest and solved == again
-    faults = said.start_faults(subject.labels, nothing, marks, at_start)
-    faults += said.reference_faults(subject.labels, reference, marks, solved, same)
-    faults += said.mutant_faults(probes, wanted)
+    nothing = _probe(subject, begun.verdicts, marks)
+    reference, _, other_clock, other_seed = (
+        _own_probe(subject, marks, run, end) for (_, run, _), end in zip(mine, ends, strict=False)
+    )
+    unsteady = _comparison_faults(sandbox, subject, begun, ends, len(mine))
+    same = own.first.digest == own.second.digest
+    faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
+    faults += said.reference_faults(subject.labels, reference, marks, ends[0].verdicts, same)
+    faults += unsteady
+    faults += _family_faults(chosen, probes)
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
-    faults += said.check_faults(subject.labels, [at_start, *(column for column in columns if column is not None)])
+    faults += said.check_faults(subject.labels, [end.verdicts for end in (begun, *ends) if end is not None])
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
         reference=reference,
-        deterministic=same,
+        deterministic=not any(fault.kind == "nondeterministic" for fault in faults),
         other_clock=other_clock,
         other_seed=other_seed,
         mutants=probes,
@@ -224,25 +119,44 @@ def _judge(
     )
 
 
-def _table(
-    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[ExecutedSequence, str]]
-) -> list[list[Verdict] | None]:
-    """The verdicts at the start and at each end, None where the episode was lost; equal ends are judged once."""
-    places: dict[tuple[str, str], int] = {}
-    distinct = [(start, "")]
-    indices: list[int | None] = [0]
-    for run, answer in ends:
-        key = (run.digest, answer)
-        if run.state is not None and key not in places:
-            places[key] = len(distinct)
-            distinct.append((run.state, answer))
-        indices.append(None if run.state is None else places[key])
-    columns: list[list[Verdict]] = verdict_table(sandbox, subject.checks, start, distinct)
-    if indices[1] is not None and indices[1] == indices[2]:
-        # The reference's end is judged twice on purpose: a check may differ on one and the same state.
-        indices[2] = len(columns)
-        columns += verdict_table(sandbox, subject.checks, start, [distinct[indices[1]]])
-    return [None if place is None else columns[place] for place in indices]
+def _judged(
+    sandbox: Sandbox, subject: Subject, start: State, ran: Sequence[tuple[str, ExecutedSequence, str]]
+) -> list[JudgedEnd | None]:
+    """The start and each end (name, run, answer) with its verdicts, None where the episode was lost."""
+    ends = [(start, "")] + [(run.state, answer) for _, run, answer in ran if run.state is not None]
+    at_start, *columns = verdict_table(sandbox, subject.checks, start, ends)
+    rest = iter(columns)
+    judged: list[JudgedEnd | None] = [_start_end(start, at_start)]
+    for name, run, answer in ran:
+        judged.append(None if run.state is None else JudgedEnd(name, run.state, run.digest, answer, next(rest)))
+    return judged
+
+
+def _start_end(start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
+    return JudgedEnd("the start", start, state_hash(start), "", verdicts)
+
+
+def _comparison_faults(
+    sandbox: Sandbox, subject: Subject, begun: JudgedEnd, ends: Sequence[JudgedEnd | None], own: int
+) -> list[Fault]:
+    """Whether equal ends, and ends scored alone, get the same verdicts; the first `own` are the reference's."""
+    known = [end for end in (begun, *ends) if end is not None]
+    faults = equal_end_faults(subject.labels, known)
+    variants = [end for end in ends[own:] if end is not None]
+    scored = score_faults(sandbox, subject, begun.state, sample(subject.checks, begun, known[1], variants))
+    named = {fault.check for fault in faults}
+    return faults + [fault for fault in scored if fault.check not in named]
+
+
+def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]) -> list[Fault]:
+    """What the probes show; they stand in the order of the families."""
+    faults: list[Fault] = []
+    place = 0
+    for item in chosen:
+        own = probes[place : place + len(item.variants)]
+        faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name)
+        place += len(own)
+    return faults
 
 
 def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> ProbedState:
@@ -254,12 +168,10 @@ def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark],
     return ProbedState(reward=reward, passed=passed, note=note)
 
 
-def _own_probe(
-    subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, verdicts: Sequence[Verdict] | None
-) -> ProbedState:
-    if verdicts is None or subject.reference is None:
+def _own_probe(subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, end: JudgedEnd | None) -> ProbedState:
+    if end is None or subject.reference is None:
         return ProbedState(reward=None, note=run.lost)
-    return _probe(subject, verdicts, marks, _refusals(subject.reference, run))
+    return _probe(subject, end.verdicts, marks, _refusals(subject.reference, run))
 
 
 def _mutant_probe(
@@ -267,19 +179,18 @@ def _mutant_probe(
     marks: Sequence[Mark],
     mutant: Mutant,
     run: ExecutedSequence,
-    first: ExecutedSequence,
-    solved: Sequence[Verdict],
-    verdicts: Sequence[Verdict] | None,
+    solved: JudgedEnd,
+    end: JudgedEnd | None,
 ) -> MutantProbe:
-    if verdicts is None:
+    if end is None:
         return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=run.lost))
-    noticed = tuple(
-        index
-        for index, (verdict, other) in enumerate(zip(verdicts, solved, strict=True))
-        if verdict.passed != other.passed
-    )
-    same = run.digest == first.digest and mutant.kind != "answer_altered"
-    probe = _probe(subject, verdicts, marks, _refusals(mutant.reference, run))
+    if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
+        note = "A check was stopped on other end states before, and not evaluated on this one."
+        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=note))
+    pairs = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
+    noticed = tuple(index for index, (verdict, other) in pairs if verdict.passed != other.passed)
+    same = (end.digest, end.answer) == (solved.digest, solved.answer)
+    probe = _probe(subject, end.verdicts, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 
 
@@ -288,4 +199,4 @@ def _refusals(reference: Reference, run: ExecutedSequence) -> str:
     return f"calls that did not succeed: {', '.join(names)}" if names else ""
 
 
-__all__ = ["AT_ONCE", "Subject", "TaskAudit", "audit_task", "describe", "run_calls", "run_mutants", "spread"]
+__all__ = ["audit_task"]

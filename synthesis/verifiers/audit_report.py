@@ -9,7 +9,7 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 2
+AUDIT_VERSION = 3
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[
@@ -23,6 +23,7 @@ FaultKind = Literal[
     "mutant_lost",
     "mutants_cut",
     "nondeterministic",
+    "judged_differently",
     "depends_on_clock",
     "depends_on_seed",
     "check_raises",
@@ -87,11 +88,12 @@ class TaskAudit(Frozen):
 
     @property
     def counted(self) -> tuple[MutantProbe, ...]:
-        return tuple(mutant for mutant in self.mutants if not mutant.equivalent)
+        """The probes that must earn less than the reference."""
+        return tuple(probe for probe in self.mutants if not probe.equivalent and probe.mutant.expects == "less")
 
     @property
     def below(self) -> int:
-        """How many mutants are known to earn less than the full reward."""
+        """How many of the counted probes are known to earn less than the full reward."""
         return sum(mutant.probe.reward is not None and not full(mutant.probe.reward) for mutant in self.counted)
 
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from synthesis.contracts import Mark, Patch, Reward, ScoreRule, State, Verdict
 from synthesis.errors import InputError
-from synthesis.runtime import Sandbox
+from synthesis.runtime import Sandbox, apply_patch
+from synthesis.verifiers.check_table import Bound, unbounded, verdict_table
 
 
 def score_checks(
@@ -23,7 +24,7 @@ def score_checks(
     initial: State,
     final: State,
     *,
-    answer: str | None = None,
+    answer: str | None = "",
     rule: ScoreRule,
     marks: Sequence[Mark] | None = None,
 ) -> Reward:
@@ -34,8 +35,7 @@ def score_checks(
     """
     if rule == "goals" and marks is None:
         marks = _marks(sandbox, checks, initial)
-    rows = sandbox.evaluate_checks(checks, initial, final, answer=answer)
-    return reward_of([row[0] for row in rows], rule, marks)
+    return reward_of(sandbox.evaluate_checks(checks, initial, final, answer=answer), rule, marks)
 
 
 def reward_of(verdicts: Sequence[Verdict], rule: ScoreRule, marks: Sequence[Mark] | None = None) -> Reward:
@@ -67,8 +67,7 @@ def marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]
 
 
 def _marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
-    rows = sandbox.evaluate_checks(checks, initial, initial)
-    return [mark_of(row[0]) for row in rows]
+    return [mark_of(verdict) for verdict in sandbox.evaluate_checks(checks, initial, initial)]
 
 
 def mark_of(verdict: Verdict) -> Mark:
@@ -96,10 +95,18 @@ def trace(
     initial: State,
     patches: Sequence[Patch],
     *,
-    answer: str | None = None,
+    answer: str | None = "",
+    over: Bound = unbounded,
 ) -> list[list[Verdict]]:
-    """The check x step matrix: a row a check, its verdicts at the start and after each state-changing step."""
-    return sandbox.evaluate_checks(checks, initial, initial, answer=answer, patches=patches)
+    """The check x step matrix: a row a check, its verdicts at the start and after each state-changing step.
+
+    `over` may end it early, as it may end a `verdict_table`. Raises StateError and InfrastructureError.
+    """
+    states = [initial]
+    for patch in patches:
+        states.append(apply_patch(states[-1], patch))
+    columns = verdict_table(sandbox, checks, initial, [(state, answer) for state in states], over)
+    return [[column[row] for column in columns] for row in range(len(checks))]
 
 
 def verifier_hash(checks: Sequence[str], rule: ScoreRule) -> str:

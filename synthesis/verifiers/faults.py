@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthesis.contracts import Mark, Verdict
-from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, full
+from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
 from synthesis.verifiers.mutants import describe
 
 Labels = Sequence[str]
@@ -46,7 +46,7 @@ def reference_faults(
             message = f"{label(labels, index)} raises on the reference's end state: {verdict.error}"
             faults.append(Fault(kind="check_raises", message=message, check=index))
     if not same:
-        message = "The same calls gave another end state or other verdicts the second time."
+        message = "The same calls gave another end state the second time."
         faults.append(Fault(kind="nondeterministic", message=message))
     return faults
 
@@ -63,19 +63,28 @@ def elsewhere_faults(reference: ProbedState, clock: ProbedState, seed: ProbedSta
     return faults
 
 
-def mutant_faults(probes: Sequence[MutantProbe], wanted: int) -> list[Fault]:
-    """Mutants that earn everything, and those whose episode was lost. `wanted` is how many there are to try."""
+def probe_faults(
+    probes: Sequence[MutantProbe], wanted: int, kind: FaultKind = "mutant_passes", name: str = "mutants"
+) -> list[Fault]:
+    """Probes of one family that earn what they must not (`kind`), and those whose episode was lost.
+
+    `wanted` is how many there are to try, `name` what they are called.
+    """
     faults = []
     for probe in probes:
         if probe.equivalent:
             continue
-        if full(probe.probe.reward):
-            faults.append(Fault(kind="mutant_passes", message=f"Earns the full reward: {describe(probe.mutant)}."))
-        elif probe.probe.reward is None:
+        reward = probe.probe.reward
+        if reward is None:
             message = f"Could not be judged: {describe(probe.mutant)}. {probe.probe.note}"
             faults.append(Fault(kind="mutant_lost", message=message))
+        elif probe.mutant.expects == "less" and full(reward):
+            faults.append(Fault(kind=kind, message=f"Earns the full reward: {describe(probe.mutant)}."))
+        elif probe.mutant.expects == "full" and not full(reward):
+            message = f"Earns {reward:.4g} where the reference earns 1: {describe(probe.mutant)}."
+            faults.append(Fault(kind=kind, message=message))
     if len(probes) < wanted:
-        message = f"{len(probes):,} of {wanted:,} mutants were tried, evenly spread over the reference."
+        message = f"{len(probes):,} of {wanted:,} {name} were tried, evenly spread over the reference."
         faults.append(Fault(kind="mutants_cut", message=message))
     return faults
 

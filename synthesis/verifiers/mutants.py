@@ -28,7 +28,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Mutant(Frozen):
     """A reference with one alteration. `step` is the call's index (0-based), None for the answer.
 
-    `place` is the path of the altered argument (`items[0].count`), empty otherwise.
+    `place` is the path of the altered argument (`items[0].count`), empty otherwise. `expects` is what it must earn:
+    less than the full reward, or the full one like the reference itself.
     """
 
     kind: MutantKind
@@ -38,6 +39,7 @@ class Mutant(Frozen):
     before: Any = None
     after: Any = None
     reference: Reference
+    expects: Literal["less", "full"] = "less"
 
 
 def mutants(

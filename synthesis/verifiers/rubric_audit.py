@@ -11,10 +11,11 @@ from synthesis.contracts import State
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
-from synthesis.verifiers.audit import AT_ONCE, ExecutedSequence, Subject, run_calls, run_mutants, spread
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
-from synthesis.verifiers.faults import mutant_faults
+from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
+from synthesis.verifiers.faults import probe_faults
 from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.probe_families import spread
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
 
 MOST_MUTANTS = 12
@@ -71,7 +72,7 @@ def audit_rubric(
         return asyncio.run(_stoppable(_without_reference(subject, judge, fault), check_stop))
     every = mutants(subject.program, subject.initial, subject.reference, first.changing, answer=True)
     tried = spread(every, MOST_MUTANTS)
-    runs = run_mutants(sandbox, subject, start.state, tried, first, at_once, check_stop)
+    runs = run_variants(sandbox, subject, start.state, tried, first, at_once, check_stop)
     check_stop()
     asked = _judge(subject, judge, start.state, first, second, tried, runs, len(every))
     return asyncio.run(_stoppable(asked, check_stop))
@@ -155,7 +156,7 @@ async def _judge(
         faults.append(Fault(kind="nondeterministic", message=message))
     if ignored:
         faults.append(Fault(kind="answer_ignored", message="No criterion looks at the answer."))
-    faults += mutant_faults(probes, wanted)
+    faults += probe_faults(probes, wanted)
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,

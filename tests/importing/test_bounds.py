@@ -24,9 +24,9 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Every check runs out of time, without the wait; gives the sizes of the groups that were run."""
     groups: list[int] = []
 
-    def evaluate(self: Sandbox, checks: Any, *states: Any, patches: Any = (), **options: Any) -> Any:
+    def evaluate(self: Sandbox, checks: Any, *states: Any, **options: Any) -> Any:
         groups.append(len(checks))
-        return [[HUNG] * (1 + len(patches)) for _ in checks]
+        return [HUNG for _ in checks]
 
     monkeypatch.setattr(Sandbox, "evaluate_checks", evaluate)
     return groups
@@ -35,14 +35,14 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_checks_that_hang_stop_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = hanging(monkeypatch)
     done = bounded_checks(default_sandbox(), ["x"] * 200, {}, {})
-    assert (groups, len(done.rows), done.skipped) == ([4], 200, 196)
-    assert done.rows[-1][0].error == "not run: 4 checks before it ran out of time"
+    assert (groups, len(done.verdicts), done.skipped) == ([4], 200, 196)
+    assert done.verdicts[-1].error == "not run: 4 checks before it ran out of time"
 
 
 def test_checks_that_take_too_long_stop_the_rest() -> None:
     check = "def check_func(final_state):\n    return True"
     done = bounded_checks(default_sandbox(), [check] * 6, {}, {}, seconds=0.0)
-    assert (done.skipped, done.rows[0][0].passed, done.rows[5][0].passed) == (2, True, False)
+    assert (done.skipped, done.verdicts[0].passed, done.verdicts[5].passed) == (2, True, False)
     assert bounded_checks(default_sandbox(), [check] * 6, {}, {}).skipped == 0
 
 

@@ -75,10 +75,10 @@ def attempt(sandbox: Sandbox, attack: Attack, world: dict[str, Any]) -> dict[str
     if attack.where == "check":
         source = "def check_func(final_state):\n" + textwrap.indent(attack.code, "    ")
         after = "def check_func(final_state):\n    return len([1]) == 1 and final_state == {'n': 1}"
-        rows = sandbox.evaluate_checks([after, source, after], {"n": 0}, {"n": 1})
-        neighbours = rows[0][0].passed and rows[2][0].passed
-        outcome = ("passed" if rows[1][0].passed else "failed") if neighbours else "harmed another check"
-        said = rows[1][0].error
+        verdicts = sandbox.evaluate_checks([after, source, after], {"n": 0}, {"n": 1})
+        neighbours = verdicts[0].passed and verdicts[2].passed
+        outcome = ("passed" if verdicts[1].passed else "failed") if neighbours else "harmed another check"
+        said = verdicts[1].error
     else:
         outcome, said = _episode(sandbox, attack, world)
     return {"name": attack.name, "outcome": outcome, "said": said[:400], "seconds": time.monotonic() - started}

@@ -3,12 +3,16 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 
 from synthesis.contracts import Verdict
 from synthesis.errors import InputError, StateError
 from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime.episode import Link
 from synthesis.verifiers import do_nothing, marks, reward_of, score_checks, trace, verifier_hash
+from synthesis.verifiers.check_table import verdict_table
 
 DONE = "def check_func(final_state):\n    return final_state['n'] == 2\n"
 KEPT = "def check_func(final_state):\n    return 'k' in final_state\n"
@@ -17,7 +21,7 @@ TRUTHY = "def check_func(final_state):\n    return 1\n"
 
 
 def one(sandbox: Sandbox, source: str, **options: object) -> Verdict:
-    return sandbox.evaluate_checks([source], {"n": 1, "k": 0}, {"n": 2, "k": 0}, **options)[0][0]  # type: ignore[arg-type]
+    return sandbox.evaluate_checks([source], {"n": 1, "k": 0}, {"n": 2, "k": 0}, **options)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -57,19 +61,92 @@ def test_only_true_passes(sandbox: Sandbox) -> None:
 def test_a_check_sees_the_state_as_the_program_had_it(sandbox: Sandbox) -> None:
     state = encode_state({"s": {1, 2}, "d": {1: (1, 2)}})
     source = "def check_func(f): return f['s'] == {2, 1} and f['d'][1] == (1, 2)"
-    assert sandbox.evaluate_checks([source], state, state)[0][0].passed
+    assert sandbox.evaluate_checks([source], state, state)[0].passed
 
 
-def test_a_check_cannot_change_what_others_or_later_states_see(sandbox: Sandbox) -> None:
+def test_a_check_cannot_change_what_others_see(sandbox: Sandbox) -> None:
     spoil = "def check_func(f):\n    ok = initial_state['n'] == 1 and 'x' not in f\n    f['x'] = initial_state['n'] = 9\n    return ok"
-    patches = [[{"op": "replace", "path": "/n", "value": 3}], [{"op": "add", "path": "/m", "value": 1}]]
-    rows = sandbox.evaluate_checks([spoil, spoil, DONE], {"n": 1}, {"n": 2}, patches=patches)
-    assert [[v.passed for v in row] for row in rows] == [[True] * 3, [True] * 3, [True, False, False]]
+    verdicts = sandbox.evaluate_checks([spoil, spoil, DONE], {"n": 1}, {"n": 2})
+    assert [verdict.passed for verdict in verdicts] == [True, True, True]
 
 
-def test_patches_that_do_not_fit_are_an_error_not_a_verdict(sandbox: Sandbox) -> None:
-    with pytest.raises(StateError):
-        sandbox.evaluate_checks([DONE], {"n": 1}, {"n": 1}, patches=[[{"op": "remove", "path": "/zz"}]])
+MARKS = {
+    "built-ins": "import builtins\n{0}builtins.seen = getattr(builtins, 'seen', 0) + 1\n{0}count = builtins.seen",
+    "a module": "import json\n{0}json.seen = getattr(json, 'seen', 0) + 1\n{0}count = json.seen",
+    "a cache": "import re\n{0}count = 1 + re._cache.get('seen', 0)\n{0}re._cache['seen'] = count",
+    "frames": "import sys\n{0}at = sys._getframe()\n{0}names = set()\n"
+    "{0}while at: names |= set(at.f_locals); at = at.f_back\n{0}count = 1 + ('patch' in names)",
+}
+
+
+@pytest.mark.parametrize("left", MARKS)
+def test_nothing_survives_from_one_state_to_the_next(sandbox: Sandbox, left: str) -> None:
+    """Honest in the first state it sees, lying from the second on."""
+    source = f"def check_func(f):\n    {MARKS[left].format('    ')}\n    return count == 1 and bool(f)"
+    patches = [[{"op": "add", "path": f"/{name}", "value": 1}] for name in "abc"]
+    (row,) = trace(sandbox, [source], {"n": 0}, patches)
+    assert [verdict.passed for verdict in row] == [True] * 4, row
+    assert all(verdict.passed for verdict in sandbox.evaluate_checks([source] * 3, {"n": 0}, {"n": 1}))
+
+
+def test_a_check_is_asked_the_same_bytes_by_an_audit_and_by_a_score(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+
+    def noted(self: Link, payload: bytes) -> None:
+        sent.append(payload)
+        send(self, payload)
+
+    send = Link.send
+    monkeypatch.setattr(Link, "send", noted)
+    start, end = {"n": 1, "k": [1, {"a": None}]}, {"n": 2, "k": [1, {"a": None}]}
+    table = verdict_table(sandbox, [DONE], start, [(start, ""), (end, "yes"), ({"n": 3}, "no")])
+    audited, sent[:] = list(sent), []
+    score = score_checks(sandbox, [DONE], start, end, answer="yes", rule="goals", marks=["goal"])
+    assert sent == [audited[1]]
+    assert list(score.verdicts) == table[1]
+
+
+def test_states_that_cannot_be_read_are_an_error_not_a_verdict(sandbox: Sandbox) -> None:
+    with pytest.raises(StateError, match="final state of a check"):
+        sandbox.evaluate_checks([DONE], {"n": 1}, {"n": {"$set": 3}})
+
+
+def test_a_check_that_forges_a_frame_has_failed_alone(sandbox: Sandbox) -> None:
+    forge = "import gc, socket\ndef check_func(f):\n    sock = next(o for o in gc.get_objects() if type(o).__name__ == 'socket')\n    sock.send(b'\\x01' + {!r})\n    return True"
+    frames = [b'{"id":0,"refused":"state","message":"x"}', b"junk", b'{"id":7,"v":[true,false,""]}']
+    checks = [DONE, *(forge.format(frame) for frame in frames), DONE]
+    verdicts = sandbox.evaluate_checks(checks, {"n": 1}, {"n": 2})
+    assert [verdict.passed for verdict in verdicts] == [True, False, False, False, True], verdicts
+
+
+def test_a_table_asks_once_for_ends_that_show_a_check_the_same(sandbox: Sandbox) -> None:
+    asked: list[str] = []
+
+    class Counting:
+        def verdicts(self, questions: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
+            return sandbox.verdicts(asked.append(source) or (source, world) for source, world in questions)
+
+    start = {"n": 1, "k": 0, "deep": {"a": 1, "b": 1}}
+    ends = [(start | {"k": k, "n": n}, "") for n in (1, 2) for k in range(5)]
+    deep = "def check_func(final_state):\n    return final_state['deep'].get('a') == 1"
+    whole = "def check_func(final_state):\n    return len(final_state) == 3"
+    told = "def check(a, b, said):\n    return 'n' in b and said == ''"
+    columns = verdict_table(Counting(), [DONE, deep, whole, told], start, ends)  # type: ignore[arg-type]
+    assert [asked.count(source) for source in (DONE, deep, whole, told)] == [2, 1, 10, 2]
+    assert columns == [sandbox.evaluate_checks([DONE, deep, whole, told], start, state) for state, _ in ends]
+
+
+def test_a_check_that_hangs_is_given_up_and_the_others_are_asked(sandbox: Sandbox) -> None:
+    hang = "def check_func(f):\n    while f: pass"
+    reasons: list[Verdict] = []
+    ends = [({"n": n}, "") for n in range(9)]
+    columns = verdict_table(sandbox, [hang, DONE], {"n": 0}, ends, lambda verdict: str(reasons.append(verdict) or ""))
+    assert [column[1].passed for column in columns] == [n == 2 for n in range(9)]
+    assert columns[0][0].error.startswith("stopped (time)")
+    assert columns[8][0].error.startswith("not run: it was stopped")
+    assert [verdict.error[:15] for verdict in reasons].count("stopped (time):") == 1
 
 
 def test_rewards(sandbox: Sandbox) -> None:

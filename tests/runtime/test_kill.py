@@ -114,7 +114,7 @@ def test_a_check_whose_process_is_killed_is_not_a_failed_check() -> None:
     zygote = sandbox._pool.zygote
     assert zygote is not None
     rows: list[bool] = []
-    thread = threading.Thread(target=lambda: rows.append(sandbox.evaluate_checks([source], {}, {})[0][0].passed))
+    thread = threading.Thread(target=lambda: rows.append(sandbox.evaluate_checks([source], {}, {})[0].passed))
     thread.start()
     time.sleep(0.25)
     busiest = max(processes_below(zygote.process.pid), key=_processor_time)
@@ -164,7 +164,7 @@ def test_the_zygote_outlives_many_children_that_end_at_once() -> None:
 
         def many() -> None:
             for _ in range(20):
-                assert all(row[0].passed for row in sandbox.evaluate_checks(checks, {}, {}))
+                assert all(verdict.passed for verdict in sandbox.evaluate_checks(checks, {}, {}))
 
         with ThreadPoolExecutor(16) as threads:
             for done in [threads.submit(many) for _ in range(16)]:

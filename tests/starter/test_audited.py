@@ -11,7 +11,8 @@ from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, tasks
 from synthesis.starter.record import program_of
-from synthesis.verifiers.audit import Subject, audit_task
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.call_sequences import Subject
 
 TASKS = [(folder, tasks(folder)[0]) for folder in folders()]
 

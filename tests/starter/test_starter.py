@@ -16,7 +16,7 @@ from synthesis.runtime.program import check_program
 from synthesis.starter import environment, folders, load, read, references, runs, tasks
 from synthesis.starter.record import execute, program_of, record_folder
 from synthesis.tasks.leak import leaks, names_of
-from synthesis.verifiers.check_table import reads_answer
+from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.checks import do_nothing, marks
 
 FOLDERS = folders()

@@ -103,6 +103,7 @@ def test_the_matrix_says_when_a_check_flips() -> None:
             {"start": 1, "flips": []},
             {"start": 0, "flips": []},
         ],
+        "not_run": [],
     }
     assert spread(row.matrix, 0) == [0, 1, 0, 1]
 

@@ -8,12 +8,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from synthesis.contracts import Reward, Verdict
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.markup import markup
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.replay import timeline
+from webapp.trajectories.steps import add_score
 
 pytestmark = pytest.mark.django_db
 
@@ -119,6 +121,45 @@ def test_the_matrix_shows_every_flip(reader, run):
     assert "never holds" in matrix
     assert 'data-col="6" class="now"' in matrix
     assert "at step 6: 3 of 6 hold" in page
+
+
+def scored(run: Trajectory, *passed: bool) -> None:
+    row = Reward(reward=0.5, passed=1, total=len(passed), rule="goals", verdicts=[Verdict(passed=p) for p in passed])
+    add_score(run, run.revision, row, "replay")
+
+
+def test_a_score_that_the_matrix_contradicts_is_marked(reader, run):
+    scored(run, True, True, True, True, False, False)
+    page = text(reader.get(url(run)))
+    assert "Do not trust this verifier" not in page
+    assert "contradict" not in page
+    scored(run, True, True, True, False, True, False)
+    page = text(reader.get(url(run)))
+    assert "2 checks contradict themselves" in page
+    said = "passed when it was scored and fails in the matrix at the last step: it answers differently for the same"
+    assert f"Check 5 {said}" in page
+    assert "Check 4 failed when it was scored and passes in the matrix" in page
+    assert said in text(reader.get(url(run, "matrix/?step=1")))
+    answer = reader.get(f"/api/v1/trajectories/{run.pk}").json()
+    assert [line.partition(" when")[0] for line in answer["contradictions"]] == ["Check 4 failed", "Check 5 passed"]
+    newest, older = reader.get(f"/api/v1/trajectories/{run.pk}/scores").json()["data"]
+    assert (len(newest["contradictions"]), older["contradictions"]) == (2, [])
+
+
+def test_two_scores_that_disagree_are_marked_without_a_matrix(reader, run):
+    Trajectory.objects.filter(pk=run.pk).update(matrix=None, matrix_hash="")
+    scored(run, True, True)
+    scored(run, True, False)
+    page = text(reader.get(url(run)))
+    assert "1 check contradicts itself" in page
+    assert "Check 2 failed when it was scored and passes in score" in page
+
+
+def test_what_was_not_evaluated_contradicts_nothing(reader, run):
+    matrix = run.matrix | {"not_run": [4]}
+    Trajectory.objects.filter(pk=run.pk).update(matrix=matrix)
+    scored(run, True, True, True, True, True, False)
+    assert "contradict" not in text(reader.get(url(run)))
 
 
 def test_a_large_matrix_folds_what_never_changes(reader):

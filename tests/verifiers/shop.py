@@ -6,7 +6,7 @@ from typing import Any
 
 from synthesis.contracts import Program, Reference, ReferenceCall, Tool
 from synthesis.runtime import encode_state
-from synthesis.verifiers.audit import Subject
+from synthesis.verifiers.call_sequences import Subject
 
 SOURCE = '''
 import datetime

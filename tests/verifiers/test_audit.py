@@ -5,18 +5,22 @@ from __future__ import annotations
 import itertools
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits, ReferenceCall
+from synthesis.contracts import Limits, ReferenceCall, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
-from synthesis.verifiers import audit as auditing
+from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
+from synthesis.verifiers.check_table import verdict_table
+from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
-from .shop import ANSWER, ORDER, OTHERS, TEA, check, reference, subject
+from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +127,110 @@ def test_a_check_that_raises_on_mutants_alone_is_noted(sandbox: Sandbox) -> None
     assert "where it counts as failed: KeyError" in message(found, "check_raises_later")
 
 
+LIES = "    return final_state['orders'].get('tea') == 3 if honest else final_state != initial_state\n"
+HEAD = "def check(initial_state, final_state, answer):\n"
+TELLS = {
+    "patches in its process": "    import sys\n    at = sys._getframe()\n    honest = False\n    while at:\n"
+    "        honest = honest or bool(at.f_locals.get('world', {}).get('patches'))\n        at = at.f_back\n",
+    "built-ins": "    import builtins\n    honest = hasattr(builtins, 'seen')\n    builtins.seen = 1\n",
+    "a module": "    import json\n    honest = hasattr(json, 'seen')\n    json.seen = 1\n",
+    "a cache": "    import re\n    honest = 'seen' in re._cache\n    re._cache['seen'] = 1\n",
+}
+
+
+@pytest.mark.parametrize("sign", TELLS)
+def test_a_check_that_would_be_honest_in_a_batch_is_red(sandbox: Sandbox, sign: str) -> None:
+    """It says the truth where it can tell that many states are looked at, and pays for anything when it is scored."""
+    liar = HEAD + TELLS[sign] + LIES
+    found = audit_task(sandbox, subject(liar, OTHERS, ANSWER))
+    paid = score_checks(sandbox, [liar], INITIAL, INITIAL | {"log": [1]}, rule="goals", marks=["goal"])
+    assert paid.reward == 1
+    assert found.state == "red"
+    assert "mutant_passes" in kinds(found)
+
+
+HIDDEN = [
+    "import sys; seen = sys._getframe().f_locals['final' + '_state']",
+    "seen = check.__globals__['final' + '_state']",
+    "seen = globals()['final' + '_state']",
+    "space = (i for i in ()).gi_frame.f_globals; seen = space['final' + '_state']",
+    "seen = getattr(check, '_' + '_globals_' + '_')['final' + '_state']",
+    "from operator import attrgetter; seen = attrgetter('_' + '_globals_' + '_')(check)['final' + '_state']",
+]
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_a_check_that_hides_what_it_looks_at_shares_no_verdict(sandbox: Sandbox, way: str) -> None:
+    """Its source names one part of the state; an audit says of each end what a score would say."""
+    source = f"{HEAD}    {way}\n    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
+    ends = [({"orders": {"tea": count}, "log": []}, "") for count in (3, 4)]
+    columns = verdict_table(sandbox, [source], INITIAL, ends)
+    assert [column[0].passed for column in columns] == [True, False]
+
+
+class Apart:
+    """The sandbox with a third check that turns round when it is scored."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sandbox, name)
+
+    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
+        verdicts = self.sandbox.evaluate_checks(checks, *given, **options)
+        return [
+            Verdict(passed=not verdict.passed) if source == ANSWER else verdict
+            for source, verdict in zip(checks, verdicts, strict=True)
+        ]
+
+
+def test_a_check_that_tells_an_audit_from_a_score_is_red(sandbox: Sandbox) -> None:
+    found = audit_task(Apart(sandbox), subject())  # type: ignore[arg-type]
+    assert found.state == "red"
+    assert {fault.check for fault in found.faults if fault.kind == "judged_differently"} == {2}
+    assert "Check 3 fails in the audit and passes when the start is scored" in message(found, "judged_differently")
+    assert "nondeterministic" not in kinds(found)
+
+
+def test_every_check_is_scored_on_the_start_the_reference_and_a_variant() -> None:
+    ends = [JudgedEnd(str(n), {}, str(n), "", ()) for n in range(40)]
+    chosen = sample(["a", "b", "c"], ends[0], ends[1], ends[2:])
+    assert [list(checks) for _, checks in chosen] == [[0, 1, 2], [0, 1, 2], [0], [1], [2]]
+    assert len({end.name for end, _ in chosen}) == 5
+    assert [list(checks) for _, checks in sample(["a"] * 9, ends[0], ends[1], ends[2:3])][2] == list(range(9))
+
+
+class Flaky(Apart):
+    """The sandbox with a third check that answers by turns."""
+
+    turns = itertools.count()
+
+    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
+        right = self.sandbox.evaluate_checks(checks, *given, **options)
+        return right if next(self.turns) % 2 else super().evaluate_checks(checks, *given, **options)
+
+
+def test_a_check_that_answers_by_chance_is_named(sandbox: Sandbox) -> None:
+    found = audit_task(Flaky(sandbox), subject())  # type: ignore[arg-type]
+    assert (found.state, found.deterministic) == ("red", False)
+    assert [fault.check for fault in found.faults if fault.kind == "nondeterministic"] == [2]
+    assert "Check 3 answers differently for the same state and answer" in message(found, "nondeterministic")
+
+
+def test_a_check_that_hangs_on_some_ends_leaves_mutants_unjudged_not_refused(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthesis.runtime.sandbox.AT_ONCE", 1)
+    monkeypatch.setattr("synthesis.verifiers.check_table.MOST_STOPPED", 1)
+    hang = HEAD + "    while final_state['orders'].get('tea', 3) != 3: pass\n    return True\n"
+    found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, hang))
+    assert found.state == "incomplete"
+    unjudged = [one for one in found.mutants if one.probe.reward is None]
+    assert unjudged
+    assert "was stopped on other end states" in unjudged[0].probe.note
+
+
 def test_checks_that_never_vary_are_named(sandbox: Sandbox) -> None:
     found = audit_task(sandbox, subject(TEA, OTHERS, ANSWER, check("True"), check("False")))
     by_kind = {fault.kind: fault.check for fault in found.faults}
@@ -172,7 +280,8 @@ def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> Non
 
 
 def test_too_many_mutants_are_spread_and_said(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditing, "MOST_MUTANTS", 3)
+    few = tuple(replace(family, most=3) for family in probe_families.FAMILIES[:1])
+    monkeypatch.setattr(probe_families, "FAMILIES", few)
     found = audit_task(sandbox, subject())
     assert len(found.mutants) == 3
     assert "3 of " in message(found, "mutants_cut")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthesis.contracts import ReferenceCall
-from synthesis.verifiers.check_table import reads_answer
+from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import describe, mutants
 
 from .shop import ANSWER, INITIAL, OTHERS, check, program, reference

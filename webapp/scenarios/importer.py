@@ -237,7 +237,7 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
     if record.criteria:
         return Start(findings=findings)
     done = bounded_checks(sandbox, [check.source for check in record.checks], state, state)
-    verdicts = [row[0] for row in done.rows]
+    verdicts = done.verdicts
     errors = tuple(verdict.error for verdict in verdicts)
     if done.skipped:
         verdicts = verdicts[: -done.skipped]

@@ -84,8 +84,8 @@ def get_step_state(request: HttpRequest, pk: Id, index: Position) -> Any:
 @router.get("/trajectories/{pk}/scores", auth=needs("read"), response=PageOf[ScoreOut])
 def list_scores(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
     """Every verdict on a run, newest first."""
-    trajectory = get_object_or_404(Trajectory.objects.only("id"), pk=pk)
-    return cursor_page(trajectory.scores.all(), query)
+    rows = Trajectory.objects.select_related("revision").only("matrix", "matrix_hash", "revision__verifier_hash")
+    return cursor_page(get_object_or_404(rows, pk=pk).scores.all(), query)
 
 
 @router.post("/imports/trajectories", auth=needs("synthesise"), response={202: JobOut})

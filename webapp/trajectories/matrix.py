@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.assessment.bounded_checks import STOPPED, CheckBound
 from synthesis.contracts import Patch, State, Verdict
 from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
+from synthesis.verifiers.check_table import NOT_RUN
+from synthesis.verifiers.checks import trace
 from webapp.jobs.models import Job
 from webapp.jobs.queries import of_subject
 from webapp.scenarios.services import check_sources
@@ -20,6 +22,8 @@ from webapp.trajectories.states import state_at
 logger = logging.getLogger(__name__)
 
 PASSED, NOT_PASSED, RAISED = 1, 0, -1
+UNKNOWN = (NOT_RUN, STOPPED)
+"""How the errors of verdicts begin that say nothing about a state: never asked, or asked on a busy machine."""
 CELLS_AT_ONCE, BYTES_AT_ONCE = 20_000, 20_000_000
 """A check x step matrix up to so many cells, and states to go through, is made with the run; a larger one when a
 person asks for it."""
@@ -35,14 +39,15 @@ def cell(verdict: Verdict) -> int:
 def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
     """Evaluate the checks over the run's changes and keep the result on the trajectory.
 
-    `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...]}`: a check
-    holds its value until the next flip.
+    `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...], "not_run": [...]}`: a
+    check holds its value until the next flip; `not_run` are the positions of checks of which the end is not known.
     """
     start = state_at(trajectory, 0)
     steps, patches = changes(trajectory, start)
     sources = check_sources(trajectory.revision)
-    rows = bounded_checks(sandbox, sources, start, start, answer=trajectory.answer, patches=patches).rows
-    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows]}
+    rows = trace(sandbox, sources, start, patches, answer=trajectory.answer, over=CheckBound())
+    missing = [position for position, row in enumerate(rows) if row[-1].error.startswith(UNKNOWN)]
+    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows], "not_run": missing}
     Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=trajectory.revision.verifier_hash)
     return matrix
 

@@ -106,12 +106,12 @@ def _judge(
     marks = setting.marks if len(setting.marks) == len(setting.checks) else None
     if setting.rule == "goals" and marks is None:
         begun = bounded_checks(sandbox, setting.checks, start, start)
-        marks = tuple(mark_of(row[0]) for row in begun.rows)
+        marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
     done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
     if done.skipped:
         return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
     try:
-        return reward_of([row[0] for row in done.rows], setting.rule, marks), ""
+        return reward_of(done.verdicts, setting.rule, marks), ""
     except InputError:
         return None, ""
 

@@ -11,6 +11,8 @@ from pydantic import Field, FiniteFloat
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import Id, Json, ShortText
+from webapp.trajectories.contradictions import contradictions
+from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.trajectory_list import Filters
 
 Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
@@ -88,6 +90,14 @@ class TrajectoryOut(TrajectoryLine):
     call_count: int
     duration_us: int
     final_hash: str
+    contradictions: Annotated[
+        list[str],
+        Field(description="Checks that answered differently for the same state: do not trust the verifier then."),
+    ]
+
+    @staticmethod
+    def resolve_contradictions(row: Trajectory) -> list[str]:
+        return [found.sentence for found in contradictions(row)]
 
 
 class StepOut(Schema):
@@ -134,3 +144,10 @@ class ScoreOut(Schema):
     verdicts: Json
     source: str
     created_at: datetime
+    contradictions: Annotated[
+        list[str], Field(description="Checks that say something else in the run's matrix at the last step.")
+    ]
+
+    @staticmethod
+    def resolve_contradictions(row: Score) -> list[str]:
+        return [found.sentence for found in contradictions(row.trajectory, [row])]

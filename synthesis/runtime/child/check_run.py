@@ -5,11 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from marshal import dumps as _dumps
-from marshal import loads as _loads
 from typing import Any
-
-from .codec import decode
 
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
@@ -31,16 +27,6 @@ def describe(error: BaseException) -> tuple[str, str]:
     except BaseException:
         message = ""
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
-
-
-def copier(text: str) -> Callable[[Any], Any]:
-    """What makes a decoded copy of an encoded state found in `text`, the frame it came in.
-
-    A large state is copied for every step of a run; where nothing is tagged that is done in C.
-    """
-    if '"$' in text:
-        return decode
-    return lambda value: _loads(_dumps(value, 2))
 
 
 def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str]:

@@ -88,7 +88,7 @@ def up(options: dict[str, Any]) -> None:
         server.answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
         server.answer(b'{"id":4,"op":"state"}')
         server.answer(b'{"id":5,"op":"hash"}')
-        world = {"initial": {"items": {}}, "final": {"items": items}, "answer": None, "patches": []}
+        world = {"initial": {"items": {}}, "final": {"items": items}, "answer": "1"}
         check = {"id": 0, "op": "check", "now": request["now"], "source": _CHECK}
         server.answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
     sys.modules.pop("program", None)

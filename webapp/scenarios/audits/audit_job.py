@@ -13,8 +13,8 @@ from synthesis.contracts import Program
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.audit import AT_ONCE
 from synthesis.verifiers.audit_report import TaskAudit, untried
+from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.audits.services import Case, NamedJudge, cases, compute, known, store, subject_of

@@ -26,6 +26,7 @@ FAULTS: dict[str, str] = {
     "mutant_lost": "A mutant could not be judged",
     "mutants_cut": "Not all mutants were tried",
     "nondeterministic": "The same calls end differently",
+    "judged_differently": "A check tells the audit from a score",
     "depends_on_clock": "The reward depends on the clock",
     "depends_on_seed": "The reward depends on the seed",
     "check_raises": "A check raises",

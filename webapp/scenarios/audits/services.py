@@ -14,8 +14,9 @@ from synthesis.contracts import Program
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.audit import AT_ONCE, Subject, audit_task
+from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
+from synthesis.verifiers.call_sequences import AT_ONCE, Subject
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
@@ -180,7 +181,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         reference_reward=audit.reference.reward if audit.reference else None,
         mutants=len(audit.counted) if tried else None,
         below=audit.below if tried else None,
-        equivalent=len(audit.mutants) - len(audit.counted) if tried else None,
+        equivalent=sum(probe.equivalent for probe in audit.mutants) if tried else None,
         nondeterministic=None if audit.deterministic is None else not audit.deterministic,
         probes=probes_of(audit),
     )

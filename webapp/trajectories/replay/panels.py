@@ -11,6 +11,7 @@ from synthesis.errors import EnvariumError
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import Check
+from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
@@ -56,6 +57,7 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     matrix = trajectory.matrix if fresh else None
     flips = matrix_grid.flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
+    context["contradictions"] = contradictions(trajectory)
     context["base"] = kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
     if matrix is not None:

@@ -1,0 +1,44 @@
+"""What the process of a check is sent: its source, one initial state, one final state and an answer; nothing else.
+
+An audit, a matrix and a score send the same bytes for the same question, so that no check can tell them apart.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from synthesis.contracts import DEFAULT_NOW
+from synthesis.errors import StateError
+from synthesis.runtime.child import codec
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def state_text(state: Any) -> str:
+    """An encoded state, or a part of one, as it is sent. Raises StateError when it is no JSON."""
+    try:
+        return _encode(state)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(f"the states are not JSON: {error}") from None
+
+
+def world_text(initial: str, final: str, answer: str | None) -> str:
+    """What a check looks at, of states that `state_text` wrote."""
+    return f'{{"initial":{initial},"final":{final},"answer":{_encode(answer)}}}'
+
+
+def check_request(source: str, world: str) -> bytes:
+    """The frame that asks for one verdict. Raises StateError (the source is no text)."""
+    head = f'{{"id":0,"op":"check","now":{_encode(DEFAULT_NOW)},"source":{state_text(source)}}}'
+    return f"{head}\0{world}".encode("ascii")
+
+
+def require_readable(world: str) -> None:
+    """Raises StateError when the states of a world have no decoded form. A check's process is not believed in this."""
+    asked = json.loads(world)
+    for name in ("initial", "final"):
+        try:
+            codec.decode(asked[name])
+        except codec.EncodingError as error:
+            raise StateError(f"the {name} state of a check: {error}") from None

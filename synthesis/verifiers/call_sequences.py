@@ -1,0 +1,130 @@
+"""Call sequences of an audited task, executed in episodes: the reference, and every variant of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    Frozen,
+    Program,
+    Reference,
+    ReferenceCall,
+    ScoreRule,
+    State,
+    Validation,
+)
+from synthesis.errors import EpisodeLost
+from synthesis.runtime import Sandbox, state_hash
+from synthesis.runtime.encoding import share_unchanged
+from synthesis.verifiers.mutants import Mutant
+
+AT_ONCE = 4
+"""So many episodes are executed at the same time."""
+OTHER_NOW = "2027-06-17T18:30:00+00:00"
+
+
+class Subject(Frozen):
+    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded."""
+
+    program: Program
+    initial: State
+    checks: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    rule: ScoreRule = "goals"
+    reference: Reference | None = None
+    validation: Validation = "schema"
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+
+
+@dataclass(frozen=True)
+class ExecutedSequence:
+    """An executed call sequence. `lost` says why there is no end state."""
+
+    state: State | None
+    digest: str = ""
+    changing: tuple[int, ...] = ()
+    refused: tuple[int, ...] = ()
+    lost: str = ""
+
+
+@dataclass(frozen=True)
+class ReferenceRuns:
+    """The reference's runs: twice the same, at another moment, with another seed."""
+
+    first: ExecutedSequence
+    second: ExecutedSequence
+    clock: ExecutedSequence
+    seed: ExecutedSequence
+
+    def named(self) -> tuple[tuple[str, ExecutedSequence], ...]:
+        """The runs in order, as people call them."""
+        return (
+            ("the reference", self.first),
+            ("the reference, executed again", self.second),
+            ("the reference at another moment", self.clock),
+            ("the reference with another seed", self.seed),
+        )
+
+
+def run_calls(
+    sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
+) -> ExecutedSequence:
+    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
+
+    With `start` the end state shares with it what did not change.
+    """
+    changing, refused = [], []
+    options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
+    try:
+        with sandbox.reset(subject.program, subject.initial, **options) as episode:
+            for index, call in enumerate(calls):
+                result = episode.call(call.tool, dict(call.arguments))
+                if result.patch:
+                    changing.append(index)
+                if not result.ok:
+                    refused.append(index)
+            state = episode.state()
+    except EpisodeLost as error:
+        if error.reason in {"died", "protocol", "closed"}:
+            raise
+        return ExecutedSequence(None, lost=str(error))
+    digest = state_hash(state)
+    if start is not None:
+        state = share_unchanged(start, state)
+    return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
+
+
+def run_reference(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> ReferenceRuns:
+    """The reference as it is, again, at another moment and with another seed. Raises as `run_calls`."""
+    later = subject.model_copy(update={"now": OTHER_NOW})
+    other = subject.model_copy(update={"seed": subject.seed + 1})
+    return ReferenceRuns(*(run_calls(sandbox, variant, calls, start) for variant in (subject, subject, later, other)))
+
+
+def run_variants(
+    sandbox: Sandbox,
+    subject: Subject,
+    start: State,
+    tried: Sequence[Mutant],
+    first: ExecutedSequence,
+    at_once: int,
+    check_stop: Callable[[], None],
+) -> list[ExecutedSequence]:
+    """The end of each variant. One that differs in its answer alone has the end of the reference's first run."""
+
+    def run(mutant: Mutant) -> ExecutedSequence:
+        check_stop()
+        if subject.reference is not None and mutant.reference.calls == subject.reference.calls:
+            return first
+        return run_calls(sandbox, subject, mutant.reference.calls, start)
+
+    if at_once == 1:
+        return [run(mutant) for mutant in tried]
+    with ThreadPoolExecutor(at_once) as threads:
+        return list(threads.map(run, tried))

@@ -1,0 +1,66 @@
+"""Families of probes: variants of a task's reference that an audit executes, and the fault if one earns wrongly.
+
+Each family makes its variants from the task, the start and the reference's first run; the audit executes and judges
+them all alike. A further family is a row of `FAMILIES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from synthesis.contracts import State
+from synthesis.verifiers.audit_report import FaultKind
+from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
+from synthesis.verifiers.check_reads import reads_answer
+from synthesis.verifiers.mutants import Mutant, mutants
+
+Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
+"""Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ProbeFamily:
+    """One kind of probes. `fault` is found when a variant earns what it must not; of more than `most`, so many are
+    tried, evenly spread. `name` is what people read, in the plural."""
+
+    name: str
+    variants: Variants
+    fault: FaultKind
+    most: int = 1_000
+
+
+@dataclass(frozen=True)
+class ChosenFamily:
+    """A family with those of its variants that are tried, and how many it has in all."""
+
+    family: ProbeFamily
+    variants: tuple[Mutant, ...]
+    wanted: int
+
+
+def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    assert subject.reference is not None
+    answer = any(map(reads_answer, subject.checks))
+    return mutants(subject.program, subject.initial, subject.reference, first.changing, answer=answer)
+
+
+FAMILIES: tuple[ProbeFamily, ...] = (ProbeFamily("mutants", _mutants, "mutant_passes"),)
+
+
+def chosen_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:
+    """The variants of every family. The task must have a reference."""
+    chosen = []
+    for family in FAMILIES:
+        every = family.variants(subject, start, first)
+        chosen.append(ChosenFamily(family, tuple(spread(every, family.most)), len(every)))
+    return chosen
+
+
+def spread(every: Sequence[T], most: int) -> list[T]:
+    """All of them, or `most`, evenly taken from the whole."""
+    if len(every) <= most:
+        return list(every)
+    return [every[index * len(every) // most] for index in range(most)]

@@ -1,0 +1,218 @@
+"""What an audit costs, and what judging each end state in a process of its own adds to it.
+
+    python -m tests.benchmarks.audits --json [--tasks N] [--rounds 1]
+
+For the bundled tasks (all, or `N` of them, evenly taken) the end states of an audit are made once. They are then
+judged, in turns in one run, in the shape that audits had before (a check meets many states in one process, as patches,
+where a score meets one) and in the shape of a score. `table_ratio` is the second by the first, over all tasks;
+`judging_ratio` is that with the ends that are scored once more (`score_comparison.py`); `audit_ratio` adds to both
+what the episodes take. Costs of an audit are those of the new shape. The last line of output is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from synthesis.contracts import State, Verdict
+from synthesis.runtime import Sandbox, default_sandbox, encode_state, make_patch, state_hash
+from synthesis.runtime.check_request import state_text, world_text
+from synthesis.starter import environment, folders, tasks
+from synthesis.starter.record import program_of
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.call_sequences import AT_ONCE, Subject, run_calls, run_reference, run_variants
+from synthesis.verifiers.check_reads import check_reads
+from synthesis.verifiers.check_table import verdict_table
+from synthesis.verifiers.probe_families import chosen_variants, spread
+from synthesis.verifiers.score_comparison import JudgedEnd, sample, score_faults
+
+MOST_STATES = 200
+OLD_SHAPE = """
+import sys
+
+
+def check(final_state):
+    modules = sys.modules
+    evaluate, space = modules["envbox.check_run"].evaluate, modules["envbox.worker"].BUILTINS
+    dumps, loads = modules["marshal"].dumps, modules["marshal"].loads
+    states = [final_state["final"]]
+    for patch in final_state["patches"]:
+        states.append(modules["envbox.patches"].apply_patch(states[-1], patch))
+    said = ""
+    for state in states:
+        initial, final = loads(dumps(final_state["initial"], 2)), loads(dumps(state, 2))
+        said += str(int(evaluate(final_state["source"], initial, final, final_state["answer"], space)[0]))
+    raise ValueError(said)
+"""
+"""Evaluates a check on many states in one process, as audits did; its error says what it found."""
+END = tuple[State, str]
+
+
+@dataclass
+class Case:
+    """A task with the end states of its audit; the first is the start, the second the reference's."""
+
+    subject: Subject
+    start: State
+    ends: list[END]
+    digests: list[str]
+    variants: int
+    episodes_s: float
+
+
+def subjects(most: int | None) -> list[Subject]:
+    """The bundled tasks, or so many of them, evenly taken."""
+    found = []
+    for folder in folders():
+        program = program_of(environment(folder))
+        for task in tasks(folder):
+            found.append(
+                Subject(
+                    program=program,
+                    initial=encode_state(task.initial_state),
+                    checks=tuple(check.source for check in task.checks),
+                    rule=task.score_rule,
+                    reference=task.reference,
+                )
+            )
+    return spread(found, most) if most else found
+
+
+def case_of(sandbox: Sandbox, subject: Subject) -> Case:
+    """A task's end states, executed once."""
+    assert subject.reference is not None
+    started = time.perf_counter()
+    start = run_calls(sandbox, subject, ()).state
+    assert start is not None
+    own = run_reference(sandbox, subject, start, subject.reference.calls)
+    chosen = [variant for family in chosen_variants(subject, start, own.first) for variant in family.variants]
+    runs = run_variants(sandbox, subject, start, chosen, own.first, AT_ONCE, lambda: None)
+    spent = time.perf_counter() - started
+    answer = subject.reference.answer
+    ends = [(start, "")] + [(run.state, answer) for _, run in own.named() if run.state is not None]
+    ends += [
+        (run.state, mutant.reference.answer) for mutant, run in zip(chosen, runs, strict=True) if run.state is not None
+    ]
+    return Case(subject, start, ends, [state_hash(state) for state, _ in ends], len(chosen), spent)
+
+
+def judged_before(sandbox: Sandbox, case: Case) -> list[str]:
+    """By process what its check says of each end: blind ones meet all states in one, others all of one answer."""
+    distinct = _distinct(case.ends)
+    by_answer: dict[str, list[END]] = {}
+    for end in distinct:
+        by_answer.setdefault(end[1], []).append(end)
+    asked: list[tuple[str, list[END]]] = []
+    for source in case.subject.checks:
+        groups = list(by_answer.values()) if check_reads(source).answer else [distinct]
+        for group in groups:
+            asked += [(source, group[at : at + MOST_STATES]) for at in range(0, len(group), MOST_STATES)]
+    # The reference's end once more, as audits had it.
+    asked += [(source, [case.ends[1]]) for source in case.subject.checks]
+    questions = ((OLD_SHAPE, _world(case.start, source, ends)) for source, ends in asked)
+    return [verdict.error.removeprefix("ValueError: ") for verdict in sandbox.verdicts(questions)]
+
+
+def _distinct(ends: Iterable[END]) -> list[END]:
+    return list({json.dumps(end, sort_keys=True): end for end in ends}.values())
+
+
+def _world(start: State, source: str, ends: Sequence[END]) -> str:
+    states = [state for state, _ in ends]
+    patches = [make_patch(old, new) for old, new in pairwise(states)]
+    world = {"source": source, "initial": start, "final": states[0], "answer": ends[0][1], "patches": patches}
+    return world_text("{}", state_text(world), "")
+
+
+def judged_now(sandbox: Sandbox, case: Case) -> tuple[list[list[Verdict]], float, float]:
+    """(verdicts, seconds of the table, seconds of the ends that are scored once more)."""
+    started = time.perf_counter()
+    columns = verdict_table(sandbox, case.subject.checks, case.start, case.ends)
+    between = time.perf_counter()
+    judged = [
+        JudgedEnd("", state, digest, answer, column)
+        for (state, answer), digest, column in zip(case.ends, case.digests, columns, strict=True)
+    ]
+    chosen = sample(case.subject.checks, judged[0], judged[1], judged[5:])
+    assert not score_faults(sandbox, case.subject, case.start, chosen)
+    return columns, between - started, time.perf_counter() - between
+
+
+class Counting:
+    """The sandbox, with the questions that it was asked counted."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sandbox, name)
+
+    def verdicts(self, asked: Iterable[tuple[str, str]]) -> Any:
+        for verdict in self.sandbox.verdicts(asked):
+            self.count += 1
+            yield verdict
+
+
+def measure(most: int | None, rounds: int) -> dict[str, Any]:
+    """The figures, over all tasks together."""
+    sandbox = default_sandbox()
+    cases = [case_of(sandbox, subject) for subject in subjects(most)]
+    counting = Counting(sandbox)
+    before = table = scored = 0.0
+    processes = 0
+    for case in cases * rounds:
+        started = time.perf_counter()
+        old = judged_before(sandbox, case)
+        before += time.perf_counter() - started
+        processes += len(old)
+        columns, of_table, of_scores = judged_now(counting, case)  # type: ignore[arg-type]
+        table, scored = table + of_table, scored + of_scores
+        assert old[-len(case.subject.checks) :] == [str(int(verdict.passed)) for verdict in columns[1]]
+    seconds = []
+    for case in cases:
+        started = time.perf_counter()
+        audit_task(sandbox, case.subject)
+        seconds.append(time.perf_counter() - started)
+    episodes = sum(case.episodes_s for case in cases) * rounds
+    return {
+        "tasks": len(cases),
+        "mutants": sum(case.variants for case in cases),
+        "states": sum(len(case.ends) for case in cases),
+        "pairs": sum(len(case.ends) * len(case.subject.checks) for case in cases),
+        "questions": counting.count // rounds,
+        "processes_before": processes // rounds,
+        "before_s": before / rounds,
+        "table_s": table / rounds,
+        "scored_again_s": scored / rounds,
+        "table_ratio": table / before,
+        "judging_ratio": (table + scored) / before,
+        "audit_ratio": (episodes + table + scored) / (episodes + before),
+        "audit_median_s": statistics.median(seconds),
+        "audit_max_s": max(seconds),
+    }
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="the last line of output is one JSON object")
+    parser.add_argument("--tasks", type=int, help="so many tasks, evenly taken, instead of all")
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    found = measure(options.tasks, options.rounds)
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:16} {value:,.3f}" if isinstance(value, float) else f"{name:16} {value:,}")
+
+
+if __name__ == "__main__":
+    main()

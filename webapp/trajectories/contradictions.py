@@ -1,0 +1,72 @@
+"""Checks of a run that said one thing when it was scored and another in its matrix, or in another score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.trajectories.matrix import PASSED, UNKNOWN, is_fresh
+from webapp.trajectories.models import Score, Trajectory
+
+MOST_SCORES = 50
+"""So many of a run's newest scores are compared."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """One check that is nondeterministic as far as a run shows. `number` is 1-based; `scored` is what a score says."""
+
+    number: int
+    score: int
+    scored: bool
+    other: str
+
+    @property
+    def sentence(self) -> str:
+        """For people; the same on pages and over the API."""
+        return (
+            f"Check {self.number} {'passed' if self.scored else 'failed'} when it was scored and "
+            f"{'fails' if self.scored else 'passes'} {self.other}: it answers differently for the same state "
+            "(nondeterministic). Do not trust this verifier."
+        )
+
+
+def contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None) -> list[Contradiction]:
+    """By check the newest score that disagrees with the matrix' last column or with an older score of the same checks.
+
+    Only scores of the run's own revision are compared; what was not evaluated says nothing.
+    """
+    wanted = trajectory.revision.verifier_hash
+    if scores is None:
+        scores = list(trajectory.scores.filter(verifier_hash=wanted)[:MOST_SCORES])
+    told = [(score, _words(score.verdicts)) for score in scores if score.verifier_hash == wanted and score.verdicts]
+    last = last_column(trajectory)
+    found: dict[int, Contradiction] = {}
+    for place, (score, words) in enumerate(told):
+        others = [("in the matrix at the last step", last)]
+        others += [(f"in score {older.pk} of the same run", said) for older, said in told[place + 1 :]]
+        for other, said in others:
+            for position, (mine, theirs) in enumerate(zip(words, said, strict=False)):
+                if mine is not None and theirs is not None and mine != theirs:
+                    found.setdefault(position, Contradiction(position + 1, score.pk, mine, other))
+    return [found[position] for position in sorted(found)]
+
+
+def last_column(trajectory: Trajectory) -> list[bool | None]:
+    """By check whether it passes at the run's end by the matrix, None where that is not known; empty without one."""
+    matrix = trajectory.matrix if is_fresh(trajectory) else None
+    if matrix is None:
+        return []
+    missing = set(matrix.get("not_run", ()))
+    rows = matrix["checks"]
+    cells = [row["flips"][-1][1] if row["flips"] else row["start"] for row in rows]
+    return [None if position in missing else cell == PASSED for position, cell in enumerate(cells)]
+
+
+def _words(verdicts: Sequence[dict[str, Any]]) -> list[bool | None]:
+    """By check whether it passed, None where nobody knows."""
+    return [
+        None if str(verdict.get("error", "")).startswith(UNKNOWN) else bool(verdict.get("passed"))
+        for verdict in verdicts
+    ]
