@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from synthesis.contracts import SOLVED_AT, Frozen, Mark
+from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
@@ -22,6 +22,7 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "unguarded_change",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -53,12 +54,13 @@ class Fault(Frozen):
 class ProbedState(Frozen):
     """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
-    `passed` is by check; for a rubric by criterion.
+    `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
 
     reward: float | None
     passed: tuple[bool, ...] = ()
     note: str = ""
+    outside: tuple[OutsideChange, ...] = ()
 
 
 class MutantProbe(Frozen):

@@ -67,6 +67,12 @@ def outside_changes(frame: Frame | None, start: State, end: State) -> tuple[Outs
     )
 
 
+def declared_free(frame: Frame | None) -> Frame:
+    """Of a frame what somebody declared free without bound, so that no change there is wrong."""
+    given = frame.allowances if frame is not None else ()
+    return Frame(allowances=tuple(item for item in given if item.source != "reference" and item.most is None))
+
+
 def frame_key(frame: Frame) -> list[list[str | int | None]]:
     """What of a frame decides rewards: its places, in a fixed order, without who allowed them and why."""
     return [[item.path, item.most] for item in sorted(frame.allowances, key=lambda item: item.path)]

@@ -48,11 +48,11 @@ def state_changes(start: State, end: State) -> list[StateChange]:
 
 def _compared(keys: Keys, old: Any, new: Any) -> Iterator[StateChange]:
     """What changed in an attribute of the state, or in a record of a collection."""
-    before, after = _mapping(old), _mapping(new)
+    before, after = mapping_of(old), mapping_of(new)
     if before is not None and after is not None:
         yield from (_collection if _holds_records(before, after) else _record)(keys, before, after)
         return
-    items, others = _items(old), _items(new)
+    items, others = items_of(old), items_of(new)
     if items is None or others is None:
         yield _changed(keys, old, new)
         return
@@ -80,7 +80,7 @@ def _record(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[St
     for key, before, after in _differing(old, new):
         place = (*keys, key)
         if _texts(before) and _texts(after):
-            yield from _counted(place, _items(before) or [], _items(after) or [], ordered=isinstance(before, list))
+            yield from _counted(place, items_of(before) or [], items_of(after) or [], ordered=isinstance(before, list))
         else:
             yield _changed(place, before, after)
 
@@ -139,7 +139,7 @@ def _tag(value: Any) -> str:
     return ""
 
 
-def _mapping(value: Any) -> dict[str, Any] | None:
+def mapping_of(value: Any) -> dict[str, Any] | None:
     """A dict or an object's attributes by key; None for anything else."""
     tag = _tag(value)
     if not tag:
@@ -155,7 +155,7 @@ def _mapping(value: Any) -> dict[str, Any] | None:
     return {key if isinstance(key, str) else canonical_json(key): item for key, item in pairs}
 
 
-def _items(value: Any) -> list[Any] | None:
+def items_of(value: Any) -> list[Any] | None:
     """The entries of a list or a set; None for anything else."""
     if isinstance(value, list):
         return value
@@ -167,7 +167,7 @@ def _items(value: Any) -> list[Any] | None:
 
 
 def _texts(value: Any) -> bool:
-    items = _items(value)
+    items = items_of(value)
     return items is not None and all(isinstance(item, str) for item in items)
 
 
@@ -176,12 +176,14 @@ def _holds_records(*sides: dict[str, Any]) -> bool:
     values = [value for side in sides for value in side.values() if value is not None]
     if not values:
         return False
-    return all(_mapping(value) is not None for value in values) or all(_items(value) is not None for value in values)
+    return all(mapping_of(value) is not None for value in values) or all(
+        items_of(value) is not None for value in values
+    )
 
 
 def _id_field(items: list[Any]) -> str:
     """The field that names the records of a list: `id` or one that ends with `_id`, present and different in all."""
-    records = [_mapping(item) for item in items]
+    records = [mapping_of(item) for item in items]
     first = records[0] if records else None
     if first is None or any(record is None for record in records):
         return ""
@@ -198,7 +200,7 @@ def _by_id(items: list[Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     times: Counter[str] = Counter()
     for item in items:
-        record = _mapping(item)
+        record = mapping_of(item)
         key = str(record.get(name)) if record is not None else canonical_json(item)
         found[f"{key} ({times[key] + 1})" if times[key] else key] = item
         times[key] += 1
