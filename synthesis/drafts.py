@@ -12,6 +12,7 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Frame,
     Frozen,
     Reference,
     ScoreRule,
@@ -161,6 +162,7 @@ class TaskDraft(Frozen):
     checks: tuple[CheckRecord, ...] = ()
     rule: ScoreRule = "goals"
     reference: Reference | None = None
+    frame: Frame | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -91,6 +91,7 @@ def _task(
             "init_config": scene["initial_state"],
             "task": task["instruction"],
             "checklist_with_func": listed,
+            **({"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}),
         },
     )
 

@@ -146,7 +146,7 @@ def mapping_of(value: Any) -> dict[str, Any] | None:
         return value if isinstance(value, dict) else None
     body = value[tag]
     if tag == "$object" and isinstance(body, dict) and isinstance(body.get("attributes"), dict) and "value" not in body:
-        return body["attributes"]  # type: ignore[no-any-return]
+        return body["attributes"]
     if tag == "$defaultdict" and isinstance(body, dict):
         body = body.get("items")
     pairs = body if tag in (*_PAIRED, "$defaultdict") else None

@@ -93,6 +93,8 @@ class TaskRevision(models.Model):
     """Of a rubric: what a judge says yes or no to, one text each."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
+    frame = OrderedJSONField(null=True, blank=True)
+    """A `synthesis.contracts.Frame`; null where anything that no check looks at may change."""
     do_nothing = models.FloatField(null=True, blank=True)
     record = OrderedJSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -57,7 +57,9 @@ class SavedTask:
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
     rubric = [list(record.criteria)] if record.criteria else []
-    return content_hash([version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric])
+    framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
+    parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric, *framed]
+    return content_hash(parts)
 
 
 def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
@@ -130,6 +132,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         criteria=list(record.criteria),
         score_rule=record.score_rule,
         verifier_hash=_verifier_hash(record),
+        frame=record.frame.model_dump(mode="json", exclude_defaults=True) if record.frame is not None else None,
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
     )
@@ -153,7 +156,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
 def _verifier_hash(record: TaskRecord) -> str:
     if record.criteria:
         return rubric_hash(record.criteria)
-    return verifier_hash([check.source for check in record.checks], record.score_rule)
+    return verifier_hash([check.source for check in record.checks], record.score_rule, record.frame)
 
 
 def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:

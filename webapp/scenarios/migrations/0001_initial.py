@@ -238,6 +238,7 @@ class Migration(migrations.Migration):
                 ("criteria", webapp.fields.OrderedJSONField(blank=True, default=list)),
                 ("score_rule", models.CharField(default="proportion", max_length=16)),
                 ("verifier_hash", models.CharField(max_length=64)),
+                ("frame", webapp.fields.OrderedJSONField(blank=True, null=True)),
                 ("do_nothing", models.FloatField(blank=True, null=True)),
                 ("record", webapp.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
