@@ -16,8 +16,9 @@ from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, program_of, read, tasks
+from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.checks import score_checks
-from synthesis.verifiers.frame import frame_of
+from synthesis.verifiers.reference_frame import reference_frame
 
 
 def execute(
@@ -89,11 +90,10 @@ def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
     for task in tasks(folder):
         if task.reference is None:
             continue
-        with sandbox.reset(program, encode_state(task.initial_state)) as episode:
-            start = episode.state()
-            for call in task.reference.calls:
-                episode.call(call.tool, dict(call.arguments))
-            allowed = frame_of(start, episode.state()).allowances
+        sources = tuple(check.source for check in task.checks)
+        initial = encode_state(task.initial_state)
+        subject = Subject(program=program, initial=initial, checks=sources, reference=task.reference)
+        allowed = reference_frame(sandbox, subject).allowances
         places[task.key] = [f"{item.path} most {item.most}" if item.most else item.path for item in allowed]
     return places
 
