@@ -22,7 +22,7 @@ from synthesis.rollout.plan import documentation
 from synthesis.rollout.styles import system_message
 from synthesis.runtime.program import outline
 from synthesis.runtime.signature import working_schema
-from synthesis.verifiers.frame import widen
+from synthesis.verifiers.frame import read_place, widen
 
 HERE = Path(__file__).resolve().parent
 SOURCE = "starter"
@@ -108,13 +108,7 @@ def frames(folder: Path) -> dict[str, Frame]:
     """By task key what the executed reference changes, as `record` wrote it down; empty where nothing is written."""
     path = folder / "frames.json"
     written: dict[str, list[str]] = read(folder, path.name) if path.exists() else {}
-    return {key: Frame(allowances=tuple(map(read_place, places))) for key, places in written.items()}
-
-
-def read_place(text: str) -> Allowance:
-    """A line of `frames.json`: a path, and behind it how many records may be added or removed."""
-    path, _, most = text.partition(" most ")
-    return Allowance(path=path, most=int(most) if most else None)
+    return {key: Frame(allowances=tuple(read_place(place) for place in places)) for key, places in written.items()}
 
 
 def runs(folder: Path) -> list[RunRecord]:

@@ -18,6 +18,7 @@ from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, program_of, read, tasks
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.frame import spelled_place
 from synthesis.verifiers.reference_frame import reference_frame
 
 
@@ -94,7 +95,7 @@ def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
         initial = encode_state(task.initial_state)
         subject = Subject(program=program, initial=initial, checks=sources, reference=task.reference)
         allowed = reference_frame(sandbox, subject).allowances
-        places[task.key] = [f"{item.path} most {item.most}" if item.most else item.path for item in allowed]
+        places[task.key] = [spelled_place(item) for item in allowed]
     return places
 
 

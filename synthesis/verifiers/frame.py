@@ -67,6 +67,34 @@ def outside_changes(frame: Frame | None, start: State, end: State) -> tuple[Outs
     )
 
 
+def read_place(text: str, **more: str) -> Allowance:
+    """A place as it is written in one line: a path, and `most N` behind it where records are counted.
+
+    `more` are the other fields of the allowance. Raises InputError.
+    """
+    path, _, most = (part.strip() for part in text.strip().partition(" most "))
+    try:
+        return Allowance.model_validate({"path": path, "most": int(most) if most else None, **more})
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+    except ValueError:
+        reason = "behind “most” stands a whole number"
+    raise InputError(f"{text[:PATH_CHARS]}: {reason}")
+
+
+def spelled_place(allowance: Allowance) -> str:
+    """What `read_place` reads."""
+    return allowance.path if allowance.most is None else f"{allowance.path} most {allowance.most}"
+
+
+def place_of(change: OutsideChange) -> str:
+    """The place that would have to be allowed for a change to be inside, as `read_place` reads it."""
+    end = ENDS.get(change.kind)
+    if end is None:
+        return change.path
+    return f"{change.path}/{end}" + (f" most {change.count}" if change.kind != "reordered" else "")
+
+
 def declared_free(frame: Frame | None) -> Frame:
     """Of a frame what somebody declared free without bound, so that no change there is wrong."""
     given = frame.allowances if frame is not None else ()

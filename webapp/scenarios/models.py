@@ -87,6 +87,8 @@ class TaskRevision(models.Model):
     scenario = models.ForeignKey(Scenario, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveIntegerField()
     content_hash = models.CharField(max_length=64)
+    origin_hash = models.CharField(max_length=64, blank=True, default="")
+    """Of a revision that people made of another by its frame: the content that this one had."""
     instruction = models.TextField()
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.files.base import File
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Mark
@@ -63,9 +63,10 @@ def task_hash(record: TaskRecord, version: Version) -> str:
 
 
 def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
-    """The task whose current revision has exactly this content; its checks need not be run again."""
+    """The task whose current revision has exactly this content, or was made of it; its checks need not be run again."""
     rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
-    rows = rows.filter(current__content_hash=task_hash(record, version))
+    digest = task_hash(record, version)
+    rows = rows.filter(Q(current__content_hash=digest) | Q(current__origin_hash=digest))
     return rows.select_related("current").defer("current__record").first()
 
 

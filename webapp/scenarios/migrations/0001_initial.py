@@ -233,6 +233,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", models.PositiveIntegerField()),
                 ("content_hash", models.CharField(max_length=64)),
+                ("origin_hash", models.CharField(blank=True, default="", max_length=64)),
                 ("instruction", models.TextField()),
                 ("verifier_kind", models.CharField(default="checks", max_length=16)),
                 ("criteria", webapp.fields.OrderedJSONField(blank=True, default=list)),
