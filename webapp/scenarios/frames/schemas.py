@@ -28,4 +28,6 @@ class FrameWidening(BodyIn):
 
 
 class FrameRestoration(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
+
     revision: Annotated[Position, Field(description="The number of the revision whose frame is wanted again.")]
