@@ -18,6 +18,8 @@ from synthesis.verifiers.state_changes import items_of, mapping_of
 
 MOST_RECORDS = 2_000
 MOST_VALUES = 60
+MOST_LOOSE = 20
+FEW = 3
 TEXT_CHARS = 200
 INVENTED_NAME = "Jordan Example"
 INVENTED_TEXT = "Please note: this was not asked for."
@@ -41,6 +43,8 @@ class KnownValues:
     keys: dict[str, list[str]] = field(default_factory=dict)
     """By the name of a collection in the singular."""
     values: dict[str, list[Any]] = field(default_factory=dict)
+    loose: list[str] = field(default_factory=list)
+    """Keys of plain dicts, such as the goods of a stock: names that any text may mean."""
     used: set[str] = field(default_factory=set)
     """Texts that stand in the reference: a stranger's come before them."""
 
@@ -98,6 +102,7 @@ def _read(known: KnownValues, name: str, value: Any, depth: int) -> None:
     if mapping is not None and (len(records) < len(entries) or not entries):
         for key, item in entries:
             _field(known, key, item)
+        known.loose += [key for key, _ in entries if len(key) <= TEXT_CHARS][: MOST_LOOSE - len(known.loose)]
         return
     for key, record in records[:MOST_RECORDS]:
         if key and len(known.keys.setdefault(singular(name), [])) < MOST_VALUES:
@@ -185,6 +190,8 @@ def _choices(name: str, rule: Any, known: KnownValues) -> list[Any]:
         values += [[item] for item in inner[:10]]
     allowed = tuple(_TYPES[kind] for kind in kinds if kind in _TYPES)
     fitting = [value for value in values if any(_is(value, kind) for kind in allowed)]
+    if "string" in kinds and len(fitting) < FEW:
+        fitting += known.loose
     fitting = known.strangers_first(list({repr(value): value for value in fitting}.values()))
     return [*fitting[:MOST_VALUES], *_near(name, rule, kinds, fitting)]
 
