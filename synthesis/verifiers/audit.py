@@ -29,6 +29,7 @@ from synthesis.verifiers.frame import declared_free, outside_changes
 from synthesis.verifiers.mutants import Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
+from synthesis.verifiers.unseen_changes import unseen_changes
 
 
 def audit_task(
@@ -68,7 +69,10 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
     begun = _start_end(start, at_start)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
-    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
+    unseen = None
+    if subject.frame is None:
+        unseen = unseen_changes(sandbox, subject.checks, start, start, "", "start")
+    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, unseen=unseen, faults=tuple(faults))
 
 
 def _judge(
@@ -106,6 +110,9 @@ def _judge(
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
+    unseen = None
+    if subject.frame is None:
+        unseen = unseen_changes(sandbox, subject.checks, start, ends[0].state, answer, "reference")
     faults += said.check_faults(subject.labels, [end.verdicts for end in (begun, *ends) if end is not None])
     return TaskAudit(
         state=state_of(faults),
@@ -116,6 +123,7 @@ def _judge(
         other_seed=other_seed,
         mutants=probes,
         marks=marks,
+        unseen=unseen,
         faults=tuple(faults),
     )
 

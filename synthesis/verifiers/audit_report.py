@@ -72,6 +72,16 @@ class MutantProbe(Frozen):
     """Indices of the checks whose verdict differs from the reference's."""
 
 
+class UnseenChanges(Frozen):
+    """Of a task without a frame: of `records` in its state `tried` were altered, each alone, and for `unseen` of them
+    no verdict changed. `at` is the end state that they were altered in."""
+
+    records: int
+    tried: int
+    unseen: int
+    at: Literal["reference", "start"]
+
+
 class TaskAudit(Frozen):
     version: int = AUDIT_VERSION
     state: AuditState
@@ -86,6 +96,7 @@ class TaskAudit(Frozen):
     """For a rubric: an answer that claims that all criteria are met."""
     mutants: tuple[MutantProbe, ...] = ()
     marks: tuple[Mark, ...] = ()
+    unseen: UnseenChanges | None = None
     faults: tuple[Fault, ...] = ()
 
     @property

@@ -18,8 +18,10 @@ from tests.scenarios_pages.conftest import person
 from tests.verifiers.shop import ANSWER, TEA
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
+from webapp.environments.services import program_of
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
+from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services
 from webapp.scenarios.importer import find_unchanged
 from webapp.scenarios.models import Task
@@ -59,6 +61,12 @@ def test_the_page_says_what_may_change(client: Client, framed: Task) -> None:
 def test_without_a_frame_the_page_says_that_nobody_notices(client: Client, bare: Task) -> None:
     assert "whatever no check looks at may change" in page(client, bare)
     assert "Switch on" in page(client, bare)
+    (case,) = audits.cases([bare.pk])
+    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
+    audits.store(case, audits.compute(default_sandbox(), case, subject))
+    text = " ".join(page(client, bare).split())
+    assert "An agent could change 1 of 2 records without any check noticing" in text
+    assert "A change that nobody asked for earns the full reward" in text.replace("a change that", "A change that")
 
 
 def test_an_annotator_widens_it_with_a_reason_and_takes_it_back(client: Client, viewer: Client, framed: Task) -> None:

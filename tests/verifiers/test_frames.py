@@ -185,8 +185,11 @@ def test_an_unasked_change_that_earns_everything_is_red_without_a_frame(sandbox:
     assert found.state == "red"
     assert any("order called after the reference" in told and "/orders/soap" in told for told in unguarded(found))
     assert any("order called before the reference" in told for told in unguarded(found))
+    assert found.unseen is not None
+    assert (found.unseen.records, found.unseen.tried, found.unseen.at) == (2, 2, "reference")
+    assert found.unseen.unseen == 1  # the log: nobody looks at it
     framed = audit_task(sandbox, bare.model_copy(update={"frame": reference_frame(sandbox, bare)}))
-    assert unguarded(framed) == []
+    assert (unguarded(framed), framed.unseen) == ([], None)
     assert framed.below == len(framed.counted)
     added = [probe for probe in framed.mutants if probe.mutant.kind == "call_added"]
     assert {"order", "stamp", "draw"} == {probe.mutant.tool for probe in added}

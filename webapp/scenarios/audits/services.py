@@ -221,6 +221,7 @@ def probes_of(audit: TaskAudit) -> dict[str, Any]:
         **{name: _probe(probe) for name, probe in own.items() if probe is not None},
         "mutants": [_mutant(mutant) for mutant in audit.mutants],
         "marks": list(audit.marks),
+        **({"unseen": audit.unseen.model_dump()} if audit.unseen is not None else {}),
     }
 
 
