@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 State = dict[str, Any]
 Patch = list[dict[str, Any]]
@@ -26,6 +26,8 @@ UserKind = Literal["base", "optimised"]
 Ending = Literal["answered", "user_stopped", "turn_limit", "too_long", "unusable", "lost", "cancelled"]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
 an attempt may hold; `unusable`: turn after turn held nothing of use; `lost`: sandbox, LLM or user failed."""
+AllowanceSource = Literal["reference", "author", "run", "person"]
+"""Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
 """What a check is on the initial state: a goal is false there, a guard true, a broken one raises."""
 
@@ -87,14 +89,56 @@ class Verdict(Frozen):
     non_boolean: bool = False
 
 
+class Allowance(Frozen):
+    """A place in the state that a right way to do a task may change.
+
+    `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` stands for any
+    one key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of
+    them (None: any number). Whoever widens a frame says why (`reason`); `by` is a person's name.
+    """
+
+    path: str = Field(min_length=2, max_length=600, pattern=r"^/")
+    most: int | None = Field(default=None, ge=1, le=1_000_000)
+    source: AllowanceSource = "reference"
+    reason: str = Field(default="", max_length=500)
+    by: str = Field(default="", max_length=200)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Allowance:
+        if self.most is not None and self.path.rpartition("/")[2] not in ("+", "-"):
+            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most`")
+        if self.source != "reference" and not self.reason.strip():
+            raise ValueError("say in `reason` why a right way may change this")
+        return self
+
+
+class Frame(Frozen):
+    """Everything that a right way to do a task may change; any other change of the state breaks the task."""
+
+    allowances: tuple[Allowance, ...] = Field(default=(), max_length=20_000)
+
+
+class OutsideChange(Frozen):
+    """A change that a frame does not allow. `path` is the record's field, or the collection that `count` records were
+    `added` to, `removed` from or `reordered` in."""
+
+    path: str
+    kind: Literal["changed", "added", "removed", "reordered"]
+    count: int = 1
+
+
 class Reward(Frozen):
-    """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check."""
+    """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check.
+
+    With something in `outside` (the first of the changes outside the task's frame) the reward is 0.
+    """
 
     reward: float
     passed: int
     total: int
     rule: ScoreRule
     verdicts: tuple[Verdict, ...]
+    outside: tuple[OutsideChange, ...] = ()
 
 
 class ReferenceCall(Frozen):

@@ -12,6 +12,8 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Allowance,
+    Frame,
     Frozen,
     Reference,
     ScoreRule,
@@ -161,6 +163,11 @@ class TaskDraft(Frozen):
     checks: tuple[CheckRecord, ...] = ()
     rule: ScoreRule = "goals"
     reference: Reference | None = None
+    free: tuple[Allowance, ...] = ()
+    """What the author declares free to change."""
+    other_ways: bool = False
+    """Whether the author lets other solved runs widen the frame."""
+    frame: Frame | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -34,7 +34,7 @@ def watched(rows: Sequence[TaskRow], most: int = CHECKS) -> dict[str, str]:
     for row in rows[:: max(1, math.ceil(total / most))] if rows else []:
         if most < (count := len(row.rollout.checks)):
             break
-        verifier = verifier_hash(row.rollout.checks, row.rollout.rule)
+        verifier = verifier_hash(row.rollout.checks, row.rollout.rule, row.rollout.frame)
         most -= 0 if verifier in verifiers.values() else count
         verifiers[row.id] = verifier
     return verifiers
@@ -132,7 +132,7 @@ def _line(tried: TaskAttempt, score: AttemptReward, advantage: float | None) -> 
         "task": row.task,
         "category": row.category,
         "setting": row.setting,
-        "verifier": verifier_hash(task.checks, task.rule),
+        "verifier": verifier_hash(task.checks, task.rule, task.frame),
         "ordinal": tried.ordinal,
         "reward": score.reward,
         "masked": score.masked,

@@ -27,6 +27,7 @@ from webapp.runs.api import router as fine_tuning
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audits.api import router as audits
+from webapp.scenarios.frames.api import router as frames
 from webapp.taxonomy.api import router as taxonomy
 from webapp.taxonomy.near_duplicates.api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
@@ -42,6 +43,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", assessments),
     ("", scenarios),
     ("", audits),
+    ("", frames),
     ("", training),
     ("", trajectories),
     ("", rollouts),

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from synthesis.contracts import ToolKind
+from pydantic import ValidationError
+
+from synthesis.contracts import Frame, ToolKind
 from synthesis.errors import FormatError
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
@@ -212,8 +214,21 @@ def scenario(entry: Entry) -> TaskRecord:
         instruction=instruction,
         initial_state=state,
         checks=tuple(_checks(raw, place)),
+        frame=_frame(raw, place),
         raw=raw,
     )
+
+
+def _frame(raw: dict[str, Any], place: str) -> Frame | None:
+    """What a right way may change, as an export of ours says it; EnvScaler's own files have none."""
+    if raw.get("frame") is None:
+        return None
+    try:
+        return Frame.model_validate(raw["frame"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(["frame", *map(str, first["loc"])])
+        raise FormatError(f"{place}.{where}", first["msg"]) from None
 
 
 def _checklist(raw: dict[str, Any], place: str) -> None:

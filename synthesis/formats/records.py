@@ -10,7 +10,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen, Reference, ScoreRule, State, ToolKind, Validation
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    Frame,
+    Frozen,
+    Reference,
+    ScoreRule,
+    State,
+    ToolKind,
+    Validation,
+)
 
 
 class ToolRecord(Frozen):
@@ -44,7 +54,8 @@ class CheckRecord(Frozen):
 class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
-    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content.
+    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content; the frame
+    that was made of it is. Without a frame anything that no check looks at may change.
     """
 
     environment_key: str
@@ -57,6 +68,7 @@ class TaskRecord(Frozen):
     criteria: tuple[str, ...] = ()
     score_rule: ScoreRule = "proportion"
     reference: Reference | None = None
+    frame: Frame | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -66,7 +66,14 @@ class AttemptEpisode:
 
         def score() -> Reward:
             return score_checks(
-                self.sandbox, task.checks, self.initial, final, answer=answer, rule=task.rule, marks=task.marks
+                self.sandbox,
+                task.checks,
+                self.initial,
+                final,
+                answer=answer,
+                rule=task.rule,
+                marks=task.marks,
+                frame=task.frame,
             )
 
         reward, seconds = await self._in_thread(score)

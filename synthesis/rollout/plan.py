@@ -10,6 +10,7 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Frame,
     Frozen,
     Mark,
     Program,
@@ -39,6 +40,7 @@ class RolloutTask(Frozen):
     checks: tuple[str, ...]
     marks: tuple[Mark, ...] | None = None
     rule: ScoreRule = "goals"
+    frame: Frame | None = None
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
 

@@ -52,6 +52,11 @@ def make_patch(old: Any, new: Any) -> Patch:
     return patches.make_patch(old, new)
 
 
+def same_encoded(old: Any, new: Any) -> bool:
+    """Whether two encoded values are equal, types included, whatever the order of their keys."""
+    return old is new or patches.alike(old, new) or patches.same(old, new)
+
+
 def apply_patch(state: State, patch: Patch) -> State:
     """The patched state. What the patch touches is copied and the rest shared: the input stays as it was.
 

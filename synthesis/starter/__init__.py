@@ -1,9 +1,11 @@
-"""The bundled environments, written for this project: one folder each with program, scenarios, tasks, references
-and recorded runs. `python -m synthesis.starter.record` executes each `script.json` and writes `runs.json` anew.
+"""The bundled environments, written for this project: one folder each with program, scenarios, tasks, references,
+frames and recorded runs. `python -m synthesis.starter.record` executes references and each `script.json`, and writes
+`frames.json` and `runs.json` anew.
 
 The set is plain files: `script.json` is executed and what the runtime showed is written down, so a bundled run never
-says what did not happen. `load` gives records as any importer does; `manage.py demo` saves them. Every task's audit is
-green.
+says what did not happen. Of a task `frames.json` has what its reference changes, and `free` in `scenarios.json` what a
+right way may change besides, each with a reason. `load` gives records as any importer does; `manage.py demo` saves
+them. Every task's audit is green.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Program, Reference, Tool
+from synthesis.contracts import Allowance, Frame, Program, Reference, Tool
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
@@ -20,6 +22,7 @@ from synthesis.rollout.plan import documentation
 from synthesis.rollout.styles import system_message
 from synthesis.runtime.program import outline
 from synthesis.runtime.signature import working_schema
+from synthesis.verifiers.frame import read_place, widen
 
 HERE = Path(__file__).resolve().parent
 SOURCE = "starter"
@@ -52,17 +55,23 @@ def environment(folder: Path) -> EnvironmentRecord:
 
 def tasks(folder: Path) -> list[TaskRecord]:
     about = read(folder, "environment.json")
-    known = references(folder)
+    known, framed = references(folder), frames(folder)
     return [
-        _task(about, scene, task, known.get(task["key"]))
+        _task(about, scene, task, known.get(task["key"]), framed.get(task["key"]))
         for scene in read(folder, "scenarios.json")
         for task in scene["tasks"]
     ]
 
 
 def _task(
-    about: dict[str, Any], scene: dict[str, Any], task: dict[str, Any], reference: dict[str, Any] | None
+    about: dict[str, Any],
+    scene: dict[str, Any],
+    task: dict[str, Any],
+    reference: dict[str, Any] | None,
+    spanned: Frame | None,
 ) -> TaskRecord:
+    free = [Allowance(source="author", **place) for place in task.get("free", ())]
+    frame = widen(spanned, free) if spanned is not None else None
     listed = [{"check_item": check["label"], "check_func": check["source"]} for check in task["checks"]]
     return TaskRecord(
         environment_key=about["key"],
@@ -74,6 +83,7 @@ def _task(
         checks=tuple(CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]),
         score_rule=task["score_rule"],
         reference=Reference.model_validate(reference) if reference else None,
+        frame=frame,
         raw={
             "env_id": about["key"],
             "env_class_name": about["class_name"],
@@ -81,6 +91,7 @@ def _task(
             "init_config": scene["initial_state"],
             "task": task["instruction"],
             "checklist_with_func": listed,
+            **({"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}),
         },
     )
 
@@ -91,6 +102,13 @@ def references(folder: Path) -> dict[str, dict[str, Any]]:
         read(folder, "references.json") if (folder / "references.json").exists() else {}
     )
     return by_task
+
+
+def frames(folder: Path) -> dict[str, Frame]:
+    """By task key what the executed reference changes, as `record` wrote it down; empty where nothing is written."""
+    path = folder / "frames.json"
+    written: dict[str, list[str]] = read(folder, path.name) if path.exists() else {}
+    return {key: Frame(allowances=tuple(read_place(place) for place in places)) for key, places in written.items()}
 
 
 def runs(folder: Path) -> list[RunRecord]:

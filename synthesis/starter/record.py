@@ -1,4 +1,4 @@
-"""Executes each `script.json` and writes `runs.json`: `python -m synthesis.starter.record`.
+"""Executes references and each `script.json`: `python -m synthesis.starter.record` writes `frames.json`, `runs.json`.
 
 A script says what the agent thought, said and called and what its user said. What the agent saw and the reward it
 got are recorded from the runtime, so a run never says anything that did not happen.
@@ -16,7 +16,10 @@ from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, program_of, read, tasks
+from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.frame import spelled_place
+from synthesis.verifiers.reference_frame import reference_frame
 
 
 def execute(
@@ -28,7 +31,9 @@ def execute(
         results = [episode.call(call["tool"], call["arguments"]) for call in calls]
         final = episode.state()
     sources = [check.source for check in task.checks]
-    return results, score_checks(sandbox, sources, initial, final, answer=answer, rule=task.score_rule)
+    return results, score_checks(
+        sandbox, sources, initial, final, answer=answer, rule=task.score_rule, frame=task.frame
+    )
 
 
 def record(sandbox: Sandbox, program: Program, task: TaskRecord, script: dict[str, Any]) -> RunRecord:
@@ -79,9 +84,26 @@ def record_folder(sandbox: Sandbox, folder: Path) -> list[RunRecord]:
     return [record(sandbox, program, by_key[script["task"]], script) for script in read(folder, "script.json")]
 
 
+def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
+    """By task key the places that the executed reference changes, each with how many records come or go."""
+    program = program_of(environment(folder))
+    places: dict[str, list[str]] = {}
+    for task in tasks(folder):
+        if task.reference is None:
+            continue
+        sources = tuple(check.source for check in task.checks)
+        initial = encode_state(task.initial_state)
+        subject = Subject(program=program, initial=initial, checks=sources, reference=task.reference)
+        allowed = reference_frame(sandbox, subject).allowances
+        places[task.key] = [spelled_place(item) for item in allowed]
+    return places
+
+
 def main() -> None:
     sandbox = default_sandbox()
     for folder in folders():
+        text = json.dumps(frames_of(sandbox, folder), indent=1, ensure_ascii=False) + "\n"
+        (folder / "frames.json").write_text(text, encoding="utf-8")
         runs = [run.model_dump(mode="json", exclude_defaults=True) for run in record_folder(sandbox, folder)]
         text = json.dumps(runs, indent=1, ensure_ascii=False) + "\n"
         (folder / "runs.json").write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ What an item may end as (`Rejected.reason`), where the author was asked again an
 | every one | `state_invalid` | the scenario's state does not start any more |
 | instruction | `names_a_tool` | the instruction names a tool, a field or an internal id |
 | checklist | `checklist_repeats` | two items say the same |
+| checklist, audit | `frame_invalid` | what the author declares free is no place of the state |
 | checks | `check_invalid` | a function has another form, or at the start raises or gives no boolean |
 | checks | `check_never_varies` | a function looks at nothing that changes, or always returns the same |
 | checks, audit | `no_goal_check` | every check holds before anything is done |
@@ -27,8 +28,9 @@ Each stage constructs the scenario's state anew (`task_context.py`): checks and 
 it. `instruction.py` asks for the task and `leak.py` for names that a user cannot know; `checklist.py` for conditions;
 `checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and on the states
 of `damaged_states.py`. `reference_search.py` has the teacher try k times and executes the shortest solution again.
-`audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged anew. What was read
-well but stays unacceptable is `Unfit`, and becomes Rejected.
+`task_frame.py` says what
+may change at all. `audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged
+anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
 
 `teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth training on: filters
 in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible? facts made up?)

@@ -18,6 +18,7 @@ from synthesis.tasks.checklist import MOST, Item
 from synthesis.tasks.checks import judge, settle
 from synthesis.tasks.reference_search import earned, solved
 from synthesis.tasks.task_context import Unfit, World, world_of
+from synthesis.tasks.task_frame import MOST_FREE, FreePlace, allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
 
@@ -37,6 +38,8 @@ class RepairReply(AuthorReply):
     """What the author replies: all conditions with all functions, also those that stay."""
 
     checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)
+    free: tuple[FreePlace, ...] | None = Field(default=None, max_length=MOST_FREE)
+    """None: what was declared free stays."""
 
 
 async def audit(
@@ -71,6 +74,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
         tools=prompt_text.tools(world.record),
         state=world.shown,
         task=fenced("task", task.instruction),
+        frame=fenced("frame", _frame(task)),
         checks=fenced("checks", "\n\n".join(f"# {condition.label}\n{condition.source}" for condition in task.checks)),
         reference=fenced("reference", _solution(task)),
         faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(report))),
@@ -82,6 +86,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
 
     async def check(reply: RepairReply) -> None:
         notes.clear()
+        allowances(reply.free or (), world.start)
         for index, condition in enumerate(reply.checks):
             try:
                 note = await judge(kit, world, told.setdefault(index, set()))(condition.source)
@@ -96,17 +101,22 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
             raise
         raise _red(f"The author could not repair it ({error.__cause__})", report) from error
     given = [CheckRecord(label=condition.label, source=condition.source) for condition in reply.checks]
-    fresh = {"checklist": tuple(condition.label for condition in reply.checks), "notes": tuple(notes)}
+    free = task.free if reply.free is None else allowances(reply.free, world.start)
+    fresh = {
+        "checklist": tuple(condition.label for condition in reply.checks),
+        "free": free,
+        "notes": tuple(notes),
+    }
     return await settle(kit, world, task.model_copy(update=fresh), given)
 
 
 async def _solved_again(kit: Kit, world: World, task: TaskDraft) -> TaskDraft:
     """The task with a reference for its new checks: the old one if it still earns all, else a run old or new."""
     if task.reference is not None:
-        subject = world.subject(task, None)
+        subject = unframed(world, task, None)
         _, reward = await kit.run(earned, kit.sandbox, subject, world.start, task.reference)
         if reward >= SOLVED_AT:
-            return task
+            return await framed(kit, world, task)
     again = await solved(kit, world, task)
     return again if again.reference else await solved(kit, world, task, first=kit.settings.solver_runs)
 
@@ -120,6 +130,14 @@ def _red(what: str, report: TaskAudit) -> Rejected:
 
 def _serious(report: TaskAudit) -> list[Fault]:
     return [fault for fault in report.faults if fault.kind not in NOTES][:TOLD]
+
+
+def _frame(task: TaskDraft) -> str:
+    """What may change as it is now, line by line."""
+    if task.frame is None:
+        return "there is none yet"
+    lines = [f"{item.path}{f' (at most {item.most})' if item.most else ''}" for item in task.frame.allowances]
+    return prompt_text.cut("\n".join(lines) or "nothing", prompt_text.ABOUT_CHARS)
 
 
 def _solution(task: TaskDraft) -> str:

@@ -14,19 +14,25 @@ from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import Unfit, rejected, world_of
+from synthesis.tasks.task_frame import MOST_FREE, FreePlace, allowances
 
 MOST = 20
 Item = Annotated[str, StringConstraints(strip_whitespace=True, min_length=5, max_length=400)]
 
 
 class ChecklistReply(AuthorReply):
-    """What the author replies: one condition an item."""
+    """What the author replies: one condition an item, and what may change besides what the reference will change."""
 
     items: tuple[Item, ...] = Field(min_length=1, max_length=MOST)
+    free: tuple[FreePlace, ...] = Field(default=(), max_length=MOST_FREE)
+    other_ways: bool = False
 
 
 async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
-    """The task with its checklist. Raises Rejected("checklist_repeats") and what `Kit.ask` raises."""
+    """The task with its checklist and what its author declares free.
+
+    Raises Rejected (`checklist_repeats`, `frame_invalid`) and what `Kit.ask` raises.
+    """
     world = await world_of(kit, record, scenario)
     words = prompt("tasks", "checklist").render(
         about=prompt_text.about(record),
@@ -36,11 +42,17 @@ async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: Scenari
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
     )
+
+    def check(reply: ChecklistReply) -> None:
+        _require_distinct(reply)
+        allowances(reply.free, world.start)
+
     try:
-        reply = await kit.ask("author", "checklist", words, ChecklistReply, _require_distinct)
+        reply = await kit.ask("author", "checklist", words, ChecklistReply, check)
     except MalformedReply as error:
         raise rejected(error) from error
-    return task.model_copy(update={"checklist": reply.items})
+    free = allowances(reply.free, world.start)
+    return task.model_copy(update={"checklist": reply.items, "free": free, "other_ways": reply.other_ways})
 
 
 def _require_distinct(reply: ChecklistReply) -> None:

@@ -14,6 +14,7 @@ from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World, world_of
+from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import PROGRAMS_DOING, rollout_task
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.checks import score_checks
@@ -26,7 +27,7 @@ UNSOLVED = "Nobody solved it"
 
 
 async def solve(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
-    """The task with its reference, or with None and a note where none of the k runs solved it.
+    """The task with its reference and its frame, or with None and a note where none of the k runs solved it.
 
     Raises InputError for a task without checks, and LLMError and InfrastructureError where a run was lost: then
     nothing is known, and no shorter run is missed by chance.
@@ -39,16 +40,25 @@ async def solve(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, ta
 async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> TaskDraft:
     """As `solve`, with the runs `first` to `first + k - 1`; equal runs are replayed from the store."""
     attempts = await _runs(kit, world, task, range(first, first + kit.settings.solver_runs))
-    reference = await kit.run(shortest, kit.sandbox, world.subject(task, None), world.start, attempts)
+    subject = unframed(world, task, None)
+    reference = await kit.run(shortest, kit.sandbox, subject, world.start, attempts)
     notes = [note for note in task.notes if not note.startswith(UNSOLVED)]
     if reference is None:
         notes.append(_unsolved(task, attempts))
-    return task.model_copy(update={"reference": reference, "notes": tuple(notes)})
+    found = task.model_copy(update={"reference": reference, "notes": tuple(notes)})
+    return await framed(kit, world, found, _others(attempts, reference))
+
+
+def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Reference]:
+    """The other attempts that earned everything, with all the calls that they made."""
+    solved_runs = [attempt for attempt in attempts if attempt.reward and attempt.reward.reward >= SOLVED_AT]
+    made = [Reference(calls=list(_sequences(attempt))[-1]) for attempt in solved_runs]
+    return [other for other in made if reference is None or other.calls != reference.calls]
 
 
 async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
     """The attempts by their sample, without those that the program itself brought to an end."""
-    given = rollout_task(kit, world, task)
+    given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
     plans = [
         Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample)
         for sample in samples

@@ -53,6 +53,7 @@ class World:
             checks=tuple(check.source for check in task.checks),
             labels=tuple(check.label for check in task.checks),
             rule=task.rule,
+            frame=task.frame,
             reference=reference,
         )
 

@@ -32,6 +32,7 @@ def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
         documentation=documentation(world.record.introduction, world.record.rules),
         checks=tuple(check.source for check in task.checks),
         rule=task.rule,
+        frame=task.frame,
     )
 
 

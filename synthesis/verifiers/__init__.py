@@ -3,9 +3,14 @@
 A check is evaluated in a process of its own, which gets one initial state, one final state and an answer (`checks.py`,
 where verdicts become a reward by the rule `goals` or `proportion`); a rubric is put to a judge (`rubric.py`).
 
+A task may have a frame (`frame.py`): what a right way may change of the state. It follows from the executed reference
+(`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with reasons; any other change
+makes the reward 0. It is compared on the host: programs and checks never see it. In words: `frame_words.py`.
+
 The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
-(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered) are
-executed in episodes (`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the
+(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered;
+`additive_mutants.py`: one unasked call beside it, or on a neighbour's record) are executed in episodes
+(`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the
 same (`check_reads.py`), with the very request of a score; `score_comparison.py` then has start, reference and a sample
 of variants scored, and names a check that says something else; `faults.py` says what the probes show.
 Green: nothing earns 0, the reference 1, twice the same, each mutant less. A rubric (`rubric_audit.py`) must also

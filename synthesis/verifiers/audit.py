@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synthesis.contracts import Mark, Reference, State, Verdict
+from synthesis.contracts import Mark, OutsideChange, Reference, State, Verdict
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
@@ -25,9 +25,11 @@ from synthesis.verifiers.call_sequences import (
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
+from synthesis.verifiers.frame import declared_free, outside_changes
 from synthesis.verifiers.mutants import Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
+from synthesis.verifiers.unseen_changes import unseen_changes
 
 
 def audit_task(
@@ -51,7 +53,7 @@ def audit_task(
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
         return _without_reference(sandbox, subject, start.state, fault)
     check_stop()
-    chosen = chosen_variants(subject, start.state, own.first)
+    chosen = chosen_variants(sandbox, subject, start.state, own.first)
     tried = [variant for family in chosen for variant in family.variants]
     runs = run_variants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
@@ -67,7 +69,10 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
     begun = _start_end(start, at_start)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
-    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, faults=tuple(faults))
+    unseen = None
+    if subject.frame is None:
+        unseen = unseen_changes(sandbox, subject.checks, start, start, "", "start")
+    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, unseen=unseen, faults=tuple(faults))
 
 
 def _judge(
@@ -105,6 +110,9 @@ def _judge(
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
+    unseen = None
+    if subject.frame is None:
+        unseen = unseen_changes(sandbox, subject.checks, start, ends[0].state, answer, "reference")
     faults += said.check_faults(subject.labels, [end.verdicts for end in (begun, *ends) if end is not None])
     return TaskAudit(
         state=state_of(faults),
@@ -115,6 +123,7 @@ def _judge(
         other_seed=other_seed,
         mutants=probes,
         marks=marks,
+        unseen=unseen,
         faults=tuple(faults),
     )
 
@@ -159,19 +168,25 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     return faults
 
 
-def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> ProbedState:
+def _probe(
+    subject: Subject,
+    verdicts: Sequence[Verdict],
+    marks: Sequence[Mark],
+    note: str = "",
+    outside: tuple[OutsideChange, ...] = (),
+) -> ProbedState:
     passed = tuple(verdict.passed for verdict in verdicts)
     try:
-        reward: float | None = reward_of(verdicts, subject.rule, marks).reward
+        reward: float | None = reward_of(verdicts, subject.rule, marks, outside).reward
     except InputError as error:
         reward, note = None, str(error)
-    return ProbedState(reward=reward, passed=passed, note=note)
+    return ProbedState(reward=reward, passed=passed, note=note, outside=outside)
 
 
 def _own_probe(subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, end: JudgedEnd | None) -> ProbedState:
     if end is None or subject.reference is None:
         return ProbedState(reward=None, note=run.lost)
-    return _probe(subject, end.verdicts, marks, _refusals(subject.reference, run))
+    return _probe(subject, end.verdicts, marks, _refusals(subject.reference, run), run.outside)
 
 
 def _mutant_probe(
@@ -190,8 +205,15 @@ def _mutant_probe(
     pairs = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
     noticed = tuple(index for index, (verdict, other) in pairs if verdict.passed != other.passed)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
-    probe = _probe(subject, end.verdicts, marks, _refusals(mutant.reference, run))
+    same = same or (mutant.kind == "call_added" and _declared_free(subject, solved.state, end.state))
+    probe = _probe(subject, end.verdicts, marks, _refusals(mutant.reference, run), run.outside)
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
+
+
+def _declared_free(subject: Subject, solved: State, end: State) -> bool:
+    """Whether all that an added call changed is what somebody said may change in any way."""
+    free = declared_free(subject.frame)
+    return bool(free.allowances) and not outside_changes(free, solved, end)
 
 
 def _refusals(reference: Reference, run: ExecutedSequence) -> str:

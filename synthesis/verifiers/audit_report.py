@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from synthesis.contracts import SOLVED_AT, Frozen, Mark
+from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
@@ -22,6 +22,7 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "unguarded_change",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -53,12 +54,13 @@ class Fault(Frozen):
 class ProbedState(Frozen):
     """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
-    `passed` is by check; for a rubric by criterion.
+    `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
 
     reward: float | None
     passed: tuple[bool, ...] = ()
     note: str = ""
+    outside: tuple[OutsideChange, ...] = ()
 
 
 class MutantProbe(Frozen):
@@ -68,6 +70,16 @@ class MutantProbe(Frozen):
     """Its end state and answer are those of the reference: not wrong, so not counted."""
     noticed_by: tuple[int, ...] = ()
     """Indices of the checks whose verdict differs from the reference's."""
+
+
+class UnseenChanges(Frozen):
+    """Of a task without a frame: of `records` in its state `tried` were altered, each alone, and for `unseen` of them
+    no verdict changed. `at` is the end state that they were altered in."""
+
+    records: int
+    tried: int
+    unseen: int
+    at: Literal["reference", "start"]
 
 
 class TaskAudit(Frozen):
@@ -84,6 +96,7 @@ class TaskAudit(Frozen):
     """For a rubric: an answer that claims that all criteria are met."""
     mutants: tuple[MutantProbe, ...] = ()
     marks: tuple[Mark, ...] = ()
+    unseen: UnseenChanges | None = None
     faults: tuple[Fault, ...] = ()
 
     @property

@@ -10,7 +10,9 @@ from typing import Any
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Frame,
     Frozen,
+    OutsideChange,
     Program,
     Reference,
     ReferenceCall,
@@ -21,6 +23,7 @@ from synthesis.contracts import (
 from synthesis.errors import EpisodeLost
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
+from synthesis.verifiers.frame import outside_changes
 from synthesis.verifiers.mutants import Mutant
 
 AT_ONCE = 4
@@ -37,6 +40,7 @@ class Subject(Frozen):
     labels: tuple[str, ...] = ()
     rule: ScoreRule = "goals"
     reference: Reference | None = None
+    frame: Frame | None = None
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
@@ -44,13 +48,14 @@ class Subject(Frozen):
 
 @dataclass(frozen=True)
 class ExecutedSequence:
-    """An executed call sequence. `lost` says why there is no end state."""
+    """An executed call sequence. `lost` says why there is no end state, `outside` what it changed outside the frame."""
 
     state: State | None
     digest: str = ""
     changing: tuple[int, ...] = ()
     refused: tuple[int, ...] = ()
     lost: str = ""
+    outside: tuple[OutsideChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,11 @@ def run_calls(
             raise
         return ExecutedSequence(None, lost=str(error))
     digest = state_hash(state)
+    outside: tuple[OutsideChange, ...] = ()
     if start is not None:
         state = share_unchanged(start, state)
-    return ExecutedSequence(state, digest, tuple(changing), tuple(refused))
+        outside = outside_changes(subject.frame, start, state)
+    return ExecutedSequence(state, digest, tuple(changing), tuple(refused), outside=outside)
 
 
 def run_reference(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> ReferenceRuns:

@@ -12,10 +12,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from synthesis.contracts import Mark, Patch, Reward, ScoreRule, State, Verdict
+from synthesis.contracts import Frame, Mark, OutsideChange, Patch, Reward, ScoreRule, State, Verdict
 from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, apply_patch
 from synthesis.verifiers.check_table import Bound, unbounded, verdict_table
+from synthesis.verifiers.frame import frame_key, outside_changes
 
 
 def score_checks(
@@ -27,21 +28,30 @@ def score_checks(
     answer: str | None = "",
     rule: ScoreRule,
     marks: Sequence[Mark] | None = None,
+    frame: Frame | None = None,
 ) -> Reward:
     """The reward of a final state. For the rule `goals` without `marks`, they are worked out on the initial state.
+    With a `frame`, a change outside it makes the reward 0.
 
     Raises InputError (no checks, or marks that do not match them) and InfrastructureError; a check that raises,
     runs out of time or breaks its process has failed.
     """
     if rule == "goals" and marks is None:
         marks = _marks(sandbox, checks, initial)
-    return reward_of(sandbox.evaluate_checks(checks, initial, final, answer=answer), rule, marks)
+    verdicts = sandbox.evaluate_checks(checks, initial, final, answer=answer)
+    return reward_of(verdicts, rule, marks, outside_changes(frame, initial, final))
 
 
-def reward_of(verdicts: Sequence[Verdict], rule: ScoreRule, marks: Sequence[Mark] | None = None) -> Reward:
+def reward_of(
+    verdicts: Sequence[Verdict],
+    rule: ScoreRule,
+    marks: Sequence[Mark] | None = None,
+    outside: Sequence[OutsideChange] = (),
+) -> Reward:
     """The reward that verdicts make under a rule. Raises InputError.
 
     Under `goals` only goals count in `passed` and `total`; a check marked `broken` can never pass, and is neither.
+    Under both rules a change `outside` the task's frame makes the reward 0.
     """
     if not verdicts:
         raise InputError("A verifier needs at least one check.")
@@ -58,7 +68,14 @@ def reward_of(verdicts: Sequence[Verdict], rule: ScoreRule, marks: Sequence[Mark
         passed, total = sum(verdict.passed for verdict in goals), len(goals)
         kept = all(verdict.passed for mark, verdict in pairs if mark == "guard")
         reward = passed / total if kept else 0.0
-    return Reward(reward=reward, passed=passed, total=total, rule=rule, verdicts=tuple(verdicts))
+    return Reward(
+        reward=0.0 if outside else reward,
+        passed=passed,
+        total=total,
+        rule=rule,
+        verdicts=tuple(verdicts),
+        outside=tuple(outside),
+    )
 
 
 def marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
@@ -109,7 +126,8 @@ def trace(
     return [[column[row] for column in columns] for row in range(len(checks))]
 
 
-def verifier_hash(checks: Sequence[str], rule: ScoreRule) -> str:
-    """SHA-256, in hex, of the checks in their order and the rule: a score names the verifier it came from."""
-    text = json.dumps({"kind": "checks", "rule": rule, "checks": list(checks)}, sort_keys=True)
+def verifier_hash(checks: Sequence[str], rule: ScoreRule, frame: Frame | None = None) -> str:
+    """SHA-256, in hex, of checks in their order, rule and frame: a score names the verifier it came from."""
+    framed = {"frame": frame_key(frame)} if frame is not None else {}
+    text = json.dumps({"kind": "checks", "rule": rule, "checks": list(checks), **framed}, sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()

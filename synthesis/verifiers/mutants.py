@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from synthesis.contracts import Frozen, Program, Reference, ReferenceCall, State
 
-MutantKind = Literal["call_removed", "argument_altered", "answer_altered"]
+MutantKind = Literal["call_removed", "argument_altered", "call_added", "record_swapped", "answer_altered"]
 MAX_LEAVES = 24
 """Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
 MAX_NUMBERS = 6
@@ -28,7 +28,8 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Mutant(Frozen):
     """A reference with one alteration. `step` is the call's index (0-based), None for the answer.
 
-    `place` is the path of the altered argument (`items[0].count`), empty otherwise. `expects` is what it must earn:
+    `place` is the path of the altered argument (`items[0].count`), or the places of the state that an added call
+    changed, whose arguments are `after`; empty otherwise. `expects` is what it must earn:
     less than the full reward, or the full one like the reference itself.
     """
 
@@ -212,7 +213,12 @@ def describe(mutant: Mutant) -> str:
     """A mutant in words: `call 3 (pay) with amount 6 instead of 5`."""
     if mutant.kind == "answer_altered":
         return f"the answer {str(mutant.after)[:200]!r} instead of {str(mutant.before)[:200]!r}"
+    if mutant.kind == "record_swapped":
+        return f"{_cut(mutant.after)} instead of {_cut(mutant.before)} in every call"
     step = (mutant.step or 0) + 1
+    if mutant.kind == "call_added":
+        where = "before the reference" if step == 1 else "after the reference"
+        return f"{mutant.tool} called {where} with {_cut(mutant.after)}, which changes {mutant.place}"
     if mutant.kind == "call_removed":
         return f"call {step} ({mutant.tool}) removed"
     return f"call {step} ({mutant.tool}) with {mutant.place} {_cut(mutant.after)} instead of {_cut(mutant.before)}"

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from synthesis.contracts import State
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.additive_mutants import additive_mutants
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
@@ -18,18 +20,26 @@ from synthesis.verifiers.mutants import Mutant, mutants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
+TriedVariants = Callable[[Sandbox, Subject, State, ExecutedSequence], list[Mutant]]
+"""The same where only the sandbox can tell which variants there are."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ProbeFamily:
     """One kind of probes. `fault` is found when a variant earns what it must not; of more than `most`, so many are
-    tried, evenly spread. `name` is what people read, in the plural."""
+    tried, evenly spread. `name` is what people read, in the plural. One of `variants` and `tried_variants` is set."""
 
     name: str
-    variants: Variants
+    variants: Variants | None
     fault: FaultKind
     most: int = 1_000
+    tried_variants: TriedVariants | None = None
+
+    def make(self, sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+        if self.tried_variants is not None:
+            return self.tried_variants(sandbox, subject, start, first)
+        return self.variants(subject, start, first) if self.variants is not None else []
 
 
 @dataclass(frozen=True)
@@ -47,14 +57,17 @@ def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mu
     return mutants(subject.program, subject.initial, subject.reference, first.changing, answer=answer)
 
 
-FAMILIES: tuple[ProbeFamily, ...] = (ProbeFamily("mutants", _mutants, "mutant_passes"),)
+FAMILIES: tuple[ProbeFamily, ...] = (
+    ProbeFamily("mutants", _mutants, "mutant_passes"),
+    ProbeFamily("unasked changes", None, "unguarded_change", tried_variants=additive_mutants),
+)
 
 
-def chosen_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:
+def chosen_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:
     """The variants of every family. The task must have a reference."""
     chosen = []
     for family in FAMILIES:
-        every = family.variants(subject, start, first)
+        every = family.make(sandbox, subject, start, first)
         chosen.append(ChosenFamily(family, tuple(spread(every, family.most)), len(every)))
     return chosen
 

@@ -7,7 +7,7 @@ from typing import Any
 from synthesis.contracts import Reference
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
-from tests.verifiers.shop import ANSWER, INITIAL, OTHERS, SOURCE, TEA, check, reference
+from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, check, reference
 from webapp.environments.services import program_of, save_environment
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
@@ -34,6 +34,7 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
         "checks": tuple(CheckRecord(label=f"Number {n} {EVIL}", source=one) for n, one in enumerate(listed, 1)),
         "score_rule": "goals",
         "reference": reference(),
+        "frame": FRAME,
     }
     fields |= changes
     fields.setdefault("raw", {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)})

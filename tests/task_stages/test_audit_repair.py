@@ -97,7 +97,7 @@ def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) ->
     assert found.value.reason == "red_audit"
     assert len(model.calls) == 1
     evidence: Any = found.value.evidence
-    assert {fault["kind"] for fault in evidence} == {"mutant_passes"}
+    assert {fault["kind"] for fault in evidence} == {"mutant_passes", "unguarded_change"}
 
 
 def test_a_repair_that_stays_unfit_is_rejected_with_the_first_audit(sandbox: Sandbox) -> None:

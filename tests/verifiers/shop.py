@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Program, Reference, ReferenceCall, Tool
+from synthesis.contracts import Allowance, Frame, Program, Reference, ReferenceCall, Tool
 from synthesis.runtime import encode_state
 from synthesis.verifiers.call_sequences import Subject
 
@@ -63,6 +63,8 @@ def check(says: str, parameters: str = "initial_state, final_state, answer") -> 
 TEA = check("final_state['orders'].get('tea') == 3")
 OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} == initial_state['orders']")
 ANSWER = check("'3' in answer.split()")
+FRAME = Frame(allowances=(Allowance(path="/orders/tea"),))
+"""What the usual reference changes."""
 ORDER = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})
 
 
@@ -75,11 +77,12 @@ def reference(*calls: ReferenceCall, answer: str = "I ordered 3 .") -> Reference
 
 
 def subject(*checks: str, **changes: Any) -> Subject:
-    """Ordering three teas, judged by `checks` (by default a sound verifier)."""
+    """Ordering three teas, judged by `checks` (by default a sound verifier); framed as the usual reference spans it."""
     fields: dict[str, Any] = {
         "program": program(),
         "initial": encode_state(INITIAL),
         "checks": checks or (TEA, OTHERS, ANSWER),
         "reference": reference(),
+        "frame": None if "reference" in changes else FRAME,
     }
     return Subject(**(fields | changes))

@@ -20,7 +20,7 @@ from synthesis.verifiers.check_table import verdict_table
 from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
-from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
+from .shop import ANSWER, FRAME, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,9 @@ def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> Non
     """Altered by one, this reference runs into the program's endless loop: nothing is known of that end."""
     many = reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 100}), answer="100 .")
     found = audit_task(
-        sandbox, subject(check("final_state['orders'].get('tea') == 100"), OTHERS, reference=many), at_once=1
+        sandbox,
+        subject(check("final_state['orders'].get('tea') == 100"), OTHERS, reference=many, frame=FRAME),
+        at_once=1,
     )
     lost = [one for one in found.mutants if one.probe.reward is None]
     assert len(lost) == 1

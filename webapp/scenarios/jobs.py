@@ -8,12 +8,14 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
+from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
 from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
+from webapp.scenarios.frames.services import frame_task
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
@@ -45,6 +47,20 @@ def audit(context: JobContext) -> dict[str, Any]:
     for line in result["failed"][:100]:
         context.log(f"{line['place']}: {line['reason']}", "error")
     return result
+
+
+@job("frame_task", queue="sandbox")
+def make_frame(context: JobContext) -> dict[str, Any]:
+    """Give a task the frame that its reference spans. One that has a frame keeps it, also the second time."""
+    rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
+    row = rows.filter(pk=context.payload["task"]).first()
+    if row is None:
+        raise InputError("This task is gone.")
+    return {"revision": frame_task(default_sandbox(), row, _person(context)).number}
+
+
+def _person(context: JobContext) -> User | None:
+    return User.objects.filter(pk=context.user_id).first() if context.user_id is not None else None
 
 
 def _chosen(payload: dict[str, Any]) -> list[int]:

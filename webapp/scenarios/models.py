@@ -87,12 +87,16 @@ class TaskRevision(models.Model):
     scenario = models.ForeignKey(Scenario, on_delete=models.CASCADE, related_name="+")
     number = models.PositiveIntegerField()
     content_hash = models.CharField(max_length=64)
+    origin_hash = models.CharField(max_length=64, blank=True, default="")
+    """Of a revision that people made of another by its frame: the content that this one had."""
     instruction = models.TextField()
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)
     """Of a rubric: what a judge says yes or no to, one text each."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
+    frame = OrderedJSONField(null=True, blank=True)
+    """A `synthesis.contracts.Frame`; null where anything that no check looks at may change."""
     do_nothing = models.FloatField(null=True, blank=True)
     record = OrderedJSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)

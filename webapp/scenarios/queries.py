@@ -13,11 +13,13 @@ from django.http import HttpRequest
 from synthesis.contracts import Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
+from synthesis.verifiers.frame import spelled_place
 from webapp.environments.models import Environment
 from webapp.paging import Page, keyset
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
+from webapp.scenarios.references import frame_of_revision
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
@@ -157,6 +159,7 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
     parts = [
         ("Instruction", revision.instruction, other.instruction),
         ("Score rule", revision.score_rule, other.score_rule),
+        ("Frame", _frame(revision), _frame(other)),
     ]
     mine = {check.position: check for check in revision.checks.all()}
     theirs = {check.position: check for check in other.checks.all()}
@@ -165,6 +168,11 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
     if revision.scenario_id != other.scenario_id:
         parts.append(("Scenario", str(revision.scenario), str(other.scenario)))
     return [(name, list(_lines(old, new))) for name, old, new in parts if old != new]
+
+
+def _frame(revision: TaskRevision) -> str:
+    frame = frame_of_revision(revision)
+    return "No frame" if frame is None else "\n".join(sorted(map(spelled_place, frame.allowances)))
 
 
 def _text(check: Check | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import Reference, ReferenceCall
+from synthesis.contracts import Frame, Reference, ReferenceCall
 from synthesis.formats.values import clean
 from webapp.content_store import content_hash
 from webapp.scenarios.audits.task_state import outdate
@@ -37,6 +37,11 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
 def reference_of(revision: TaskRevision) -> TaskReference | None:
     """The reference that counts: the newest."""
     return revision.references.order_by("-id").first()
+
+
+def frame_of_revision(revision: TaskRevision) -> Frame | None:
+    """The stored frame as verifiers take it; None where the revision has none."""
+    return None if revision.frame is None else Frame.model_validate(revision.frame)
 
 
 def as_reference(row: TaskReference) -> Reference:

@@ -126,8 +126,26 @@ class RevisionLine(Schema):
     created_at: datetime
 
 
+class AllowanceOut(Schema):
+    """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
+    number)."""
+
+    path: str
+    most: int | None = None
+    source: Literal["reference", "author", "run", "person"] = "reference"
+    reason: str = ""
+    by: str = ""
+
+
+class FrameOut(Schema):
+    """What a right way may change; any other change makes the reward 0."""
+
+    allowances: list[AllowanceOut] = []
+
+
 class RevisionOut(RevisionLine):
     instruction: str
+    frame: Annotated[FrameOut | None, Field(description="null: whatever no check looks at may change.")]
     checks: list[CheckOut]
     findings: list[TaskFindingOut]
 

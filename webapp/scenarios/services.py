@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.files.base import File
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Mark
@@ -57,13 +57,16 @@ class SavedTask:
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
     rubric = [list(record.criteria)] if record.criteria else []
-    return content_hash([version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric])
+    framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
+    parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric, *framed]
+    return content_hash(parts)
 
 
 def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
-    """The task whose current revision has exactly this content; its checks need not be run again."""
+    """The task whose current revision has exactly this content, or was made of it; its checks need not be run again."""
     rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
-    rows = rows.filter(current__content_hash=task_hash(record, version))
+    digest = task_hash(record, version)
+    rows = rows.filter(Q(current__content_hash=digest) | Q(current__origin_hash=digest))
     return rows.select_related("current").defer("current__record").first()
 
 
@@ -130,6 +133,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         criteria=list(record.criteria),
         score_rule=record.score_rule,
         verifier_hash=_verifier_hash(record),
+        frame=record.frame.model_dump(mode="json", exclude_defaults=True) if record.frame is not None else None,
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
     )
@@ -153,7 +157,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
 def _verifier_hash(record: TaskRecord) -> str:
     if record.criteria:
         return rubric_hash(record.criteria)
-    return verifier_hash([check.source for check in record.checks], record.score_rule)
+    return verifier_hash([check.source for check in record.checks], record.score_rule, record.frame)
 
 
 def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:

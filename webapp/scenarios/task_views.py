@@ -17,6 +17,7 @@ from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.exporter import attachment
+from webapp.scenarios.frames.page import frame_context
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground.services import cached_state
 from webapp.scenarios.schemas import TaskQuery
@@ -88,7 +89,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_fragment(request, "checks"):
         return render(request, "scenarios/checks.html", context)
     if revision is not None:
-        context |= audit_context(row, revision)
+        context |= audit_context(row, revision) | frame_context(row, revision)
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
 

@@ -2,6 +2,7 @@ from django.urls import path
 
 from webapp.scenarios import task_views
 from webapp.scenarios.audits import audit_views
+from webapp.scenarios.frames import frame_views
 from webapp.scenarios.playground import playground_views
 
 app_name = "scenarios"
@@ -25,5 +26,8 @@ urlpatterns = [
     path("<int:pk>/", task_views.task, name="task"),
     path("<int:pk>/audit/", audit_views.audit, name="audit"),
     path("<int:pk>/audit/start/", audit_views.start_audit, name="start_audit"),
+    path("<int:pk>/frame/", frame_views.widen, name="widen_frame"),
+    path("<int:pk>/frame/start/", frame_views.switch_on, name="start_frame"),
+    path("<int:pk>/frame/restore/", frame_views.restore, name="restore_frame"),
     path("<int:pk>/diff/<int:a>/<int:b>/", task_views.task_diff, name="task_diff"),
 ]

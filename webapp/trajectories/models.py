@@ -130,6 +130,8 @@ class Score(models.Model):
     passed = models.PositiveIntegerField()
     total = models.PositiveIntegerField()
     verdicts = OrderedJSONField(default=list)
+    outside = OrderedJSONField(default=list, blank=True)
+    """What changed outside the task's frame, as `synthesis.contracts.OutsideChange`; then the reward is 0."""
     source = models.CharField(max_length=16)
     created_at = models.DateTimeField(auto_now_add=True)
 

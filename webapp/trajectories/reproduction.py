@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from synthesis.assessment.bounded_checks import bounded_checks
-from synthesis.contracts import SOLVED_AT, Mark, Outcome, Program, Reward, ScoreRule, State
+from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward, ScoreRule, State
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
+from synthesis.verifiers.frame import outside_changes
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
@@ -25,6 +26,7 @@ class ReplaySetting:
     checks: tuple[str, ...]
     rule: ScoreRule
     marks: tuple[Mark, ...]
+    frame: Frame | None = None
 
 
 @dataclass
@@ -111,7 +113,8 @@ def _judge(
     if done.skipped:
         return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
     try:
-        return reward_of(done.verdicts, setting.rule, marks), ""
+        outside = outside_changes(setting.frame, start, final)
+        return reward_of(done.verdicts, setting.rule, marks, outside), ""
     except InputError:
         return None, ""
 

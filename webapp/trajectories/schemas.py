@@ -132,7 +132,10 @@ class StepStateOut(Schema):
 
 
 class ScoreOut(Schema):
-    """One verdict; re-scoring adds another. `verdicts` has one entry a check."""
+    """One verdict; re-scoring adds another. `verdicts` has one entry a check.
+
+    `outside` are the first changes outside the task's frame; where there are any, the reward is 0.
+    """
 
     id: int
     trajectory_id: int
@@ -142,6 +145,7 @@ class ScoreOut(Schema):
     passed: int
     total: int
     verdicts: Json
+    outside: Json
     source: str
     created_at: datetime
     contradictions: Annotated[

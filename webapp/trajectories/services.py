@@ -21,6 +21,7 @@ from webapp.environments.services import program_of
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.references import frame_of_revision
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -75,6 +76,7 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
         checks=tuple(check.source for check in checks),
         rule=revision.score_rule,  # type: ignore[arg-type]
         marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
+        frame=frame_of_revision(revision),
     )
 
 

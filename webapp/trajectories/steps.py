@@ -93,5 +93,6 @@ def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: s
         passed=reward.passed,
         total=reward.total,
         verdicts=[item.model_dump() for item in reward.verdicts],
+        outside=[change.model_dump() for change in reward.outside],
         source=source,
     )

@@ -134,6 +134,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
         checks=draft.checks,
         score_rule=draft.rule,
         reference=draft.reference,
+        frame=draft.frame,
         raw={
             "env_id": environment,
             "env_class_name": class_name,
@@ -142,6 +143,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
             "task": draft.instruction,
             "checklist": list(draft.checklist),
             "checklist_with_func": listed,
+            **({"frame": draft.frame.model_dump(mode="json", exclude_defaults=True)} if draft.frame else {}),
         },
     )
 

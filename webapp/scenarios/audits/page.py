@@ -8,7 +8,9 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES
+from synthesis.verifiers.frame_words import outside_sentence
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
@@ -25,6 +27,7 @@ FAULTS: dict[str, str] = {
     "mutant_passes": "A mutant earns the full reward",
     "mutant_lost": "A mutant could not be judged",
     "mutants_cut": "Not all mutants were tried",
+    "unguarded_change": "A change that nobody asked for earns the full reward",
     "nondeterministic": "The same calls end differently",
     "judged_differently": "A check tells the audit from a score",
     "depends_on_clock": "The reward depends on the clock",
@@ -63,9 +66,13 @@ class ProbeRow:
     before: Any = None
     after: Any = None
     altered: bool = False
+    added: bool = False
+    """A call that nobody asked for, with the arguments `after`; it changed `place`."""
     removed: bool = False
     equivalent: bool = False
     noticed: list[int] = field(default_factory=list)
+    outside: str = ""
+    """What changed outside the task's frame, in words."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,7 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
 def _mutant(mutant: dict[str, Any]) -> ProbeRow:
     reward = mutant["reward"]
     tone = "" if mutant["equivalent"] or reward is None else "bad" if _full(reward) else "good"
-    name = "The answer" if mutant["kind"] == "answer_altered" else f"Call {mutant['step'] + 1} {mutant['tool']}"
+    name = _mutant_name(mutant)
     return ProbeRow(
         name=name,
         reward=reward,
@@ -193,11 +200,23 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         place=mutant["place"],
         before=mutant["before"],
         after=mutant["after"],
-        altered=mutant["kind"] != "call_removed",
+        altered=mutant["kind"] in ("argument_altered", "answer_altered", "record_swapped"),
+        added=mutant["kind"] == "call_added",
+        outside=outside_sentence(OutsideChange.model_validate(item) for item in mutant.get("outside", ())),
         removed=mutant["kind"] == "call_removed",
         equivalent=mutant["equivalent"],
         noticed=[index + 1 for index in mutant["noticed_by"]],
     )
+
+
+def _mutant_name(mutant: dict[str, Any]) -> str:
+    if mutant["kind"] == "answer_altered":
+        return "The answer"
+    if mutant["kind"] == "record_swapped":
+        return "Every call, on another record"
+    if mutant["kind"] == "call_added":
+        return f"{mutant['tool']} called {'after' if mutant['step'] else 'before'} the reference"
+    return f"Call {mutant['step'] + 1} {mutant['tool']}"
 
 
 def _full(reward: float | None) -> bool:
@@ -233,7 +252,8 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
 
 
 def _column(mutant: dict[str, Any]) -> str:
-    return "answer" if mutant["kind"] == "answer_altered" else f"{mutant['step'] + 1} {mutant['tool']}"
+    named = {"answer_altered": "answer", "call_added": "unasked call", "record_swapped": "other record"}
+    return named.get(mutant["kind"]) or f"{mutant['step'] + 1} {mutant['tool']}"
 
 
 def _passed(probe: Any) -> list[bool]:

@@ -27,7 +27,7 @@ from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
-from webapp.scenarios.references import as_reference, reference_of
+from webapp.scenarios.references import as_reference, frame_of_revision, reference_of
 from webapp.scenarios.states import load_state
 
 VALUE_CHARS = 2_000
@@ -75,6 +75,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
     """The hash of everything an audit's result depends on."""
     scenario = revision.scenario
     rubric = [revision.instruction, judge] if revision.verifier_kind == "rubric" else []
+    framed = [revision.frame] if revision.frame is not None else []
     return content_hash(
         [
             AUDIT_VERSION,
@@ -84,6 +85,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
             scenario.initial_id,
             reference.content_hash if reference else "",
             *rubric,
+            *framed,
         ]
     )
 
@@ -112,6 +114,7 @@ def subject_of(case: Case, program: Program) -> Subject:
         checks=tuple(source for source, _ in checks),
         labels=tuple(label for _, label in checks),
         rule=case.revision.score_rule,
+        frame=frame_of_revision(case.revision),
         reference=reference,
     )
 
@@ -218,11 +221,13 @@ def probes_of(audit: TaskAudit) -> dict[str, Any]:
         **{name: _probe(probe) for name, probe in own.items() if probe is not None},
         "mutants": [_mutant(mutant) for mutant in audit.mutants],
         "marks": list(audit.marks),
+        **({"unseen": audit.unseen.model_dump()} if audit.unseen is not None else {}),
     }
 
 
 def _probe(probe: ProbedState) -> dict[str, Any]:
-    return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS]}
+    outside = {"outside": [change.model_dump() for change in probe.outside]} if probe.outside else {}
+    return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS], **outside}
 
 
 def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:

@@ -222,6 +222,7 @@ class Migration(migrations.Migration):
                 ("passed", models.PositiveIntegerField()),
                 ("total", models.PositiveIntegerField()),
                 ("verdicts", webapp.fields.OrderedJSONField(default=list)),
+                ("outside", webapp.fields.OrderedJSONField(blank=True, default=list)),
                 ("source", models.CharField(max_length=16)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
 
 from synthesis.errors import EnvariumError
+from synthesis.verifiers.frame import place_of
+from synthesis.verifiers.frame_words import outside_sentence
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import Check
@@ -17,6 +20,7 @@ from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 
 FOLD_FROM = 12
+WIDENING_CHARS = 1_500
 CALLS = (StepKind.QUERY, StepKind.CHANGE)
 
 
@@ -37,6 +41,9 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "shown": sum(not row.hidden for row in rows),
         "lines": step_list.lines(rows, index, kept_query(request)),
     }
+    outside = queries.outside_changes(trajectory)
+    context["outside"] = outside_sentence(outside)
+    context["widening"] = urlencode({"place": "\n".join(map(place_of, outside))[:WIDENING_CHARS]})
     if params.text("q", strip=True):
         context |= search(request, trajectory)
     return context

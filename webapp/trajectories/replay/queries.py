@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.shortcuts import get_object_or_404
 
+from synthesis.contracts import OutsideChange
 from webapp.scenarios.models import Check
 from webapp.scenarios.state_tree import parts_of
 from webapp.trajectories.models import Step, StepKind, Trajectory
@@ -19,6 +20,14 @@ from webapp.trajectories.replay.value_text import compact
 MOST_HITS = 200
 AROUND = 70
 ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●"}
+
+
+def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
+    """What the newest score says that changed outside the task's frame."""
+    if trajectory.revision.frame is None:
+        return []
+    told = trajectory.scores.exclude(source="recorded").order_by("-id").values_list("outside", flat=True).first()
+    return [OutsideChange.model_validate(change) for change in told or ()]
 
 
 def open_trajectory(pk: int) -> Trajectory:

@@ -83,6 +83,7 @@ def task_of(revision: TaskRevision) -> RolloutTask:
         checks=known.checks,
         marks=known.marks if len(known.marks) == len(known.checks) else None,
         rule=known.rule,
+        frame=known.frame,
     )
 
 

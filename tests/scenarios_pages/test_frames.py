@@ -1,0 +1,172 @@
+"""The frame of a task on its page, over the API, in the audit log and beside a score."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from synthesis.contracts import Allowance, Frame
+from synthesis.formats.envscaler import parse_scenarios
+from synthesis.formats.files import Entry
+from synthesis.formats.records import RunRecord, RunStep, TaskRecord
+from synthesis.runtime import default_sandbox
+from tests.audit import support
+from tests.scenarios_pages.conftest import person
+from tests.verifiers.shop import ANSWER, TEA
+from webapp.accounts.models import AuditEntry
+from webapp.accounts.tokens import create_token
+from webapp.environments.services import program_of
+from webapp.errors import Conflict
+from webapp.jobs.models import Job
+from webapp.scenarios.audits import services as audits
+from webapp.scenarios.frames import services
+from webapp.scenarios.importer import find_unchanged
+from webapp.scenarios.models import Task
+from webapp.scenarios.services import exported_scenarios
+from webapp.trajectories.services import save_run
+
+pytestmark = pytest.mark.django_db
+EVIL = support.EVIL
+PLACE = "/log/+ most 2"
+
+
+@pytest.fixture
+def framed() -> Task:
+    return support.make_task(TEA, ANSWER)
+
+
+@pytest.fixture
+def bare() -> Task:
+    return support.make_task(TEA, ANSWER, frame=None)
+
+
+def page(client: Client, task: Task) -> str:
+    text = client.get(reverse("scenarios:task", args=[task.pk])).content.decode()
+    assert "<script>alert" not in text
+    return text
+
+
+def again(task: Task) -> Task:
+    return Task.objects.select_related("current", "environment", "scenario__version").get(pk=task.pk)
+
+
+def test_the_page_says_what_may_change(client: Client, framed: Task) -> None:
+    assert "tea of orders" in page(client, again(framed))
+    assert "Anything else breaks this task: reward 0." in page(client, again(framed))
+
+
+def test_without_a_frame_the_page_says_that_nobody_notices(client: Client, bare: Task) -> None:
+    assert "whatever no check looks at may change" in page(client, bare)
+    assert "Switch on" in page(client, bare)
+    (case,) = audits.cases([bare.pk])
+    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
+    audits.store(case, audits.compute(default_sandbox(), case, subject))
+    text = " ".join(page(client, bare).split())
+    assert "An agent could change 1 of 2 records without any check noticing" in text
+    assert "A change that nobody asked for earns the full reward" in text.replace("a change that", "A change that")
+
+
+def test_an_annotator_widens_it_with_a_reason_and_takes_it_back(client: Client, viewer: Client, framed: Task) -> None:
+    url = reverse("scenarios:widen_frame", args=[framed.pk])
+    assert viewer.post(url, {"places": PLACE, "reason": "No."}).status_code == 403
+    for places, reason, why in (
+        (PLACE, "", "required"),
+        ("log", "Right.", "log"),
+        ("/orders/tea", "Right.", "allows all of that already"),
+        ("/log/+ most x", "Right.", "whole number"),
+    ):
+        refused = client.post(url, {"places": places, "reason": reason})
+        assert refused.status_code == 422
+        assert why in refused.content.decode()
+    assert again(framed).current.number == 1
+    assert client.post(url, {"places": PLACE, "reason": f"Notes are free. {EVIL}"}).status_code == 302
+    wide = again(framed)
+    assert wide.current.number == 2
+    assert wide.current.verifier_hash != framed.current.verifier_hash
+    assert wide.current.references.count() == 1
+    text = page(client, wide)
+    assert "at most 2 new records in log" in text
+    assert "A person (ann): Notes are free." in text
+    assert Job.objects.get(kind="audit").subject == f"task:{framed.pk}"
+    entry = AuditEntry.objects.get(action="task.frame.widen")
+    assert (entry.detail["revision"], entry.detail["places"][0]["path"]) == (2, "/log/+")
+    assert "Back to the frame of r1" in text
+    assert client.post(reverse("scenarios:restore_frame", args=[framed.pk]), {"revision": "1"}).status_code == 302
+    back = again(framed)
+    assert (back.current.number, back.current.frame) == (3, framed.current.frame)
+    assert client.post(reverse("scenarios:restore_frame", args=[framed.pk]), {"revision": "9" * 30}).status_code == 302
+    assert again(framed).current.number == 3
+
+
+def test_the_same_import_leaves_a_widened_frame_alone(framed: Task) -> None:
+    record = support.task_record(TEA, ANSWER)
+    version = framed.scenario.version
+    services.widen_task(None, framed, [Allowance(path="/log/+", source="person", reason="Right too.")])
+    assert find_unchanged(record, version, "test") == framed
+    assert again(framed).current.number == 2
+
+
+def test_a_frame_is_made_of_the_reference(client: Client, bare: Task) -> None:
+    url = reverse("scenarios:start_frame", args=[bare.pk])
+    assert client.post(url).status_code == 302
+    assert Job.objects.get(kind="frame_task").payload == {"task": bare.pk}
+    made = services.frame_task(default_sandbox(), again(bare), person("bo", "annotator"))
+    assert made.frame == {"allowances": [{"path": "/orders/tea"}]}
+    assert services.frame_task(default_sandbox(), again(bare), None).pk == made.pk
+    with pytest.raises(Conflict, match="already"):
+        services.start_frame(None, again(bare))
+    unsolved = support.make_task(TEA, ANSWER, key="unsolved", reference=None, frame=None)
+    with pytest.raises(Conflict, match="No reference"):
+        services.start_frame(None, again(unsolved))
+    with pytest.raises(Conflict, match="no frame"):
+        services.widen_task(None, unsolved, [Allowance(path="/log/+", source="person", reason="Right.")])
+
+
+def test_the_api_shows_and_widens_it(framed: Task) -> None:
+    _, secret = create_token(None, person("cy", "annotator"), "a test", ["read", "review"])
+    headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "one"}
+    client = Client(headers=headers)
+    shown = client.get(f"/api/v1/tasks/{framed.pk}").json()["current"]["frame"]
+    assert [item["path"] for item in shown["allowances"]] == ["/orders/tea"]
+    body = {"places": [{"path": "/log/+", "most": 1}], "reason": "Right too."}
+    answer = client.post(f"/api/v1/tasks/{framed.pk}/frame/widening", json.dumps(body), "application/json")
+    assert answer.status_code == 201, answer.content
+    assert answer.json()["frame"]["allowances"][-1] == {
+        "path": "/log/+", "most": 1, "source": "person", "reason": "Right too.", "by": "cy"
+    }  # fmt: skip
+    bad = {"places": [{"path": "/log", "most": 1}], "reason": "Right too."}
+    url = f"/api/v1/tasks/{framed.pk}/frame/widening"
+    refused = client.post(url, json.dumps(bad), "application/json", headers={"Idempotency-Key": "two"})
+    assert refused.status_code == 422
+
+
+def test_exports_and_imports_carry_it(framed: Task) -> None:
+    services.widen_task(None, framed, [Allowance(path="/log/+", source="person", reason="Right too.", by="ann")])
+    (raw,) = exported_scenarios(Task.objects.filter(pk=framed.pk))
+    assert raw["frame"]["allowances"][-1]["reason"] == "Right too."
+    whole = {"env_id": "shop", "task_id": "t", "task": "Order.", "init_config": {}, "checklist_with_func": []}
+    ((_, read),) = parse_scenarios([Entry("[0]", whole | {"frame": raw["frame"]})])
+    assert isinstance(read, TaskRecord)
+    assert read.frame == Frame.model_validate(raw["frame"])
+    ((_, failed),) = parse_scenarios([Entry("[0]", whole | {"frame": {"allowances": [{"path": "x"}]}})])
+    assert "frame.allowances.0.path" in failed.place  # type: ignore[union-attr]
+
+
+def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
+    orders = [{"item": "tea", "count": 3}, {"item": "soap", "count": 9}]
+    calls = tuple(RunStep(kind="call", turn=1, tool="order", arguments=given) for given in orders)
+    record = RunRecord(environment_key="shop", task_key="three-teas", steps=calls, answer="I ordered 3 .")
+    run = save_run(default_sandbox(), record, "test").row
+    assert (run.reward, run.outcome) == (0, "failed")
+    assert run.scores.get().outside == [{"path": "/orders/soap", "kind": "changed", "count": 1}]
+    text = client.get(reverse("trajectories:detail", args=[run.pk])).content.decode()
+    assert "Changed outside the frame: soap of orders." in text
+    assert f"{reverse('scenarios:widen_frame', args=[framed.pk])}?place=%2Forders%2Fsoap" in text
+    form = client.get(reverse("scenarios:widen_frame", args=[framed.pk]), {"place": "/orders/soap"}).content.decode()
+    assert ">\n/orders/soap</textarea>" in form
+    right = save_run(default_sandbox(), record.model_copy(update={"steps": calls[:1]}), "test").row
+    assert right.reward == 1
+    assert "outside the frame" not in client.get(reverse("trajectories:detail", args=[right.pk])).content.decode()

@@ -1,0 +1,224 @@
+"""Frames: what a reference changes may change, and nothing else; additive mutants show who does not notice."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from synthesis.contracts import Allowance, Frame, Limits, ReferenceCall
+from synthesis.errors import InputError
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.verifiers import reward_of, verifier_hash
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.audit_report import TaskAudit
+from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.frame import (
+    frame_of,
+    outside_changes,
+    place_of,
+    read_place,
+    spelled_place,
+    widen,
+    widenings,
+)
+from synthesis.verifiers.frame_words import frame_lines, outside_sentence
+from synthesis.verifiers.reference_frame import reference_frame
+
+from .shop import ANSWER, TEA, reference, subject
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.5))
+    yield made
+    made.close()
+
+
+START: dict[str, Any] = {
+    "today": "2026-01-02",
+    "orders": {
+        f"O-{n}": {"status": "open", "table": n, "tags": ["a"], "lines": [{"dish": "D", "n": 1}]} for n in (1, 2)
+    },
+    "bookings": [{"id": 7, "room": "R1"}, {"id": 8, "room": "R2"}],
+    "log": [{"at": 1}],
+    "budgets": {"2026": {"rowing": {"cents": 5}, "chess": {"cents": 6}}},
+    "stock": {"tea": 3, "soap": 1},
+    "seen": {"$set": ["a"]},
+    "by_number": {"$dict": [[1, {"name": "one"}], [2, {"name": "two"}]]},
+    "next_order": 3,
+    "total": 10,
+}
+
+
+def after(*edits: str) -> dict[str, Any]:
+    """The start with these statements carried out on its parts."""
+    state = copy.deepcopy(START)
+    for edit in edits:
+        exec(edit, {}, state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("edit", "paths"),
+    [
+        ("orders['O-1']['status'] = 'paid'", ["/orders/O-1/status"]),
+        ("orders['O-1']['lines'][0]['n'] = 2", ["/orders/O-1/lines"]),
+        ("orders['O-1']['tags'].append('b')", ["/orders/O-1/tags/+ most 1"]),
+        ("orders['O-9'] = {'status': 'open'}", ["/orders/+ most 1"]),
+        ("del orders['O-2']", ["/orders/- most 1"]),
+        ("bookings[1]['room'] = 'R3'", ["/bookings/8/room"]),
+        ("bookings.insert(0, {'id': 9, 'room': 'R9'})", ["/bookings/+ most 1"]),
+        ("bookings.reverse()", ["/bookings/#"]),
+        ("log += [{'at': 2}, {'at': 2}]", ["/log/+ most 2"]),
+        ("log[0] = {'at': 5}", ["/log/+ most 1", "/log/- most 1"]),
+        ("budgets['2026']['chess']['cents'] = 0", ["/budgets/2026/chess/cents"]),
+        ("stock['tea'] = 4", ["/stock/tea"]),
+        ("stock['mint'] = 1", ["/stock/mint"]),
+        ("seen['$set'].append('b')", ["/seen/+ most 1"]),
+        ("by_number['$dict'][1][1]['name'] = 'deux'", ["/by_number/2/name"]),
+    ],
+)
+def test_a_frame_is_what_the_reference_changes(edit: str, paths: list[str]) -> None:
+    end = after(edit)
+    frame = frame_of(START, end)
+    assert [spelled_place(item) for item in frame.allowances] == paths
+    assert outside_changes(frame, START, end) == ()
+    assert outside_changes(frame, START, START) == ()
+    assert [place_of(change) for change in outside_changes(Frame(), START, end)] == paths
+    assert outside_changes(None, START, end) == ()
+
+
+PAID = after("orders['O-1']['status'] = 'paid'", "log.append({'at': 9})")
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ("orders['O-1']['status'] = 'void'", ""),  # what the field holds is for checks to judge
+        ("log.append({'at': 3})", ""),
+        ("log += [{'at': 3}, {'at': 4}]", "2 records added to log"),
+        ("orders['O-2']['status'] = 'paid'", "status of orders O-2"),
+        ("orders['O-1']['table'] = 5", "table of orders O-1"),
+        ("del orders['O-2']", "1 record removed from orders"),
+        ("total = 11", "total"),
+    ],
+)
+def test_any_other_change_is_outside(edit: str, told: str) -> None:
+    end = copy.deepcopy(START)
+    exec(edit, {}, end)
+    said = outside_sentence(outside_changes(frame_of(START, PAID), START, end))
+    assert said == (f"Changed outside the frame: {told}." if told else "")
+
+
+def test_a_counter_follows_its_collection_and_nothing_else_does() -> None:
+    end = after("orders['O-3'] = {}") | {"next_order": 4}
+    grows = Frame(allowances=(Allowance(path="/orders/+", most=1),))
+    assert outside_changes(grows, START, end) == ()
+    assert [change.path for change in outside_changes(grows, START, end | {"next_order": 2})] == ["/next_order"]
+    assert [change.path for change in outside_changes(grows, START, end | {"total": 11})] == ["/total"]
+    assert [change.path for change in outside_changes(Frame(), START, START | {"next_order": 4})] == ["/next_order"]
+
+
+def test_people_and_other_runs_widen_a_frame_with_a_reason() -> None:
+    frame = frame_of(START, PAID)
+    end = after("orders['O-2']['table'] = 4", "log += [{'at': 1}, {'at': 2}]")
+    more = widenings(frame, START, end, source="run", reason="It earned 1 as well.", by="ann")
+    wider = widen(frame, more)
+    assert outside_changes(wider, START, end) == ()
+    assert {(item.path, item.most) for item in wider.allowances} == {
+        ("/orders/O-1/status", None),
+        ("/log/+", 2),
+        ("/orders/O-2/table", None),
+    }
+    assert widen(wider, [Allowance(path="/log/+", most=1)]) == wider
+    any_order = widen(frame, [read_place("/orders/*/table", source="author", reason="Every table is right.")])
+    assert outside_changes(any_order, START, after("orders['O-2']['table'] = 4")) == ()
+    assert frame_lines(any_order)[-1] == "table of any of orders"
+    with pytest.raises(InputError, match="say in `reason`"):
+        read_place("/log/+ most 2", source="person")
+    with pytest.raises(InputError, match="whole number"):
+        read_place("/log/+ most many")
+    with pytest.raises(InputError, match="counted"):
+        read_place("/log most 2")
+
+
+def test_keys_that_look_like_patterns_are_keys() -> None:
+    start = {"orders": {"*": {"n": 1}, "+": {"n": 1}, "a/b~": {"n": 1}}}
+    end = copy.deepcopy(start)
+    end["orders"]["*"]["n"] = 2
+    frame = frame_of(start, end)
+    assert [item.path for item in frame.allowances] == ["/orders/~2/n"]
+    other = copy.deepcopy(start)
+    other["orders"]["a/b~"]["n"] = 2
+    assert [change.path for change in outside_changes(frame, start, other)] == ["/orders/a~1b~0/n"]
+    assert outside_sentence(outside_changes(frame, start, other)) == "Changed outside the frame: n of orders a/b~."
+
+
+def test_a_change_outside_makes_the_reward_zero_under_both_rules(sandbox: Sandbox) -> None:
+    task = subject(TEA, ANSWER, frame=None)
+    assert task.reference is not None
+    frame = reference_frame(sandbox, task)
+    assert [item.path for item in frame.allowances] == ["/orders/tea"]
+    start = encode_state({"orders": {"soap": 1}, "log": []})
+    right = start | {"orders": {"soap": 1, "tea": 3}}
+    wrong = start | {"orders": {"soap": 2, "tea": 3}}
+    for rule in ("goals", "proportion"):
+        options: dict[str, Any] = {"answer": "3", "rule": rule, "frame": frame}
+        assert score_checks(sandbox, task.checks, start, right, **options).reward == 1
+        judged = score_checks(sandbox, task.checks, start, wrong, **options)
+        assert (judged.reward, judged.passed, judged.outside[0].path) == (0, 2, "/orders/soap")
+        assert reward_of(judged.verdicts, "proportion").reward == 1
+    hashes = {verifier_hash(task.checks, "goals", given) for given in (None, Frame(), frame)}
+    assert len(hashes) == 3
+
+
+def unguarded(found: TaskAudit) -> list[str]:
+    return [fault.message for fault in found.faults if fault.kind == "unguarded_change"]
+
+
+def test_an_unasked_change_that_earns_everything_is_red_without_a_frame(sandbox: Sandbox) -> None:
+    bare = subject(TEA, ANSWER, frame=None)
+    found = audit_task(sandbox, bare)
+    assert found.state == "red"
+    assert any("order called after the reference" in told and "/orders/soap" in told for told in unguarded(found))
+    assert any("order called before the reference" in told for told in unguarded(found))
+    assert found.unseen is not None
+    assert (found.unseen.records, found.unseen.tried, found.unseen.at) == (2, 2, "reference")
+    assert found.unseen.unseen == 1  # the log: nobody looks at it
+    framed = audit_task(sandbox, bare.model_copy(update={"frame": reference_frame(sandbox, bare)}))
+    assert (unguarded(framed), framed.unseen) == ([], None)
+    assert framed.below == len(framed.counted)
+    added = [probe for probe in framed.mutants if probe.mutant.kind == "call_added"]
+    assert {"order", "stamp", "draw"} == {probe.mutant.tool for probe in added}
+    assert all(probe.probe.outside for probe in added if "tea" not in probe.mutant.after.values())
+
+
+def test_what_somebody_declared_free_is_no_unasked_change(sandbox: Sandbox) -> None:
+    bare = subject(TEA, ANSWER, frame=None)
+    free = Allowance(path="/orders", source="author", reason="Any other order is as good.")
+    logged = Allowance(path="/log/+", source="author", reason="Notes are free.")
+    frame = widen(reference_frame(sandbox, bare), [free, logged])
+    found = audit_task(sandbox, bare.model_copy(update={"frame": frame}))
+    added = [probe for probe in found.mutants if probe.mutant.kind == "call_added"]
+    assert added
+    assert all(probe.equivalent for probe in added if "tea" not in str(probe.mutant.after))
+    assert unguarded(found) == []
+
+
+def test_what_looking_leaves_behind_is_in_every_frame(sandbox: Sandbox) -> None:
+    task = subject(TEA, frame=None)
+    plain = "        return dict(self.orders)"
+    source = task.program.source.replace(plain, f"        self.log.append('looked')\n{plain}")
+    looked = task.model_copy(
+        update={
+            "program": task.program.model_copy(update={"source": source}),
+            "reference": reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})),
+        }
+    )
+    assert [spelled_place(item) for item in reference_frame(sandbox, looked).allowances] == ["/orders/tea", "/log/+"]
+    assert len(reference_frame(sandbox, task).allowances) == 1
+    with pytest.raises(InputError, match="Without a reference"):
+        reference_frame(sandbox, task.model_copy(update={"reference": None}))

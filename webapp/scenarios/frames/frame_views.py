@@ -1,0 +1,76 @@
+"""Pages of frames: widen one, switch one on, go back to an earlier one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from webapp.accounts.access import access
+from webapp.errors import Conflict
+from webapp.query_params import Params
+from webapp.rest.api_examples import api_call
+from webapp.scenarios.frames import services
+from webapp.scenarios.frames.forms import WidenForm
+from webapp.scenarios.frames.page import frame_context
+from webapp.scenarios.task_views import find_task
+
+
+@access("review")
+@require_http_methods(["GET", "HEAD", "POST"])
+def widen(request: HttpRequest, pk: int) -> HttpResponse:
+    """Allow a task's right ways to change more."""
+    task = find_task(pk)
+    by = request.user.get_username()
+    start = {"places": Params(request.GET).text("place", 2_000)}
+    form = WidenForm(request.POST, by=by) if request.method == "POST" else WidenForm(initial=start, by=by)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = services.widen_task(request.user, task, form.allowances)
+        except Conflict as error:
+            form.add_error(None, str(error))
+        else:
+            return _back(request, pk, f"The frame is wider from revision {made.number} on, which is being audited.")
+    context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
+    if task.current is not None:
+        context |= frame_context(task, task.current)
+    place = {"path": "/payments/+", "most": 2}
+    body = {"places": [place], "reason": "It may be paid in two parts."}
+    context["copy_as"] = api_call(request, "POST", "api:widen_task_frame", args=(pk,), body=body)
+    return render(request, "scenarios/frame.html", context, status=422 if form.errors else 200)
+
+
+@access("review")
+@require_POST
+def switch_on(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make the frame of a task that has none from its reference."""
+    try:
+        services.start_frame(request.user, find_task(pk))
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect(reverse("scenarios:task", args=[pk]) + "#frame")
+    return _back(request, pk, "The reference is executed to see what it changes; the frame is there in a moment.")
+
+
+@access("review")
+@require_POST
+def restore(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give a task the frame of an earlier revision."""
+    number = request.POST.get("revision", "")
+    try:
+        if not (number.isascii() and number.isdecimal() and len(number) < 9):
+            raise Conflict("Say which revision's frame is wanted.")
+        made = services.restore_frame(request.user, find_task(pk), int(number))
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect(reverse("scenarios:task", args=[pk]) + "#frame")
+    return _back(request, pk, f"Revision {made.number} has the frame of revision {number} again, and is being audited.")
+
+
+def _back(request: HttpRequest, pk: int, words: str) -> HttpResponse:
+    messages.success(request, words)
+    return redirect(reverse("scenarios:task", args=[pk]) + "#frame")

@@ -1,0 +1,58 @@
+"""What pages say of a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.verifiers.frame_words import allowance_line, frame_lines
+from webapp.jobs.queries import open_of
+from webapp.scenarios.frames.services import KIND
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.references import frame_of_revision, reference_of
+
+LINES_SHOWN = 40
+SOURCES = {
+    "reference": "The reference",
+    "author": "The author",
+    "run": "Another solved run",
+    "person": "A person",
+}
+
+
+@dataclass(frozen=True)
+class Widening:
+    """One place that somebody allowed besides what the reference changes."""
+
+    line: str
+    source: str
+    by: str
+    reason: str
+
+
+def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
+    """The frame of a revision in words, who widened it and why; or why there is none."""
+    frame = frame_of_revision(revision)
+    context: dict[str, Any] = {"frame": frame, "frame_job": open_of(KIND, f"task:{task.pk}")}
+    if frame is None:
+        return context | {
+            "frame_possible": revision.verifier_kind != "rubric" and reference_of(revision) is not None,
+        }
+    lines = frame_lines(frame)
+    given = [item for item in frame.allowances if item.source != "reference"]
+    return context | {
+        "frame_lines": lines[:LINES_SHOWN],
+        "frame_more": max(0, len(lines) - LINES_SHOWN),
+        "frame_widenings": [
+            Widening(allowance_line(item), SOURCES[item.source], item.by, item.reason) for item in given[:LINES_SHOWN]
+        ],
+        "frame_before": _with_other_frame(task, revision),
+    }
+
+
+def _with_other_frame(task: Task, revision: TaskRevision) -> int | None:
+    """The number of the newest earlier revision whose frame is another one; None where a frame was never changed."""
+    if not revision.origin_hash:
+        return None
+    earlier = task.revisions.filter(number__lt=revision.number).order_by("-number").only("number", "frame")[:20]
+    return next((row.number for row in earlier if row.frame != revision.frame), None)

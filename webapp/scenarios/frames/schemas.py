@@ -1,0 +1,33 @@
+"""Frames as the API takes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from webapp.rest.types import BodyIn, Position, Text
+
+
+class PlaceIn(BodyIn):
+    """A place that a right way may change as well; `most` of records that are added (`/+`) or removed (`/-`)."""
+
+    path: Annotated[Text, Field(min_length=2, max_length=600, pattern=r"^/", description="As /orders/O-3/note.")]
+    most: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+
+class FrameWidening(BodyIn):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"places": [{"path": "/payments/+", "most": 2}], "reason": "It may be paid in two parts."}]
+        }
+    )
+
+    places: Annotated[list[PlaceIn], Field(min_length=1, max_length=50)]
+    reason: Annotated[Text, Field(min_length=1, max_length=500, description="Why this is right too.")]
+
+
+class FrameRestoration(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
+
+    revision: Annotated[Position, Field(description="The number of the revision whose frame is wanted again.")]

@@ -1,0 +1,150 @@
+"""Writes on frames: each makes a further revision of the task and queues its audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from synthesis.contracts import Allowance, Finding, Frame, Mark
+from synthesis.errors import InputError
+from synthesis.formats.records import CheckRecord, TaskRecord
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.frame import widen
+from synthesis.verifiers.reference_frame import reference_frame
+from webapp.accounts.services import audit
+from webapp.environments.services import program_of
+from webapp.environments.totals import lock_environment
+from webapp.errors import Conflict
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
+from webapp.scenarios.audits.services import case_of, start_task_audit, subject_of
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
+from webapp.scenarios.services import Start, save_task
+
+KIND = "frame_task"
+
+
+@transaction.atomic
+def widen_task(user: Any, task: Task, places: Sequence[Allowance]) -> TaskRevision:
+    """Allow further changes; each place says why. Raises Conflict: the task has no frame, or allows all of it."""
+    revision = _locked(task)
+    frame = frame_of_revision(revision)
+    if frame is None:
+        raise Conflict("This task has no frame, so nothing is refused yet. Switch its frame on first.")
+    wider = widen(frame, places)
+    if wider == frame:
+        raise Conflict("The frame of this task allows all of that already.")
+    told = [{"path": place.path, "most": place.most, "reason": place.reason} for place in places]
+    return _revised(user, revision, wider, "task.frame.widen", places=told)
+
+
+@transaction.atomic
+def restore_frame(user: Any, task: Task, number: int) -> TaskRevision:
+    """Give the task the frame that an earlier revision had, none included. Raises Conflict: there is none such."""
+    revision = _locked(task)
+    earlier = task.revisions.filter(number=number).first()
+    if earlier is None:
+        raise Conflict(f"This task has no revision {number}. Choose one that its page lists.")
+    if earlier.frame == revision.frame:
+        raise Conflict(f"Revision {number} has the frame that the task has now.")
+    return _revised(user, revision, frame_of_revision(earlier), "task.frame.restore", frame_of=number)
+
+
+def start_frame(user: Any, task: Task) -> Job:
+    """Queue the making of a task's frame from its reference. Raises Conflict: it has one, or no reference."""
+    current = task.current
+    if current is None or current.verifier_kind == "rubric":
+        raise Conflict("Only a task with checks can have a frame.")
+    if current.frame is not None:
+        raise Conflict("This task has a frame already.")
+    if reference_of(current) is None:
+        raise Conflict("No reference of this task is known, so nothing says what a right way changes.")
+    subject = f"task:{task.pk}"
+    known = open_of(KIND, subject)
+    if known is not None:
+        return known
+    with transaction.atomic():
+        row = create(KIND, f"Frame of task {task.pk}", {"task": task.pk}, user, subject=subject)
+        audit(user, "task.frame.start", task)
+    return row
+
+
+def frame_task(sandbox: Sandbox, task: Task, user: Any) -> TaskRevision:
+    """Execute the reference and give the task the frame that it spans. A task that has one keeps it.
+
+    Raises InputError, ProgramError and InfrastructureError.
+    """
+    revision = task.current
+    if revision is None:
+        raise InputError("This task has no revision any more.")
+    if revision.frame is not None:
+        return revision
+    case = case_of(revision, reference_of(revision))
+    frame = reference_frame(sandbox, subject_of(case, program_of(revision.scenario.version)))
+    with transaction.atomic():
+        if _locked(task).pk != revision.pk:
+            raise InputError("The task was changed while its frame was made. Switch it on again.")
+        return _revised(user, revision, frame, "task.frame.on", allowances=len(frame.allowances))
+
+
+def _locked(task: Task) -> TaskRevision:
+    """The current revision, with the environment locked: of two people the second sees what the first did."""
+    lock_environment(task.environment_id)
+    current = TaskRevision.objects.filter(task=task, pk=Task.objects.values("current").get(pk=task.pk)["current"])
+    row = current.select_related("task__environment", "scenario__version", "scenario__initial").first()
+    if row is None or row.verifier_kind == "rubric":
+        raise Conflict("Only a task with checks can have a frame.")
+    return row
+
+
+def _revised(user: Any, revision: TaskRevision, frame: Frame | None, action: str, **detail: Any) -> TaskRevision:
+    """A further revision that differs in its frame alone, current from now on."""
+    task = revision.task
+    reference = reference_of(revision)
+    saved = save_task(
+        _record(revision, frame), revision.scenario.version, revision.scenario.initial, _start(revision), task.source
+    ).row
+    assert saved.current is not None
+    made = saved.current
+    if made.pk != revision.pk:
+        TaskRevision.objects.filter(pk=made.pk).update(origin_hash=revision.origin_hash or revision.content_hash)
+    if reference is not None:
+        save_reference(made, as_reference(reference), reference.source)
+    audit(user, action, task, revision=made.number, before=revision.number, **detail)
+    start_task_audit(user, saved)
+    return made
+
+
+def _record(revision: TaskRevision, frame: Frame | None) -> TaskRecord:
+    kept = {name: value for name, value in revision.record.items() if name != "frame"}
+    framed = {"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}
+    checks = revision.checks.order_by("position").values_list("label", "source")
+    return TaskRecord(
+        environment_key=revision.task.environment.key,
+        key=revision.task.key,
+        title=revision.task.title,
+        scenario_name=revision.scenario.name,
+        instruction=revision.instruction,
+        initial_state={},
+        checks=tuple(CheckRecord(label=label, source=source) for label, source in checks),
+        score_rule=revision.score_rule,
+        frame=frame,
+        raw=kept | framed,
+    )
+
+
+def _start(revision: TaskRevision) -> Start:
+    """What is known of the checks at the start: nothing of it depends on the frame."""
+    rows = list(revision.checks.order_by("position").values_list("mark", "start_error"))
+    marks: tuple[Mark, ...] = tuple(mark for mark, _ in rows)  # type: ignore[misc]
+    found = revision.findings.order_by("id").values("kind", "severity", "place", "message", "data")
+    return Start(
+        marks=marks,
+        errors=tuple(error for _, error in rows),
+        do_nothing=revision.do_nothing,
+        findings=[Finding(**row) for row in found],
+    )
