@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthesis.runtime import validate_arguments
-from synthesis.runtime.child.backtracking import search
+from synthesis.runtime.child.pattern_search import search
 
 S = {"type": "string"}
 

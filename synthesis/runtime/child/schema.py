@@ -5,7 +5,7 @@ Supported: `type` (also a list of types), `properties`, `required`, `additionalP
 `minItems`, `maxItems`, `uniqueItems`, `minProperties`, `maxProperties`, `anyOf`, `oneOf`, `allOf`, `not`, and `$ref`
 to a place in the same schema (`#/...`). Everything else, remote references among it, is ignored: a schema can
 forbid less than it says, never hang or crash. A keyword whose value is malformed counts as absent.
-Depth is bounded, the work is bounded, and a pattern that could take long is not tried (`backtracking`).
+Depth is bounded, the work is bounded, and a pattern that could take long is not tried (`pattern_search`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .backtracking import search
+from .pattern_search import search
 
 DEPTH = 40
 STEPS = 20_000
