@@ -71,7 +71,7 @@ class CallError(Frozen):
 
 
 class CallResult(Frozen):
-    """One executed call. `result` is encoded like a state; `duration_us` is measured in the child."""
+    """One executed call. `result` is encoded like a state; `duration_us` is measured on the host."""
 
     ok: bool
     result: Any = None

@@ -1,7 +1,8 @@
 /* Draws one chart of a training job with plotly, in the page's own colours. Lines differ by dash and marker too.
 
    envarium.drawCurve(box, chart, lines, {marks, low, high, chosen})
-   Labels come without markup from the server; nothing else of the data is text. */
+   Labels come without markup from the server, but for line breaks; nothing else of the data is text. Plotly reads
+   markup in every text, links among it, so that whatever else looks like markup is taken out once more here. */
 "use strict";
 
 (() => {
@@ -10,7 +11,7 @@
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon", "hexagon", "triangle-down", "bowtie", "hourglass"];
   const PATTERNS = ["", "/", ".", "x", "\\", "-", "+", "|"];
-  const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid" };
+  const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid", doubt: "dashdot" };
   const FEW = 60;
   const MOST_MARKS = 80;
   const WORD_SHARE = 0.18; /* of the axis, for what is said of a mark */
@@ -26,13 +27,14 @@
     return found;
   }
 
+  const plain = (text) => String(text).replaceAll(/<(?!br>)/g, "\u2039");
   const faint = (rgb, alpha) => rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
 
   function band(line, low, high, tone, alpha, words) {
     const edge = { type: "scatter", mode: "lines", x: line.x, line: { width: 0, color: tone }, hoverinfo: "skip", connectgaps: false };
     return [
       { ...edge, y: low, showlegend: false },
-      { ...edge, y: high, fill: "tonexty", fillcolor: faint(tone, alpha), name: words, showlegend: Boolean(words), legendrank: 2000 },
+      { ...edge, y: high, fill: "tonexty", fillcolor: faint(tone, alpha), name: plain(words), showlegend: Boolean(words), legendrank: 2000 },
     ];
   }
 
@@ -55,7 +57,7 @@
     const few = line.rare || line.x.length <= FEW;
     const told = {
       type: "scatter",
-      name: line.label,
+      name: plain(line.label),
       x: line.x,
       y: line.y,
       mode: few ? "lines+markers" : "lines",
@@ -71,7 +73,7 @@
   function shapes(view, ink, soft) {
     const kept = view.marks.length <= MOST_MARKS ? view.marks : view.marks.filter((mark) => mark.kind !== "checkpoint").slice(-MOST_MARKS);
     const upright = { type: "line", yref: "paper", y0: 0, y1: 1, layer: "below" };
-    const found = kept.map((mark) => ({ ...upright, x0: mark.step, x1: mark.step, line: { color: soft, width: mark.kind === "attempt" ? 2 : 1, dash: MARK_DASHES[mark.kind] } }));
+    const found = kept.map((mark) => ({ ...upright, x0: mark.step, x1: mark.step, line: { color: mark.kind === "doubt" ? colour("--bad") : soft, width: ["attempt", "doubt"].includes(mark.kind) ? 2 : 1, dash: MARK_DASHES[mark.kind] } }));
     if (view.chosen !== null) found.push({ ...upright, layer: "above", x0: view.chosen, x1: view.chosen, line: { color: ink, width: 1 } });
     return found;
   }
@@ -86,7 +88,7 @@
       const begin = leftwards ? mark.step - room : mark.step;
       if (begin < free) continue;
       free = begin + room;
-      found.push({ x: mark.step, y: 1, yref: "paper", xanchor: leftwards ? "right" : "left", yanchor: "bottom", text: mark.short, showarrow: false, font: { size: 10, color: ink } });
+      found.push({ x: mark.step, y: 1, yref: "paper", xanchor: leftwards ? "right" : "left", yanchor: "bottom", text: plain(mark.short), showarrow: false, font: { size: 10, color: ink } });
     }
     return found;
   }

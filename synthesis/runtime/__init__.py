@@ -7,7 +7,8 @@ with sandbox.reset(program, initial_state) as episode:
 How a call runs. `Sandbox` (`sandbox.py`, on the host) keeps one zygote (`process.py`): a fresh interpreter with an
 empty environment that imports the allowed modules, enters namespaces with an empty root where the system grants them,
 and forks children ahead of need (`pool.py`). Each child locks itself in (rlimits, own uid as root, no capability,
-Landlock, seccomp allow-list) before it sees anything. `reset` hands a child the program, state, seed and clock; `call`
+Landlock, seccomp allow-list) before it sees anything; it has no clock but a virtual one (`child/virtual.py`), since the
+zygote took the real one away (`child/vdso.py`). `reset` hands a child the program, state, seed and clock; `call`
 sends one datagram and gets result and JSON Patch back. The host checks every frame (`frames.py`): size, depth, id,
 shape. Checks of a verifier run in children of their own. The same runtime serves import, replay, the playground,
 rollouts, audits and training.

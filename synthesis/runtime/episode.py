@@ -122,9 +122,11 @@ class Episode:
         if len(arguments) > self._link.limits.frame_bytes:
             return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
         with self._lock:
+            started = time.perf_counter_ns()
             reply = self._exchange(f'"op":"call","tool":{name},"args":{arguments}')
+            duration_us = (time.perf_counter_ns() - started) // 1_000
             try:
-                result = frames.call_result(reply)
+                result = frames.call_result(reply, duration_us)
             except frames.BadFrame as error:
                 raise self._link.lose("protocol", str(error)) from None
             self._calls.append((name, arguments))

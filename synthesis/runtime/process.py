@@ -82,6 +82,8 @@ class Zygote:
         options = limits.model_dump() | {"namespaces": namespaces}
         command = [sys.executable, "-P", "-s", "-S", str(_SCRIPT), str(theirs.fileno()), json.dumps(options)]
         environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        # Else the kernel keeps the number of the processor in the C library's memory, where programs could read it.
+        environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
         try:
             self.process = subprocess.Popen(
                 command,

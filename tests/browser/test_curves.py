@@ -199,6 +199,37 @@ def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, chr
     assert "<img" in page.locator('[data-chart="by-environment"] table').inner_text()
 
 
+LINK = '<a href="https://elsewhere.example/">look</a>'
+PLANTED = "outcome/{} environment/{}/reward node/{}/reward check/{}/success {} evaluation/environment/{}/success"
+
+
+def test_a_key_of_a_worker_s_makes_no_link_in_any_drawing(live_site: str, chromium: Browser) -> None:
+    """Plotly makes links and bold words of what it is given as a name."""
+    job = made(steps=6, environments=["plain"])
+
+    def plant() -> None:
+        from webapp.runs.models import MetricKey, MetricPoint
+
+        for form in PLANTED.split():
+            key = MetricKey.objects.create(job=job, name=form.format(LINK), last_step=6, last_value=0.5)
+            MetricPoint.objects.bulk_create(MetricPoint(key=key, attempt=1, step=n, value=0.5) for n in range(1, 7))
+
+    apart(plant)
+    page = signed_in(chromium, live_site)
+    opened(page, job)
+    charts = page.locator("[data-chart]")
+    for place in range(charts.count()):
+        charts.nth(place).scroll_into_view_if_needed()
+        page.wait_for_function(
+            "(at) => document.querySelectorAll('[data-chart]')[at].querySelector('.main-svg')", arg=place
+        )
+    drawn = page.locator("[data-chart='outcome'] .legendtext").all_text_contents()
+    assert any("look" in text for text in drawn), drawn
+    assert page.locator("svg a").count() == 0
+    assert page.locator("a[href^='https://elsewhere']").count() == 0
+    assert page.locator("svg [style*='font-weight:bold'], svg [style*='font-weight: bold']").count() == 0
+
+
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_it_fits_and_has_no_violation(live_site: str, chromium: Browser, width: int, scheme: str) -> None:
     job = made(steps=200, environments=6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from synthesis.formats.files import Entry
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import Episode, default_sandbox
 from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from webapp.claims import StaleClaim
@@ -275,3 +276,20 @@ def test_what_was_made_here_can_be_exported_and_imported_and_gives_the_same() ->
     assert [row.reward for row in again] == [row.reward for row in made]
     assert {row.replay for row in again} == {"identical"}
     assert made[0].record["conversation"][0]["role"] == "system"
+
+
+def test_a_sample_of_what_was_made_here_is_executed_again(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An episode's process may lie about its state: another process, with the same calls, must come to the same."""
+    settings.ROLLOUT_SAMPLE = 2
+    honest = run(rollout := started(policy="reference", attempts=3))
+    assert "differing" not in honest.result
+    assert {one.trajectory.replay for one in rollout.attempts.all() if one.trajectory} == {"made_here"}
+    monkeypatch.setattr(Episode, "state_hash", lambda self: secrets.token_hex(32))
+    again = start_rollout(rollout.job.created_by, rollout.task, Spec(policy="reference", attempts=3))
+    job, rollout = run(again), again
+    assert (job.state, job.result["differing"]) == (JobState.SUCCEEDED, 2)
+    assert "The final state is another one than the rollout told." in job.result["first_difference"]
+    rows = [one.trajectory for one in rollout.attempts.all() if one.trajectory]
+    assert sorted(row.replay for row in rows) == ["diverged", "diverged", "made_here"]
+    told = next(row for row in rows if row.replay == "diverged")
+    assert (told.recorded_reward, told.replay_note) == (1.0, "The final state is another one than the rollout told.")

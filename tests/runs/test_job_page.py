@@ -10,6 +10,7 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -115,6 +116,26 @@ def test_shares_of_outcomes_add_up_to_one_where_a_step_names_only_some(client: C
     near = points(client, job, "?chart=outcome&from=19&to=21")["charts"]["outcome"]
     assert [line["y"] for line in near] == [[0.5, 1, 0.5], [0.5, 0, 0.5]]
     assert 'failed</dt><dd title="step 1000"><b>0</b>' in page(client, job)
+
+
+def test_no_key_reaches_a_drawing_with_markup_of_its_own(client: Client) -> None:
+    """Plotly makes a link of what looks like one: a key named by a worker was clickable, and led elsewhere."""
+    link = '<a href="https://elsewhere.example/">look</a> &lt;b&gt;'
+    job = runs_seed.training_job(steps=0, environments=0)
+    TrainingJob.objects.filter(pk=job.pk).update(step=2)
+    forms = "outcome/{} environment/{}/reward node/{}/reward check/{}/success {} evaluation/environment/{}/success"
+    for form in forms.split():
+        key = MetricKey.objects.create(job=job, name=form.format(link), last_step=2, last_value=0.5)
+        MetricPoint.objects.bulk_create(MetricPoint(key=key, attempt=1, step=step, value=0.5) for step in (1, 2))
+    groups = charts.groups_of(list(MetricKey.objects.filter(job=job)), charts.choice_of(QueryDict("")))
+    shown = [chart for group in groups for chart in group.charts]
+    drawn = charts.drawing(job, shown, charts.choice_of(QueryDict("")))["charts"]
+    labels = [line["label"] for lines in drawn.values() for line in lines]
+    assert len(labels) == 6
+    for label in labels:
+        assert "<" not in label.replace("<br>", "")
+        assert "&lt;" not in label, "plotly would read it as a bracket"
+        assert "look" in label
 
 
 def test_what_differs_is_told_beside_what_the_preset_has(client: Client) -> None:

@@ -233,6 +233,7 @@ def test_a_sample_is_executed_again_and_a_mismatch_is_an_alarm(
     assert [bool(one.quarantined) for one in file.rollouts.order_by("index")] == [False, True, False]
     event = TrainingEvent.objects.get(job=job, level="error")
     assert "1 of 3 attempts of step 3" in event.message
+    assert event.kind == "alarm"
     assert event.data["quarantined"] == 1
     assert looked(job)["files"] == 0
     assert TrainingEvent.objects.filter(job=job, level="error").count() == 1

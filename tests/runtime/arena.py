@@ -128,7 +128,7 @@ def run(mode: str) -> dict[str, Any]:
         unix = listening(str(Path(folder, "unix")), socket.AF_UNIX)
         canary = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         world = {"SECRET": str(secret), "TARGET": str(target), "PORT": tcp.getsockname()[1]}
-        world |= {"UNIX": str(Path(folder, "unix")), "CANARY": canary.pid}
+        world |= {"UNIX": str(Path(folder, "unix")), "CANARY": canary.pid, "NODE": os.uname().nodename}
         sandbox = Sandbox(mode=mode, limits=LIMITS)
         report = sandbox.report()
         calm = Program(source=CALM, class_name="Env", tools=(Tool(name="count"),))

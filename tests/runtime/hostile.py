@@ -34,8 +34,9 @@ TOOLS = (
     Attack("loop in C", "tool", "3 ** (10 ** 9)", (*TIME, *MEMORY)),
     Attack("loop that swallows everything", "tool", "while True:\n    try:\n        while True: pass\n    except BaseException: pass", TIME),
     Attack("regex bomb", "tool", "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')", TIME),
-    Attack("sleep past the limit", "tool", "import sys\nsys.modules['select'].poll().poll(60000)" , TIME),
-    Attack("ignore signals and loop", "tool", "import sys\ns = sys.modules['signal']\nfor n in (14, 15, 24): s.signal(n, s.SIG_IGN)\nwhile True: pass", TIME),
+    Attack("wait for oneself", "tool", "import threading\nl = threading.Lock()\nl.acquire()\nl.acquire()", TIME),
+    Attack("ignore signals and loop", "tool", "import sys\ns = sys.modules['signal']\nfor n in (14, 15, 24):\n    try: s.signal(n, s.SIG_IGN)\n    except OSError: pass\nwhile True: pass", TIME),
+    Attack("wait for a signal", "tool", "import sys\nsys.modules['signal'].signal(24, print)", RAISED),
     Attack("memory in pieces", "tool", "kept = []\nwhile True: kept.append(bytearray(10 ** 6))", MEMORY),
     Attack("memory at once", "tool", "kept = [0] * (10 ** 10)", MEMORY),
     Attack("memory in the state", "tool", "self.big = 'x' * (200 * 2 ** 20)", MEMORY),
@@ -112,6 +113,19 @@ TOOLS = (
     Attack("print a lot", "tool", "for _ in range(20000): print('x' * 100)\nout = 1", ("result",)),
     Attack("ask for input", "tool", "out = input()", RAISED),
 )  # fmt: skip
+CLOCKS = (
+    Attack("clocks of the C library", "tool", LIBC + "b = (ctypes.c_long * 32)()\nfound = [libc.clock_gettime(n, b) for n in range(12)] + [libc.clock_getres(1, b), libc.gettimeofday(b, 0), libc.time(0), libc.times(b) - 1, libc.getrusage(0, b), libc.clock()]\nassert not any(b), list(b)\n" + ALL_REFUSED, ("result",)),
+    Attack("clocks by number", "tool", LIBC + "b = (ctypes.c_long * 32)()\nfound = [libc.syscall(n, a, b, 0, 0) for n in (35, 36, 38, 96, 97, 98, 100, 201, 228, 229, 230, 7, 271, 13, 283, 286, 287, 222, 223) for a in (0, 1)]\nassert not any(b), list(b)\n" + ALL_REFUSED, ("result",)),
+    Attack("page of the kernel's clocks", "tool", LIBC + "libc.getauxval.restype = ctypes.c_ulong\nout = ctypes.string_at(libc.getauxval(33) - 4096, 4096).hex()", DIED),
+    Attack("a fresh module of clocks", "tool", "import sys\nimp, spec = sys.modules['_imp'], sys.modules['importlib._bootstrap'].ModuleSpec\nm = imp.create_builtin(spec('time', None))\nimp.exec_builtin(m)\nfor f in (m.time, m.time_ns, m.monotonic, m.perf_counter, m.thread_time, lambda: m.clock_gettime(5), lambda: m.sleep(1)):\n    try: f()\n    except OSError: continue\n    raise SystemError('worked')\nbefore = m.process_time()\nassert sum(range(10 ** 6)) and m.process_time() == before and m.localtime().tm_year < 1971\nout = 'refused'", ("result",)),
+    Attack("clocks that other modules kept", "tool", "import logging, queue, sys, threading, time\nfor name, module in list(sys.modules.items()):\n    for value in list(vars(module).values()):\n        if type(value).__name__ == 'builtin_function_or_method' and value.__module__ == 'time' and value.__name__ in ('time', 'monotonic', 'perf_counter', 'perf_counter_ns', 'time_ns', 'sleep'):\n            raise SystemError(name)\nassert threading._time() < 60 and queue.time() < 60 and abs(logging._startTime - time.time()) < 60\nout = 'refused'", ("result",)),
+    Attack("waits with a time limit", "tool", LIBC + "import threading\nlock = threading.Lock()\nlock.acquire()\nassert not lock.acquire(timeout=30)\nword, limit = ctypes.c_int(0), (ctypes.c_long * 2)(30, 0)\nassert libc.syscall(202, ctypes.byref(word), 0, 0, limit, 0, 0) == -1 and ctypes.get_errno() == 110\nout = 'refused'", ("result",)),
+    Attack("memory, load and processors of the host", "tool", LIBC + "b = (ctypes.c_long * 64)()\nfound = [libc.sysinfo(b), libc.syscall(99, b), libc.getcpu(b, b), libc.sched_getcpu(), libc.sched_getaffinity(0, 128, b), libc.syscall(204, 0, 128, b), libc.syscall(309, b, b, 0), libc.getloadavg((ctypes.c_double * 3)(), 3)]\nassert not any(b), list(b)\n" + ALL_REFUSED, ("result",)),
+    Attack("name of the host", "tool", LIBC + "import os\nb = ctypes.create_string_buffer(512)\nfound = [libc.uname(b), libc.gethostname(b, 512), libc.syscall(63, b)]\nassert NODE not in (os.uname().nodename, sys.modules['socket'].gethostname(), b.value.decode())\nassert not b.raw.strip(b'\\0')\n" + ALL_REFUSED, ("result",)),
+    Attack("numbers that count processes", "tool", LIBC + "assert not any((libc.getpid(), libc.getppid(), libc.getuid(), libc.getegid(), libc.syscall(186)))\nfound = [libc.syscall(218, 0), libc.syscall(334, 0, 0, 0, 0)]\n" + ALL_REFUSED, ("result",)),
+    Attack("randomness of the kernel", "tool", LIBC + "b = ctypes.create_string_buffer(16)\nfound = [libc.getrandom(b, 16, 0), libc.getentropy(b, 16), libc.syscall(318, b, 16, 0)]\nassert not b.raw.strip(b'\\0')\n" + ALL_REFUSED, ("result",)),
+    Attack("when a descriptor was touched", "tool", "import os\nout = os.fstat(1).st_mtime", RAISED),
+)  # fmt: skip
 LOADING = (
     Attack("module loops", "module", "while True: pass", TIME),
     Attack("module forks", "module", "import os\nwhile True: os.fork()", ("program",)),
@@ -155,4 +169,4 @@ SCHEMAS = (
     Attack("pattern that is none", "schema", '{"properties": {"a": {"pattern": "(((("}}}', ("result",)),
     Attack("pattern slow to compile", "schema", '{"properties": {"a": {"pattern": "((((a{1,99}){1,99}){1,99}){1,99}){1,99}"}}}', ("result",)),
 )  # fmt: skip
-ATTACKS = (*TOOLS, *LOADING, *CHECKS, *SCHEMAS)
+ATTACKS = (*TOOLS, *CLOCKS, *LOADING, *CHECKS, *SCHEMAS)

@@ -85,5 +85,6 @@ def test_report_says_what_holds(host: str) -> None:
     assert layers["seccomp"]
     assert layers["limits"]
     assert layers["probe"]
+    assert layers["clock"], "the kernel here lets its page of clocks be changed"
     assert layers["namespaces"] == (report["mode"] in ("root", "user"))
     assert layers["own uid"] == (host in ("root", "no_namespaces") and HOSTS[host][0] != "no_caps")

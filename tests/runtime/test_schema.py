@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthesis.runtime import validate_arguments
+from synthesis.runtime.child.pattern_search import search
 
 S = {"type": "string"}
 
@@ -85,6 +87,29 @@ def test_hostile_schemas_end_soon(value: Any, schema: Any) -> None:
     started = time.perf_counter()
     validate_arguments({"a": value}, prop(schema))
     assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"^[a-z0-9]+(-[a-z0-9]+)*$", "a-room-with-a-view-of-the-sea-in-april", True),
+        (r"^([A-Z]{2,5},)*[A-Z]{2,5}$", "ABC,DEFG,HI,JKLMN,OPQ,RST,UVW,", False),
+        (r"^[^@]+@[^@]+\.[^@]+$", "ann.example@mail.example.org", True),
+        (r"^(\+\d{1,2}\s)?\(?\d{3}\)?[\s.-]\d{3}[\s.-]\d{4}$", "212 555 1111", True),
+        (r"^(\d{1,3}\.){3}\d{1,3}$", "192.0.2.1", True),
+        (r"^(foo|bar)+$", "foobar" * 20 + "x", False),
+        (r"^(a+)+$", "a" * 40 + "b", None),
+        (r"(?:a|a)*b", "a" * 50, None),
+        (r"(\w+\s?)*$", "a" * 60 + "!", None),
+        (r"((((a{1,99}){1,99}){1,99}){1,99}){1,99}", "a" * 50, None),
+        (r"((", "x", None),
+    ],
+)
+def test_patterns_are_tried_by_their_form_and_not_by_a_clock(pattern: str, text: str, found: bool | None) -> None:
+    """Also outside the main thread, and the same beside any load."""
+    assert search(pattern, text) is found
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(search, pattern, text).result() is found
 
 
 KEYWORDS = ["type", "properties", "required", "enum", "const", "items", "minimum", "pattern", "anyOf", "oneOf", "not"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.runtime.child.syscalls import ALLOWED, CONTROL, MEMORY, seccomp_filter
+from synthesis.runtime.child.syscalls import ALLOWED, CONTROL, FUTEX, MEMORY, ZERO, seccomp_filter
 
 HEADERS = {
     0: Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
@@ -22,13 +22,22 @@ def test_numbers(column: int) -> None:
         pytest.skip(f"the kernel's headers are not installed ({header})")
     pairs = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text(), re.MULTILINE)
     numbers = {name: int(number) for name, number in pairs}
-    ours = {name: row[column] for name, row in (ALLOWED | MEMORY | CONTROL).items()}
+    ours = {name: row[column] for name, row in (ALLOWED | ZERO | FUTEX | MEMORY | CONTROL).items()}
     assert {name: numbers.get(name) for name in ours} == ours
 
 
 FORBIDDEN = (
     "open openat execve fork clone clone3 vfork socket connect kill tkill tgkill ptrace fcntl dup sendmsg recvmsg"
 )
+
+TELLING = (
+    "clock_gettime clock_getres gettimeofday time times getrusage sysinfo uname getcpu sched_getaffinity poll ppoll "
+    "nanosleep clock_nanosleep getitimer setitimer fstat getrandom rt_sigaction rseq set_tid_address"
+)
+
+
+def test_nothing_that_tells_time_or_use_of_the_host_is_allowed() -> None:
+    assert not set(TELLING.split()) & set(ALLOWED)
 
 
 def test_nothing_that_opens_starts_or_signals_is_allowed() -> None:

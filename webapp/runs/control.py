@@ -70,7 +70,8 @@ def pause(job: TrainingJob, user: Any) -> TrainingJob:
 def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_allowed: int | None = None) -> TrainingJob:
     """Let a paused job, or one that failed, go on from its last whole checkpoint; perhaps with more hours or calls.
 
-    A running one whose pause was asked for goes on without it. Raises NotNow, and InputError: a limit does not fit.
+    A running one whose pause was asked for goes on without it. What was not believed of its worker's reports is no
+    reason any more; the audit log says that this person saw it. Raises NotNow, and InputError: a limit does not fit.
     """
     row = _held(job)
     limits = _set_limits(row, hours, calls_allowed)
@@ -81,7 +82,7 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
             raise NotNow(f"The job {row.public_id} is running: pause it before its limits are changed.")
         if row.wish == "pause":
             row.wish = ""
-            _write(row, user, "resume", "The pause that was asked for was taken back.")
+            _write(row, user, "resume", "The pause that was asked for was taken back.", **_believed(row))
         return row
     if row.state in WAITING:
         raise NotNow(f"The job {row.public_id} waits for a worker already: it needs no resuming.")
@@ -89,11 +90,18 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
         raise NotNow(
             f"The job {row.public_id} {_ended(row)}: it cannot go on. Create a job that begins with its model."
         )
+    limits |= _believed(row)
     row.wish = row.reason = row.error = row.error_code = row.error_param = ""
     row.lost, row.finished_at, row.lease_until, row.woken_at = 0, None, None, None
     row.state = state_to_begin(row)
     _write(row, user, "resume", "The job was resumed.", **limits)
     return row
+
+
+def _believed(row: TrainingJob) -> dict[str, Any]:
+    """Take back what was held against a worker's reports; gives it for the logs."""
+    despite, row.doubt = row.doubt, ""
+    return {"despite": despite} if despite else {}
 
 
 def _held(job: TrainingJob) -> TrainingJob:

@@ -36,7 +36,8 @@ class TrainingJob(models.Model):
     A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
     person queued it, `calls_allowed` how many requests to LLM roles it has, `result` the last attempt's evaluations.
-    `worker` is the public id of the one that holds it.
+    `worker` is the public id of the one that holds it, `doubt` why what it reported is not believed, until a person
+    resumes the job in spite of that.
     With `after` it is queued once that job has succeeded; `model` may then be `after`: the one that ended with.
     """
 
@@ -62,6 +63,7 @@ class TrainingJob(models.Model):
     state = models.CharField(max_length=20, choices=TrainingState.choices, default=TrainingState.VALIDATING)
     wish = models.CharField(max_length=8, blank=True)
     reason = models.TextField(blank=True)
+    doubt = models.TextField(blank=True)
     attempt = models.PositiveIntegerField(default=0)
     lost = models.PositiveSmallIntegerField(default=0)
     worker = models.CharField(max_length=48, blank=True)
@@ -176,16 +178,21 @@ class MetricKey(models.Model):
 
 
 class MetricPoint(models.Model):
-    """A number of a step. Null where it was none (NaN, infinite). Superseded ones count nowhere but are kept."""
+    """A number of a step. Null where it was none (NaN, infinite). Superseded ones count nowhere but are kept.
+    `contradicted` is what the step's rollouts give, where that is another number."""
 
     key = models.ForeignKey(MetricKey, on_delete=models.CASCADE, related_name="points")
     attempt = models.PositiveIntegerField()
     step = models.PositiveIntegerField()
     value = models.FloatField(null=True, blank=True)
+    contradicted = models.FloatField(null=True, blank=True)
     superseded = models.BooleanField(default=False)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["key", "step", "attempt"], name="metricpoint_unique")]
+        indexes = [
+            models.Index(fields=["key"], condition=Q(contradicted__isnull=False), name="metricpoint_contradicted"),
+        ]
 
 
 class CheckpointState(models.TextChoices):
@@ -246,6 +253,8 @@ class RolloutFile(models.Model):
     superseded = models.BooleanField(default=False)
     verified = models.PositiveIntegerField(null=True, blank=True)
     """How many of its attempts were executed again here; null before anybody looked."""
+    means = OrderedJSONField(default=dict)
+    """Means that its attempts give, by the key under which the trainer posts the same number."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

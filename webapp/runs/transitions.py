@@ -123,6 +123,18 @@ def pause(job: TrainingJob, reason: str) -> None:
     say(job, "warn", f"Paused: {reason}" if reason else f"Paused at step {job.step}.")
 
 
+def doubt(job: TrainingJob, message: str, **data: Any) -> None:
+    """Note that what a worker reported is not true, and let the job stand still: at once, or by a wish where a worker
+    holds it. A job that has ended keeps the note. The first one stays; later ones are events."""
+    say(job, "error", message, kind="alarm", **data)
+    job.doubt = job.doubt or clean(message)[:MESSAGE_CHARS]
+    if job.state == TrainingState.RUNNING:
+        job.wish = job.wish or "pause"
+    elif job.state in (TrainingState.VALIDATING, TrainingState.QUEUED):
+        pause(job, job.doubt)
+    save(job)
+
+
 def queue(job: TrainingJob) -> None:
     """Let a job wait for a worker (again)."""
     job.state, job.reason = TrainingState.QUEUED, ""
@@ -134,7 +146,7 @@ def save(job: TrainingJob) -> None:
     """Write the columns that transitions change; what others count up stays as it is."""
     job.save(
         update_fields=[
-            "state", "wish", "reason", "attempt", "lost", "worker", "worker_name", "lease_until", "woken_at",
+            "state", "wish", "reason", "doubt", "attempt", "lost", "worker", "worker_name", "lease_until", "woken_at",
             "error_code", "error", "error_param", "result", "fine_tuned_model", "started_at", "finished_at",
         ]
     )  # fmt: skip
@@ -144,7 +156,7 @@ def save(job: TrainingJob) -> None:
 
 def _stopped(job: TrainingJob, why: str) -> None:
     if job.wish == "pause":
-        pause(job, why)
+        pause(job, why or job.doubt)
         return
     # Nobody asked for it: the worker itself is going down.
     queue(job)

@@ -25,6 +25,7 @@ from webapp.runs.models import (
     TrainingEvent,
     TrainingJob,
 )
+from webapp.runs.rollouts.reported_means import compare
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
 from webapp.workers.errors import RecordGap, TooManyKeys
@@ -61,6 +62,7 @@ def take_records(public_id: str, number: int, records: Sequence[Record], user: A
         _write(job, attempt, fresh)
         attempt.next_seq = fresh[-1].seq + 1
         attempt.save(update_fields=["next_seq", "from_step"])
+        compare(job, number, {record.step for record in fresh if isinstance(record, Values)})
         tell_job(job.pk)
     return attempt.next_seq
 

@@ -22,6 +22,7 @@ from webapp.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.rollouts import rollout_file
+from webapp.runs.rollouts.reported_means import StepMeans, compare
 from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.topics import tell_job
 from webapp.scenarios.models import TaskRevision
@@ -45,7 +46,8 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
         return _same(known, sha256)
     with _spooled(stream, sha256) as file:
         release_connection()
-        rows = list(_rows(file, step))
+        means = StepMeans()
+        rows = list(_rows(file, step, means))
         _find_tasks(job, rows)
         size = file.seek(0, 2)
         file.seek(0)
@@ -55,11 +57,12 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
         with transaction.atomic():
             job, _ = claims.held(public_id, number, user, lock=True)
             kept = RolloutFile(job=job, attempt=number, step=step, stored=stored, bytes=size, sha256=sha256)
-            kept.count = len(rows)
+            kept.count, kept.means = len(rows), means.means()
             kept.save()
             for row in rows:
                 row.file = kept
             RunRollout.objects.bulk_create(rows, batch_size=2_000)
+            compare(job, number, [step])
             tell_job(job.pk)
     except BaseException as error:
         default_storage.delete(stored)
@@ -101,10 +104,11 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
     return file
 
 
-def _rows(file: IO[bytes], step: int) -> Iterator[RunRollout]:
+def _rows(file: IO[bytes], step: int, means: StepMeans) -> Iterator[RunRollout]:
     try:
         with gzip.open(file, "rb") as unpacked:
-            for index, line in enumerate(rollout_file.every(cast(IO[bytes], unpacked), step)):
+            lines = means.watch(rollout_file.every(cast(IO[bytes], unpacked), step))
+            for index, line in enumerate(lines):
                 if index >= MOST_LINES:
                     raise Unusable(f"A step may have {MOST_LINES:,} attempts.")
                 yield _row(index, line)

@@ -91,6 +91,8 @@ def enter_namespaces() -> None:
                     table.write(text)
         except OSError as error:
             raise JailError(f"the user namespace could not be mapped: {error}") from None
+    _libc.sethostname(b"sandbox", ctypes.c_size_t(7))
+    _libc.setdomainname(b"", ctypes.c_size_t(0))
 
 
 def empty_root() -> None:

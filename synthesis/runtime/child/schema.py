@@ -5,24 +5,19 @@ Supported: `type` (also a list of types), `properties`, `required`, `additionalP
 `minItems`, `maxItems`, `uniqueItems`, `minProperties`, `maxProperties`, `anyOf`, `oneOf`, `allOf`, `not`, and `$ref`
 to a place in the same schema (`#/...`). Everything else, remote references among it, is ignored: a schema can
 forbid less than it says, never hang or crash. A keyword whose value is malformed counts as absent.
-Depth is bounded, the work is bounded, and a pattern gets 50 ms.
+Depth is bounded, the work is bounded, and a pattern that could take long is not tried (`pattern_search`).
 """
 
 from __future__ import annotations
 
 import math
-import re
-import signal
-import threading
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
+
+from .pattern_search import search
 
 DEPTH = 40
 STEPS = 20_000
-PATTERN_LENGTH = 500
-TEXT_LENGTH = 20_000
-PATTERN_SECONDS = 0.05
 
 
 class _Enough(Exception):
@@ -262,34 +257,3 @@ def _resolve(reference: str, root: Any) -> Any:
         else:
             return None
     return target
-
-
-class _TooSlow(Exception):
-    pass
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise _TooSlow
-
-
-def search(pattern: str, text: str) -> bool | None:
-    """Whether the pattern is found in the text; None when it is no pattern, or too long or slow to tell.
-
-    `re` looks for signals while it matches, so a timer ends even a pattern that backtracks for ever. Outside
-    the main thread there is no timer: None.
-    """
-    if len(pattern) > PATTERN_LENGTH or len(text) > TEXT_LENGTH:
-        return None
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    before = signal.signal(signal.SIGALRM, _interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, PATTERN_SECONDS)
-        try:
-            return re.search(pattern, text) is not None
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except (re.error, _TooSlow, RecursionError, OverflowError, MemoryError):
-        return None
-    finally:
-        signal.signal(signal.SIGALRM, before)

@@ -1,8 +1,11 @@
 """A virtual clock and seeded randomness, so that the same calls give the same bytes.
 
 The clock starts at the episode's `now`. Every reading of it adds one microsecond, every tool call adds one second,
-and sleeping adds the time slept without waiting. Local time is UTC. Everything that draws randomness in the
-standard library draws from one generator seeded at `reset`.
+and sleeping adds the time slept without waiting, as does a wait with a time limit: there is no other thread to end it.
+Local time is UTC. Everything that draws randomness in the standard library draws from one generator seeded at
+`reset`. What numbers objects (`id`, and `hash` where it is made from it) counts them in the order they are asked for.
+
+The real clock is not hidden here but taken away (`vdso`, `syscalls`); this is what innocent programs get instead.
 
 `datetime.datetime` and `datetime.date` keep their identity: three class methods are replaced inside the C types
 themselves, so `isinstance`, pickling, copying and arithmetic are those of the real types.
@@ -13,9 +16,13 @@ from __future__ import annotations
 import ctypes
 import datetime
 import gc
+import logging
 import os
 import random
+import sys
+import threading
 import time
+import types
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +32,7 @@ CALL_NS = 1_000_000_000
 
 _real_gmtime, _real_strftime = time.gmtime, time.strftime
 _real_asctime = time.asctime
-real_clock = time.perf_counter_ns
-"""Nanoseconds that really pass; only for measuring."""
+_real_wait = threading.Condition.wait
 _UTC = datetime.UTC
 
 
@@ -60,6 +66,21 @@ class Clock:
 
 CLOCK = Clock()
 _entropy = random.Random(0)
+_numbered: dict[int, tuple[Any, int]] = {}
+_FIRST_ID, _ID_STEP = 0x7F00_0000_0000, 16
+
+
+def stable_id(value: Any, /) -> int:
+    """A number for an object that is the same in every run: `id` as programs get it. Keeps the object alive."""
+    known = _numbered.get(id(value))
+    if known is None:
+        known = _numbered[id(value)] = value, _FIRST_ID + _ID_STEP * len(_numbered)
+    return known[1]
+
+
+def stable_hash(value: Any, /) -> int:
+    """`hash` as programs get it: made from `stable_id` where Python would make it from the object's address."""
+    return stable_id(value) if type(value).__hash__ is object.__hash__ else hash(value)
 
 
 def _urandom(size: int, *_: Any) -> bytes:
@@ -69,6 +90,8 @@ def _urandom(size: int, *_: Any) -> bytes:
 def seed(number: int, moment: str) -> None:
     """Begin an episode: the clock at `moment`, every source of randomness at `number`."""
     CLOCK.set(moment)
+    logging._startTime = CLOCK.start_ns / 1e9  # type: ignore[attr-defined]
+    _numbered.clear()
     _entropy.seed(number)
     random.seed(number)
     uuid._last_timestamp = None  # type: ignore[attr-defined]
@@ -81,7 +104,9 @@ def next_call() -> None:
 
 def install() -> None:
     """Replace the clock and the randomness of this process. Raises RuntimeError if that does not take."""
+    before = dict(time.__dict__)
     _install_time()
+    _rebind({id(before[name]): value for name, value in time.__dict__.items() if before[name] is not value})
     _install_datetime()
     _install_random()
     seed(0, "2025-01-01T00:00:00+00:00")
@@ -108,6 +133,32 @@ def _install_time() -> None:
     time.strftime = _strftime
     time.clock_gettime = lambda clock: seconds() if clock == 0 else elapsed()
     time.clock_gettime_ns = lambda clock: CLOCK.read() if clock == 0 else CLOCK.elapsed()
+    time.clock_getres = lambda clock: TICK_NS / 1e9
+    time.get_clock_info = _clock_info
+    threading.Condition.wait = _wait  # type: ignore[method-assign]
+
+
+def _rebind(replaced: dict[int, Any]) -> None:
+    """Replace what modules of the library took out of `time` when they were imported."""
+    for module in list(sys.modules.values()):
+        space = getattr(module, "__dict__", {})
+        for name, value in list(space.items()):
+            if isinstance(value, types.BuiltinFunctionType) and id(value) in replaced and space is not globals():
+                space[name] = replaced[id(value)]
+
+
+def _clock_info(name: str) -> types.SimpleNamespace:
+    wall = name == "time"
+    return types.SimpleNamespace(
+        implementation="virtual", monotonic=not wall, adjustable=wall, resolution=TICK_NS / 1e9
+    )
+
+
+def _wait(self: threading.Condition, timeout: float | None = None) -> bool:
+    if timeout is None:
+        return _real_wait(self)
+    CLOCK.sleep(max(0, timeout))
+    return _real_wait(self, 0)
 
 
 def _broken_down(secs: Any = None) -> time.struct_time:

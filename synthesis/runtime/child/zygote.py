@@ -30,11 +30,12 @@ if __name__ == "__main__":
 
 from . import names  # isort: skip
 
-from . import density, preload, virtual, warm, wire, worker
+from . import density, machine, preload, vdso, virtual, warm, wire, worker
 from . import jail as jails
 
 _REMEMBERED = 1_024
 _REQUEST = 64
+_GARBAGE = 100_000
 # Past `signal` itself, which makes enumeration members of everything: that writes to pages at each fork.
 _CHILD = (int(signal.SIGCHLD),)
 _BLOCK, _UNBLOCK = int(signal.SIG_BLOCK), int(signal.SIG_UNBLOCK)
@@ -108,10 +109,13 @@ class Zygote:
         gc.collect()
         self.kept = names.KEPT, density.fill_holes()
         self.jail = jails.Jail(options)
+        # While there is a /proc to find them by.
+        self.clocks = vdso.remove_clocks()
         self.inside, self.detail = _enter(options["namespaces"], control)
         if options["namespaces"] == "required" and not self.inside:
             raise jails.JailError(f"no namespaces: {self.detail}")
         self.jail.begin()
+        machine.install()
         self.ended: dict[int, int] = {}
         self.running: set[int] = set()
         self.reaping = self.again = False
@@ -124,6 +128,7 @@ class Zygote:
             "landlock_abi": self.jail.landlock_abi,
             "reduced": self.jail.reduced,
             "modules": sorted(self.modules),
+            "clocks": self.clocks,
         }
 
     def serve(self) -> None:
@@ -131,6 +136,8 @@ class Zygote:
         gc.collect()
         gc.freeze()
         gc.disable()
+        # The collector runs between calls (`worker`); within one only where it makes very much.
+        gc.set_threshold(_GARBAGE)
         wire.send(self.control, json.dumps(self.report()).encode())
         while True:
             try:

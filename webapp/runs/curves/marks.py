@@ -1,4 +1,4 @@
-"""Marks on a training job's curves: changes of horizon, checkpoints, new attempts."""
+"""Marks on a training job's curves: changes of horizon, checkpoints, new attempts, points that are not true."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.models.functions import Length
 
-from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingJob
+from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, TrainingAttempt, TrainingJob
+from webapp.runs.rollouts.reported_means import sentence
 
 MOST = 400
 _HORIZONS = """
@@ -24,7 +26,8 @@ ORDER BY step LIMIT %s
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark at a step. `short` stands at the line, `words` in tables; `kind` is horizon, checkpoint or attempt."""
+    """A mark at a step. `short` stands at the line, `words` in tables; `kind` is horizon, checkpoint,
+    attempt or doubt (what was posted differs from what the rollouts give)."""
 
     step: int
     kind: str
@@ -37,7 +40,7 @@ class Mark:
 
 def marks_of(job: TrainingJob) -> list[Mark]:
     """Marks of a job in the order of steps."""
-    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job)]
+    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job), *_doubts(job)]
     return sorted(marks, key=lambda mark: (mark.step, mark.kind))
 
 
@@ -60,3 +63,12 @@ def _attempts(job: TrainingJob) -> list[Mark]:
         Mark(step, "attempt", f"attempt {number}", f"Attempt {number} goes on from here")
         for number, step in rows[:MOST]
     ]
+
+
+def _doubts(job: TrainingJob) -> list[Mark]:
+    points = MetricPoint.objects.filter(key__job=job, superseded=False, contradicted__isnull=False)
+    rows = points.select_related("key").order_by("step", Length("key__name"), "key__name")[:MOST]
+    marks: dict[int, Mark] = {}
+    for point in rows:
+        marks.setdefault(point.step, Mark(point.step, "doubt", "not true", sentence(point)))
+    return list(marks.values())

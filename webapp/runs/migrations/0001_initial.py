@@ -65,6 +65,7 @@ class Migration(migrations.Migration):
                 ),
                 ("wish", models.CharField(blank=True, max_length=8)),
                 ("reason", models.TextField(blank=True)),
+                ("doubt", models.TextField(blank=True)),
                 ("attempt", models.PositiveIntegerField(default=0)),
                 ("lost", models.PositiveSmallIntegerField(default=0)),
                 ("worker", models.CharField(blank=True, max_length=48)),
@@ -246,6 +247,7 @@ class Migration(migrations.Migration):
                 ("count", models.PositiveIntegerField(default=0)),
                 ("superseded", models.BooleanField(default=False)),
                 ("verified", models.PositiveIntegerField(blank=True, null=True)),
+                ("means", webapp.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "job",
@@ -351,6 +353,7 @@ class Migration(migrations.Migration):
                 ("attempt", models.PositiveIntegerField()),
                 ("step", models.PositiveIntegerField()),
                 ("value", models.FloatField(blank=True, null=True)),
+                ("contradicted", models.FloatField(blank=True, null=True)),
                 ("superseded", models.BooleanField(default=False)),
                 (
                     "key",
@@ -360,6 +363,13 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("contradicted__isnull", False)),
+                        fields=["key"],
+                        name="metricpoint_contradicted",
+                    )
+                ],
                 "constraints": [models.UniqueConstraint(fields=("key", "step", "attempt"), name="metricpoint_unique")],
             },
         ),

@@ -19,7 +19,8 @@ class JobErrorOut(Schema):
 
 class EnvariumOut(Schema):
     """`sentence` has to stand beside every result. `wish` was asked of a running job and is not obeyed yet.
-    `reason`: why it is paused, or why no worker that is here can take it."""
+    `reason`: why it is paused, or why no worker that is here can take it. `doubt`: what its worker reported and is not
+    true; empty where nothing was found, and once a person has resumed the job in spite of it."""
 
     name: str
     preset: str
@@ -35,6 +36,7 @@ class EnvariumOut(Schema):
     total_steps: int
     wish: str
     reason: str
+    doubt: str
     attempt: int
     worker: str | None
     infra_errors: int

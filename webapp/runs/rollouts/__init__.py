@@ -7,6 +7,8 @@ an import's are (`webapp/trajectories/reproduction.py`) and stores what happened
 stored. What differs in end state, reward or verifier is `quarantined`, in words.
 
 `verification.py` does the same with a sample (`ENVARIUM_ROLLOUT_SAMPLE`) of every file that arrives, in the background
-job `verify_rollouts`; a mismatch is an event of level `error` on the training job. `check_names.py` names the checks
+job `verify_rollouts`, and with the whole file where one differs. `reported_means.py` compares the means that a worker
+posted for a step with those of its rollouts. Either difference is a `doubt` (`webapp/runs/transitions.py`): the
+training job stands still, with both numbers in words, until a person resumes it. `check_names.py` names the checks
 that a job records numbers of.
 """

@@ -7,9 +7,8 @@ from typing import Any
 
 from django.db import transaction
 
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, State, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reward, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
-from synthesis.formats.records import RunRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
@@ -18,15 +17,16 @@ from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
-from webapp.trajectories.reproduction import Replay, replay
+from webapp.trajectories.reproduction import Replay
 from webapp.trajectories.reproduction import ReplaySetting as Execution
-from webapp.trajectories.rollouts.attempt_writer import played_of, run_step
+from webapp.trajectories.rollouts import second_execution
+from webapp.trajectories.rollouts.attempt_writer import played_of
 from webapp.trajectories.rollouts.finished_attempt import record_whole
+from webapp.trajectories.rollouts.second_execution import SAME_REWARD, differences, execute_again, executed_places
 from webapp.trajectories.services import setting_of
 
 SOURCE = "training"
 MISMATCH_CHARS = 1_000
-SAME_REWARD = 1e-9
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,15 @@ def execute(
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
     setting = setting_of(revision)
-    places = [place for place, step in enumerate(attempt.steps) if step.kind == "call" and not _malformed(step)]
-    kept = [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not _malformed(step)]
-    done = _again(sandbox, setting, attempt, kept)
+    kept = executed_places(attempt)
+    done = execute_again(sandbox, setting, attempt)
     lost = attempt.outcome in ("infra_error", "cancelled")
     if done.failure and not lost:
         raise InputError(f"The attempt cannot be executed again: {clean(done.failure)[:MISMATCH_CHARS]}")
     results = {
         place: played.result
         for place, played in zip(kept, done.played, strict=False)
-        if played.result is not None and place in places
+        if played.result is not None and attempt.steps[place].kind == "call"
     }
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
@@ -111,7 +110,11 @@ def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | No
     """None where the program cannot be started, which then is the failure of the replay too."""
     try:
         opened = sandbox.reset(
-            setting.program, setting.initial, seed=attempt.seed, now=attempt.now, validation=attempt.validation
+            setting.program,
+            setting.initial,
+            seed=second_execution.SEED,
+            now=second_execution.NOW,
+            validation=second_execution.VALIDATION,
         )
         with opened as episode:
             return episode.state()
@@ -121,54 +124,30 @@ def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | No
         return None
 
 
-def _again(sandbox: Sandbox, setting: Execution, attempt: Attempt, kept: list[int]) -> Replay:
-    """No reward is handed on, so that nothing is aligned: with the same seed there is nothing to align."""
-    record = RunRecord(
-        environment_key="",
-        task_key="",
-        policy=attempt.policy,
-        steps=tuple(run_step(attempt.steps[place], None) for place in kept),
-        answer=attempt.answer,
-        seed=attempt.seed,
-        now=attempt.now,
-        validation=attempt.validation,
-    )
-    try:
-        return replay(sandbox, setting, record)
-    except SandboxUnavailable:
-        raise
-    except ValueError as error:
-        # A seed or a clock that no episode takes.
-        raise InputError(f"The attempt cannot be executed again: {clean(str(error))[:MISMATCH_CHARS]}") from error
-
-
 def _mismatches(
     told: rollout_file.RolloutFileLine, done: Replay, rollout: RunRollout, revision: TaskRevision, first: int | None
 ) -> list[str]:
-    attempt, words = told.attempt, list[str]()
+    words = list[str]()
     if told.verifier and told.verifier != revision.verifier_hash:
         words.append("The worker judged it by another verifier than that of the task's revision.")
-    if attempt.final_hash and attempt.final_hash != done.final_hash:
-        words.append("The final state is another one than the worker told.")
-    claimed = attempt.reward.reward if attempt.reward else None
-    given = done.reward.reward if done.reward else None
-    if claimed is not None and given is None:
-        words.append(f"The worker told a reward of {claimed:.4f}; here nothing could be judged. {clean(done.note)}")
-    elif claimed is not None and given is not None and abs(claimed - given) > SAME_REWARD:
-        words.append(f"The worker told a reward of {claimed:.4f}; executing the calls again gives {given:.4f}.")
-    learnt = _learnt(rollout, given)
+    words += differences(told.attempt, done, "the worker")
+    learnt = learnt_reward(rollout, done.reward)
     if learnt is not None and told.reward is not None and abs(told.reward - learnt) > SAME_REWARD:
         words.append(f"The step learnt from a reward of {told.reward:.4f}; the job's rule makes it {learnt:.4f}.")
+    left_out = told.reward is None and told.attempt.reward is not None and not told.attempt.user_error
+    if learnt is not None and left_out:
+        words.append(f"The step left it out, though nothing of it was lost; it earns {learnt:.4f}.")
     if words and first is not None:
         words.append(f"Step {first} is the first whose result differs.")
     return words
 
 
-def _learnt(rollout: RunRollout, given: float | None) -> float | None:
-    """What the job's rule makes of a reward."""
+def learnt_reward(rollout: RunRollout, given: Reward | None) -> float | None:
+    """What the job's rule makes of a reward: what the step has to learn from, where the attempt is not left out."""
     if given is None:
         return None
-    return float(given >= SOLVED_AT) if rollout.file.job.config.get("reward") == "all_or_nothing" else given
+    whole = rollout.file.job.config.get("reward") == "all_or_nothing"
+    return float(given.reward >= SOLVED_AT) if whole else given.reward
 
 
 def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay, lost: bool) -> Attempt:
@@ -177,7 +156,8 @@ def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay,
         step.model_copy(update={"result": results.get(place) or _harmless(step)}) if step.kind == "call" else step
         for place, step in enumerate(attempt.steps)
     ]
-    changes: dict[str, Any] = {"steps": tuple(steps), "final_hash": done.final_hash}
+    changes: dict[str, Any] = {"steps": tuple(steps), "final_hash": done.final_hash, "seed": second_execution.SEED}
+    changes |= {"now": second_execution.NOW, "validation": second_execution.VALIDATION}
     if lost:
         return attempt.model_copy(update=changes | {"reward": None})
     solved = done.reward is not None and done.reward.reward >= SOLVED_AT
@@ -189,11 +169,6 @@ def _harmless(step: TrajectoryStep) -> CallResult | None:
     """A result that is only told: its error stays for people, its patch does not."""
     error = step.result.error if step.result else None
     return CallResult(ok=False, error=error) if error is not None else None
-
-
-def _malformed(step: TrajectoryStep) -> bool:
-    error = step.result.error if step.result else None
-    return error is not None and error.kind == "malformed"
 
 
 def _same(told: CallResult | None, here: CallResult | None) -> bool:

@@ -21,6 +21,7 @@ from webapp.runs.job_views import find
 from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import step_summary
 from webapp.runs.rollouts.rollout_replay import open_rollout
+from webapp.runs.rollouts.verification import suspect
 from webapp.templatetags.show import number, spoken
 
 OF_TASK = 10
@@ -85,6 +86,7 @@ def rollout(request: HttpRequest, job: str, pk: int) -> HttpResponse:
         "file__job", "trajectory", "revision__task__environment", "revision__scenario__version"
     )
     attempt = get_object_or_404(rows, pk=pk, file__job__public_id=job)
+    known = bool(attempt.quarantined)
     try:
         trajectory = open_rollout(attempt, request.user)
     except EnvariumError as error:
@@ -92,6 +94,8 @@ def rollout(request: HttpRequest, job: str, pk: int) -> HttpResponse:
         return redirect("runs:step", job, attempt.file.step)
     if attempt.quarantined:
         messages.error(request, f"Quarantined: {attempt.quarantined}")
+        if not known:
+            suspect(attempt.file)
     return redirect("trajectories:detail", trajectory.pk)
 
 

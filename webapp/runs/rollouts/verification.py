@@ -1,15 +1,19 @@
-"""Verification of a sample of rollouts by executing them again; what differs is quarantined."""
+"""Verification of a sample of rollouts by executing them again, of a whole file where one of the sample differs.
+
+What differs is quarantined, and the job stands still until a person has seen both numbers.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from synthesis.errors import FormatError, InputError
@@ -17,14 +21,16 @@ from synthesis.runtime import Sandbox
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.queries import of_subject
 from webapp.jobs.services import create
+from webapp.runs import transitions
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollouts import rollout_file
-from webapp.runs.rollouts.rollout_replay import execute, revision_of
+from webapp.runs.rollouts.rollout_replay import execute, learnt_reward, revision_of
 from webapp.runs.topics import tell_job
 
 KIND = "verify_rollouts"
 FILES_A_JOB = 200
 EVERY = timedelta(minutes=2)
+RELATED = ("revision__task", "revision__scenario__version")
 
 
 @dataclass
@@ -36,8 +42,21 @@ class VerificationResult:
     quarantined: int = 0
     unclear: int = 0
     reason: str = ""
-    steps: list[int] = field(default_factory=list)
-    """Where something was quarantined."""
+
+
+@dataclass
+class FileResult:
+    """Result of verifying one file: attempts executed again with the rewards that the step learnt from and those that
+    came out here, those that differ with words, and why some could not be executed."""
+
+    executed: int = 0
+    told: list[float] = field(default_factory=list)
+    found: list[float] = field(default_factory=list)
+    bad: list[tuple[int, str]] = field(default_factory=list)
+    unclear: int = 0
+    reason: str = ""
+    whole: bool = False
+    """All of the file were executed, since one of the sample differed."""
 
 
 def verify_sample(job: TrainingJob, *, ended: bool = False) -> Job | None:
@@ -59,6 +78,12 @@ def verify_sample(job: TrainingJob, *, ended: bool = False) -> Job | None:
         return create(KIND, title, {"job": job.pk}, subject=subject)
 
 
+def suspect(file: RolloutFile) -> None:
+    """A person opened an attempt that came out otherwise: the whole file is executed again."""
+    RolloutFile.objects.filter(pk=file.pk).update(verified=None)
+    verify_sample(file.job, ended=True)
+
+
 def waiting(job: int) -> Any:
     """Rollout files of a training job that were not verified, and are still here."""
     return RolloutFile.objects.filter(job=job, verified=None).exclude(stored="")
@@ -69,18 +94,34 @@ def verify(sandbox: Sandbox, job: int, progress: Callable[[int, int, str], None]
     tally = VerificationResult()
     files = list(waiting(job).select_related("job").order_by("step")[:FILES_A_JOB])
     for number, file in enumerate(files, 1):
-        _look(sandbox, file, tally)
+        _look(sandbox, file, tally, lambda note, at=number - 1: progress(at, len(files), note))  # type: ignore[misc]
         progress(number, len(files), f"Step {file.step}")
     if len(files) == FILES_A_JOB:
         verify_sample(TrainingJob.objects.get(pk=job), ended=True)
     return {name: getattr(tally, name) for name in ("files", "executed", "quarantined", "unclear", "reason")}
 
 
-def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult) -> None:
-    bad: list[tuple[int, str]] = []
-    unclear = ""
-    looked = 0
-    rows = {row.index: row for row in sampled(file)}
+def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult, beat: Callable[[str], None]) -> None:
+    """Verify a sample of a file; all of it where one of the sample, or one that a person opened, differs."""
+    done = FileResult()
+    sample = sampled(file)
+    _execute(sandbox, file, sample, done, beat)
+    if done.bad or _claiming(file).exclude(quarantined="").exists():
+        done.whole = True
+        others = _claiming(file).exclude(pk__in=[row.pk for row in sample])
+        _execute(sandbox, file, others.select_related(*RELATED).order_by("index"), done, beat)
+    tally.files += 1
+    tally.executed += done.executed
+    tally.quarantined += len(done.bad)
+    tally.unclear += done.unclear
+    tally.reason = tally.reason or done.reason
+    _write(file, done)
+
+
+def _execute(
+    sandbox: Sandbox, file: RolloutFile, wanted: Iterable[RunRollout], done: FileResult, beat: Callable[[str], None]
+) -> None:
+    rows = {row.index: row for row in wanted}
     try:
         for index, told in rollout_file.lines(file, rows) if rows else ():
             row = rows[index]
@@ -88,51 +129,68 @@ def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult) -> Non
             try:
                 executed = execute(sandbox, revision_of(row), told, row)
             except InputError as error:
-                tally.unclear += 1
-                unclear = unclear or str(error)
+                done.unclear += 1
+                done.reason = done.reason or str(error)
                 continue
-            looked += 1
+            done.executed += 1
+            found = learnt_reward(row, executed.attempt.reward)
+            if told.reward is not None and found is not None:
+                done.told.append(told.reward)
+                done.found.append(found)
             if executed.mismatch:
-                bad.append((row.pk, executed.mismatch))
+                done.bad.append((row.pk, executed.mismatch))
+            beat(f"Step {file.step}: {done.executed} attempts executed again")
     except (InputError, FormatError) as error:
-        tally.unclear += 1
-        unclear = unclear or str(error)
-    tally.files, tally.executed, tally.quarantined = (
-        tally.files + 1,
-        tally.executed + looked,
-        tally.quarantined + len(bad),
-    )
-    tally.reason = tally.reason or unclear
-    _write(file, looked, bad, unclear)
+        done.unclear += 1
+        done.reason = done.reason or str(error)
+
+
+def _claiming(file: RolloutFile) -> QuerySet[RunRollout]:
+    """Attempts that can be executed again. Lost ones claim nothing."""
+    rows = RunRollout.objects.filter(file=file, revision__isnull=False)
+    return rows.exclude(outcome__in=("infra_error", "cancelled"))
 
 
 def sampled(file: RolloutFile) -> list[RunRollout]:
     """The sample of a file, the same each time, which no worker can foretell. Lost attempts claim nothing."""
-    rows = RunRollout.objects.filter(file=file, revision__isnull=False).exclude(
-        outcome__in=("infra_error", "cancelled")
-    )
-    places = list(rows.order_by("index").values_list("pk", flat=True))
+    places = list(_claiming(file).order_by("index").values_list("pk", flat=True))
     luck = random.Random(f"{settings.SECRET_KEY}:{file.sha256}:{file.pk}")
     chosen = luck.sample(places, min(settings.ROLLOUT_SAMPLE, len(places)))
-    related = ("revision__task", "revision__scenario__version")
-    return list(RunRollout.objects.filter(pk__in=chosen).select_related(*related).order_by("index"))
+    return list(RunRollout.objects.filter(pk__in=chosen).select_related(*RELATED).order_by("index"))
 
 
 @transaction.atomic
-def _write(file: RolloutFile, looked: int, bad: list[tuple[int, str]], unclear: str) -> None:
-    if not RolloutFile.objects.filter(pk=file.pk, verified=None).update(verified=looked):
+def _write(file: RolloutFile, done: FileResult) -> None:
+    job = TrainingJob.objects.select_for_update(of=("self",), no_key=True).get(pk=file.job_id)
+    if not RolloutFile.objects.filter(pk=file.pk, verified=None).update(verified=done.executed):
         return
-    for pk, words in bad:
+    for pk, words in done.bad:
         RunRollout.objects.filter(pk=pk).update(quarantined=words)
-    if bad:
-        message = (
-            f"{len(bad)} of {looked} attempts of step {file.step} that were executed again came out otherwise and are "
-            f"quarantined: {bad[0][1]}"
+    if done.bad:
+        data = {"step": file.step, "quarantined": len(done.bad), "executed": done.executed}
+        transitions.doubt(job, _sentence(file, done), **data | _means(done))
+    if done.unclear:
+        message = f"{done.unclear} attempts of step {file.step} could not be executed again: {done.reason}"
+        _tell(file, "warn", message, {"unclear": done.unclear})
+
+
+def _means(done: FileResult) -> dict[str, float]:
+    if not done.told:
+        return {}
+    return {"reported": sum(done.told) / len(done.told), "found": sum(done.found) / len(done.found)}
+
+
+def _sentence(file: RolloutFile, done: FileResult) -> str:
+    words = (
+        f"{len(done.bad)} of {done.executed} attempts of step {file.step} came out otherwise when they were executed "
+        "again, and are quarantined."
+    )
+    if means := _means(done):
+        words += (
+            f" The worker reported a mean reward of {means['reported']:.4f} for the {len(done.told)} of them that "
+            f"count; executed again they give {means['found']:.4f}."
         )
-        _tell(file, "error", message, {"quarantined": len(bad), "executed": looked})
-    if unclear:
-        message = f"Attempts of step {file.step} could not be executed again: {unclear}"
-        _tell(file, "warn", message, {"unclear": True})
+    return f"{words} The first one: {done.bad[0][1]}"
 
 
 def _tell(file: RolloutFile, level: str, message: str, data: dict[str, Any]) -> None:

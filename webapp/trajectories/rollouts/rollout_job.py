@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.conf import settings
 from django.db import Error, connection
 
-from synthesis.contracts import State, TrajectoryStep
+from synthesis.contracts import Attempt, State, TrajectoryStep
 from synthesis.errors import InfrastructureError
 from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
@@ -26,6 +26,7 @@ from webapp.trajectories.models import AttemptState, Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
 from webapp.trajectories.rollouts.plans import PreparedRollout, plans, prepare
 from webapp.trajectories.rollouts.queries import summary_of
+from webapp.trajectories.rollouts.second_execution import is_sampled, verify_attempt
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
@@ -46,6 +47,8 @@ class RolloutRun:
     recorder: Recorder
     context: JobContext
     writers: ThreadPoolExecutor
+    differing: list[str] = field(default_factory=list)
+    """What a second execution of some attempts gave otherwise."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     throttle: Throttle = field(default_factory=lambda: Throttle(TELL_SECONDS))
 
@@ -81,14 +84,15 @@ def run_rollout(sandbox: Sandbox, context: JobContext) -> dict[str, Any]:
     try:
         # The writers are through before an attempt is given up: one that was being begun is seen, too.
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="rollout-writer") as writers:
-            asyncio.run(_run(RolloutRun(sandbox, recorder, context, writers), prepared, ordinals))
+            run = RolloutRun(sandbox, recorder, context, writers)
+            asyncio.run(_run(run, prepared, ordinals))
     except StaleClaim:
         raise
     except BaseException as error:
         with contextlib.suppress(StaleClaim, Error):
             recorder.abandon(f"The job ended before the attempt did: {type(error).__name__}.")
         raise
-    return _result(rollout, context)
+    return _result(rollout, context) | _told(run)
 
 
 async def _run(run: RolloutRun, prepared: PreparedRollout, ordinals: list[int]) -> None:
@@ -133,16 +137,28 @@ async def _attempts(run: RolloutRun, planned: Any) -> None:
     async for attempt in made:
         row = await run.write(recorder.finish, attempt)
         run.note(row.pk)
-        matrices.add(asyncio.create_task(_matrix(run, row)))
+        matrices.add(asyncio.create_task(_examined(run, row, attempt)))
         matrices = {task for task in matrices if not task.done()}
     await asyncio.gather(*matrices)
 
 
-async def _matrix(run: RolloutRun, row: Trajectory) -> None:
-    """What every check says after every step; the trajectory is whole without it."""
+async def _examined(run: RolloutRun, row: Trajectory, attempt: Attempt) -> None:
+    """What every check says after every step, and of a sample what its calls give once more; the trajectory is whole
+    without either."""
+    rollout = run.recorder.rollout
     if row.final_hash:
         await run.write(small_matrix, run.sandbox, row)
         run.note(row.pk)
+    if is_sampled(rollout.pk, attempt.ordinal, rollout.total):
+        words = await run.write(verify_attempt, run.sandbox, row, rollout.revision, attempt)
+        if words:
+            run.differing.append(words)
+            run.note(row.pk)
+
+
+def _told(run: RolloutRun) -> dict[str, Any]:
+    """What the job says of attempts that came out otherwise when they were executed again."""
+    return {"differing": len(run.differing), "first_difference": run.differing[0]} if run.differing else {}
 
 
 async def _watch(run: RolloutRun) -> None:

@@ -1,0 +1,160 @@
+"""What a worker reports and is not true: the whole step is executed again, the job stands still, a person sees both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.api import program
+from tests.rollouts_web.support import make_task
+from tests.runs.test_rollouts_open import arrived, looked, opened, told
+from webapp.accounts.models import AuditEntry
+from webapp.jobs.models import Job
+from webapp.runs import control
+from webapp.runs.models import RunRollout, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.rollouts import verification
+from webapp.scenarios.models import Task
+
+pytestmark = pytest.mark.django_db
+UNEARNED = {"reward": 1.0, "attempt": {"steps": []}}
+
+
+@pytest.fixture(autouse=True)
+def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+
+
+@pytest.fixture
+def task(db: None) -> Task:
+    return make_task()
+
+
+@pytest.fixture
+def job(db: None) -> TrainingJob:
+    return runs_seed.training_job(steps=3, environments=2)
+
+
+def lying(task: Task, job: TrainingJob) -> dict[str, Any]:
+    """An attempt that did nothing and is told to have solved its task."""
+    line = told(task, job, **UNEARNED)
+    line["attempt"]["steps"] = [step for step in line["attempt"]["steps"] if step.get("kind") != "call"]
+    return line
+
+
+def test_the_first_mismatch_executes_the_whole_file_and_the_job_stands_still(
+    task: Task, job: TrainingJob, settings: Any
+) -> None:
+    settings.ROLLOUT_SAMPLE = 2
+    lines = [lying(task, job) if place % 2 else told(task, job) for place in range(12)]
+    file = arrived(task, job, *lines)
+    while not {row.index for row in verification.sampled(file)} & {1, 3, 5, 7, 9, 11}:
+        settings.SECRET_KEY += "x"
+    assert looked(job) == {"files": 1, "executed": 12, "quarantined": 6, "unclear": 0, "reason": ""}
+    file.refresh_from_db()
+    job.refresh_from_db()
+    assert file.verified == 12
+    assert [bool(row.quarantined) for row in file.rollouts.order_by("index")] == [False, True] * 6
+    assert job.wish == "pause", "its worker obeys within a step"
+    assert "6 of 12 attempts of step 3 came out otherwise" in job.doubt
+    assert "The worker reported a mean reward of 1.0000 for the 12 of them that count" in job.doubt
+    assert "executed again they give 0.5000" in job.doubt
+    event = TrainingEvent.objects.get(job=job, level="error")
+    assert (event.kind, event.data["reported"], event.data["found"]) == ("alarm", 1.0, 0.5)
+
+
+def test_a_sample_without_a_mismatch_stays_a_sample(task: Task, job: TrainingJob, settings: Any) -> None:
+    settings.ROLLOUT_SAMPLE = 2
+    arrived(task, job, *[told(task, job)] * 6)
+    assert looked(job)["executed"] == 2
+    job.refresh_from_db()
+    assert (job.wish, job.doubt) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("state", "then"),
+    [
+        (TrainingState.QUEUED, TrainingState.PAUSED),
+        (TrainingState.PAUSED, TrainingState.PAUSED),
+        (TrainingState.SUCCEEDED, TrainingState.SUCCEEDED),
+    ],
+)
+def test_a_job_that_no_worker_holds_is_doubted_at_once(
+    task: Task, job: TrainingJob, state: TrainingState, then: TrainingState
+) -> None:
+    TrainingJob.objects.update(state=state)
+    arrived(task, job, lying(task, job))
+    looked(job)
+    job.refresh_from_db()
+    assert (job.state, bool(job.doubt)) == (then, True)
+
+
+def test_page_and_api_show_both_numbers_and_who_resumes_is_in_the_audit_log(task: Task, job: TrainingJob) -> None:
+    TrainingJob.objects.update(state=TrainingState.QUEUED)
+    arrived(task, job, lying(task, job))
+    looked(job)
+    client = Client()
+    viewer = pages_seed.person("viewer")
+    client.force_login(viewer)
+    page = client.get(reverse("runs:job", args=[job.public_id])).content.decode()
+    for words in ("What its worker reported is not true", "a mean reward of 1.0000", "they give 0.0000"):
+        assert page.count(words) == 1
+    told_by_api = program(viewer).get(f"/fine_tuning/jobs/{job.public_id}").json()
+    assert "executed again they give 0.0000" in told_by_api["envarium"]["doubt"]
+    assert told_by_api["status"] == "paused"
+    row = control.resume(job, pages_seed.person("researcher"))
+    assert row.doubt == ""
+    entry = AuditEntry.objects.get(action="training.resume")
+    assert "executed again they give 0.0000" in entry.detail["despite"]
+    page = client.get(reverse("runs:job", args=[job.public_id])).content.decode()
+    assert "is not true" not in page.partition("marks-legend")[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 7}, "The seed that the worker names is 7; that of this site is 0."),
+        ({"now": "2031-01-01T00:00:00+00:00"}, "The clock that the worker names is 2031-01-01T00:00:00+00:00"),
+        ({"now": "no moment at all"}, "The clock that the worker names is no moment at all"),
+        ({"validation": "source"}, "The validation that the worker names is source; that of this site is schema."),
+    ],
+)
+def test_seed_clock_and_validation_are_this_site_s(
+    task: Task, job: TrainingJob, changes: dict[str, Any], words: str
+) -> None:
+    """A worker that could choose them would choose those in which an attempt succeeds."""
+    rollout, row = opened(arrived(task, job, told(task, job, attempt=changes)))
+    assert words in rollout.quarantined
+    assert (row.seed, row.now, row.validation) == (0, "2025-01-01T09:00:00+00:00", "schema")
+
+
+def test_an_attempt_that_is_left_out_of_the_mean_though_it_has_a_reward_is_a_mismatch(
+    task: Task, job: TrainingJob
+) -> None:
+    line = told(task, job, reward=None, masked="infra_error")
+    rollout, _ = opened(arrived(task, job, line))
+    assert "The step left it out, though nothing of it was lost; it earns 1.0000." in rollout.quarantined
+    meu = told(task, job, reward=None, masked="user_error", attempt={"user_error": True})
+    RunRollout.objects.all().delete()
+    job.rollout_files.all().delete()
+    assert opened(arrived(task, job, meu))[0].quarantined == ""
+
+
+def test_opening_one_that_differs_has_the_whole_file_executed_again(
+    task: Task, job: TrainingJob, settings: Any
+) -> None:
+    settings.ROLLOUT_SAMPLE = 1
+    file = arrived(task, job, told(task, job), lying(task, job), told(task, job), lying(task, job))
+    file.verified = 1
+    file.save()
+    client = Client()
+    client.force_login(pages_seed.person("annotator"))
+    client.post(reverse("runs:rollout", args=[job.public_id, file.rollouts.get(index=1).pk]))
+    assert Job.objects.filter(kind="verify_rollouts", state="queued").count() == 1
+    assert looked(job)["executed"] == 4
+    assert file.rollouts.exclude(quarantined="").count() == 2
+    job.refresh_from_db()
+    assert job.doubt

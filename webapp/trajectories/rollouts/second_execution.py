@@ -1,0 +1,110 @@
+"""A second execution of an attempt's calls, in an episode of its own: whether state and reward come out as told.
+
+Seed, clock and validation are this site's, never those that the attempt names: else who tells an attempt could choose
+the ones in which it succeeds.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from django.conf import settings
+
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Attempt, TrajectoryStep
+from synthesis.errors import SandboxUnavailable
+from synthesis.formats.records import RunRecord
+from synthesis.formats.values import clean
+from synthesis.rollout import AttemptSetting
+from synthesis.runtime import Sandbox
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
+from webapp.trajectories.rollouts.attempt_writer import run_step
+from webapp.trajectories.services import setting_of
+
+SEED, NOW, VALIDATION = DEFAULT_SEED, DEFAULT_NOW, AttemptSetting().validation
+"""As `task_of` and `AttemptSetting` make every attempt at a task of this site."""
+SAME_REWARD = 1e-9
+NOTE_CHARS = 1_000
+
+
+def malformed(step: TrajectoryStep) -> bool:
+    """A call that could not be read never reached the environment."""
+    error = step.result.error if step.result else None
+    return error is not None and error.kind == "malformed"
+
+
+def executed_places(attempt: Attempt) -> list[int]:
+    """The places of the steps that a second execution has."""
+    return [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not malformed(step)]
+
+
+def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt) -> Replay:
+    """Execute an attempt's calls again. No reward is handed on: with the same seed there is nothing to align."""
+    record = RunRecord(
+        environment_key="",
+        task_key="",
+        policy=attempt.policy,
+        steps=tuple(run_step(attempt.steps[place], None) for place in executed_places(attempt)),
+        answer=attempt.answer,
+        seed=SEED,
+        now=NOW,
+        validation=VALIDATION,
+    )
+    return replay(sandbox, setting, record)
+
+
+def differences(attempt: Attempt, done: Replay, teller: str) -> list[str]:
+    """Where a second execution came to something else than `teller` told, in sentences."""
+    words = _declared(attempt, teller)
+    if attempt.final_hash and attempt.final_hash != done.final_hash:
+        words.append(f"The final state is another one than {teller} told.")
+    claimed = attempt.reward.reward if attempt.reward else None
+    given = done.reward.reward if done.reward else None
+    begin = teller[:1].upper() + teller[1:]
+    if claimed is not None and given is None:
+        words.append(f"{begin} told a reward of {claimed:.4f}; here nothing could be judged. {clean(done.note)}")
+    elif claimed is not None and given is not None and abs(claimed - given) > SAME_REWARD:
+        words.append(f"{begin} told a reward of {claimed:.4f}; executing the calls again gives {given:.4f}.")
+    return words
+
+
+def _declared(attempt: Attempt, teller: str) -> list[str]:
+    told = {"seed": attempt.seed, "clock": attempt.now, "validation": attempt.validation}
+    ours = {"seed": SEED, "clock": NOW, "validation": VALIDATION}
+    return [
+        f"The {name} that {teller} names is {clean(str(told[name]))[:100]}; that of this site is {ours[name]}."
+        for name in ours
+        if told[name] != ours[name]
+    ]
+
+
+def is_sampled(rollout: int, ordinal: int, total: int) -> bool:
+    """Whether this attempt of a rollout is among those that are executed again. No program can foretell which."""
+    luck = random.Random(f"{settings.SECRET_KEY}:{rollout}")
+    return ordinal in luck.sample(range(total), min(settings.ROLLOUT_SAMPLE, total))
+
+
+def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, attempt: Attempt) -> str:
+    """Execute an attempt that was made here again; what differs is said on its trajectory, which then is `diverged`,
+    and returned. Where it cannot be executed again the trajectory says that alone."""
+    if not attempt.final_hash or attempt.outcome in ("infra_error", "cancelled"):
+        return ""
+    try:
+        done = execute_again(sandbox, setting_of(revision), attempt)
+    except SandboxUnavailable as error:
+        _note(row, f"Not executed again: {error}")
+        return ""
+    if done.failure:
+        _note(row, f"The calls could not be executed again: {clean(done.failure)}")
+        return ""
+    words = " ".join(differences(attempt, done, "the rollout"))
+    if words:
+        claimed = attempt.reward.reward if attempt.reward else None
+        _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
+    return words
+
+
+def _note(row: Trajectory, words: str, **fields: Any) -> None:
+    Trajectory.objects.filter(pk=row.pk).update(replay_note=words[:NOTE_CHARS], **fields)
