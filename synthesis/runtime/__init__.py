@@ -23,6 +23,7 @@ from synthesis.runtime.encoding import (
     decode_state,
     encode_state,
     make_patch,
+    plain_text,
     state_hash,
 )
 from synthesis.runtime.episode import Episode
@@ -53,6 +54,7 @@ __all__ = [
     "encode_state",
     "make_patch",
     "outline",
+    "plain_text",
     "schema_findings",
     "state_hash",
     "validate_arguments",

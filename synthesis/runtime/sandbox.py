@@ -26,13 +26,13 @@ from synthesis.contracts import (
 )
 from synthesis.errors import (
     EpisodeLost,
-    InfrastructureError,
     InputError,
     ProgramError,
+    SandboxLost,
     StateError,
 )
 from synthesis.runtime import frames
-from synthesis.runtime.encoding import canonical_json
+from synthesis.runtime.encoding import apply_patch, canonical_json, decode_state
 from synthesis.runtime.episode import Episode, Link
 from synthesis.runtime.pool import Pool, namespaces_for
 
@@ -89,7 +89,8 @@ class Sandbox:
         """A new episode. `initial_state` is encoded.
 
         Raises ProgramError (it does not load or construct), StateError (the initial state is malformed), InputError
-        (`now` is no ISO moment), EpisodeLost (it ran out of time or memory, or ended) or SandboxUnavailable.
+        (`now` is no ISO moment), ProgramEnded (it ran out of time or memory, or ended), SandboxLost or
+        SandboxUnavailable.
         """
         _moment(now)
         compiled = self._compiled(program)
@@ -101,10 +102,10 @@ class Sandbox:
             raise StateError(f"the initial state is not JSON: {error}") from None
         request = f'"op":"reset",{options},"size":{len(state)}', state
 
-        def make() -> Episode:
-            return Episode(self._begin(compiled, *request), make)
+        def make() -> Link:
+            return self._begin(compiled, *request)
 
-        return make()
+        return Episode(make(), make)
 
     def _begin(self, compiled: _Compiled, body: str, state: str) -> Link:
         link = self._link()
@@ -135,7 +136,8 @@ class Sandbox:
         link.close()
         message = str(reply.get("message", "no reason given"))[:2_000]
         if reply.get("refused") == "input":
-            raise StateError(message)
+            # The child is the program's too: only a state that is malformed here as well is not its doing.
+            _require_readable([json.loads(state)])
         raise ProgramError(message)
 
     def _link(self) -> Link:
@@ -176,8 +178,9 @@ class Sandbox:
     ) -> list[list[Verdict]]:
         """For each check its verdicts: on the final state, and after each patch in turn (they add up).
 
-        Each check runs in a process of its own, made for it and ended after it. Raises StateError when the states
-        or patches are no JSON, InfrastructureError when the sandbox itself failed.
+        Each check runs in a process of its own, made for it and ended after it. One that exits, sends what cannot be
+        read or is killed twice has failed, and the others are judged. Raises StateError when the states or patches
+        are malformed, InfrastructureError when the sandbox itself failed.
         """
         world = {"initial": initial_state, "final": final_state, "answer": answer, "patches": list(patches)}
         try:
@@ -207,15 +210,15 @@ class Sandbox:
         return link
 
     def _verdicts(self, source: str, link: Link, tail: bytes, count: int) -> list[Verdict]:
-        verdicts, lost = _read_verdicts(link, count)
+        verdicts, lost = _read_verdicts(link, tail, count)
         if lost is not None and link.ended_from_outside:
             again = self._ask_check(source, tail)
             try:
-                verdicts, lost = _read_verdicts(again, count)
-                if again.ended_from_outside:
-                    raise InfrastructureError(f"A check's process was ended from outside: {lost}")
+                verdicts, lost = _read_verdicts(again, tail, count)
             finally:
                 again.close()
+        if isinstance(lost, SandboxLost):
+            raise lost
         if lost is not None:
             stopped = Verdict(passed=False, error=f"stopped ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
             verdicts.append(stopped)
@@ -234,7 +237,7 @@ class Sandbox:
         self._lock = threading.Lock()
         for link in list(self._links):
             if link.lost is None:
-                link.lost = EpisodeLost("closed", "it belongs to the process this one was forked from")
+                link.lost = SandboxLost("closed", "it belongs to the process this one was forked from")
                 link.child.release()
         self._pool.forget()
 
@@ -246,13 +249,24 @@ def _moment(now: str) -> None:
         raise InputError(f"`now` must be an ISO 8601 moment such as {DEFAULT_NOW}, not {now!r:.60}") from None
 
 
-def _read_verdicts(link: Link, count: int) -> tuple[list[Verdict], EpisodeLost | None]:
+def _require_readable(states: Sequence[object]) -> None:
+    """Raises StateError where an encoded state is malformed."""
+    for state in states:
+        decode_state(state)
+
+
+def _read_verdicts(link: Link, tail: bytes, count: int) -> tuple[list[Verdict], EpisodeLost | None]:
     verdicts: list[Verdict] = []
     try:
         while len(verdicts) < count:
             reply = link.receive(0)
             if "refused" in reply:
-                raise StateError(f"the states of a check: {str(reply.get('message'))[:500]}")
+                world = json.loads(tail[1:])
+                states = [world["final"]]
+                for patch in world["patches"]:
+                    states.append(apply_patch(states[-1], patch))
+                _require_readable([world["initial"], *states])
+                raise frames.BadFrame("it refused states that can be read")
             verdicts.append(frames.verdict(reply, len(verdicts)))
     except frames.BadFrame as error:
         return verdicts, link.lose("protocol", str(error))

@@ -24,7 +24,7 @@ from synthesis.contracts import (
     Validation,
     Verdict,
 )
-from synthesis.errors import EpisodeLost, InfrastructureError, InputError
+from synthesis.errors import InputError, ProgramEnded, ProgramError
 from synthesis.runtime import Sandbox, apply_patch, make_patch, state_hash
 from synthesis.verifiers import faults as said
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
@@ -85,7 +85,7 @@ def audit_task(
         raise InputError("The task has no checks: there is nothing to audit.")
     start = run_calls(sandbox, subject, ())
     if start.state is None:
-        raise InfrastructureError(f"The episode was lost before any call: {start.lost}")
+        raise ProgramError(f"The program ended before any call: {start.lost}")
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)
@@ -120,9 +120,7 @@ def run_calls(
                 if not result.ok:
                     refused.append(index)
             state = episode.state()
-    except EpisodeLost as error:
-        if error.reason in {"died", "protocol", "closed"}:
-            raise
+    except ProgramEnded as error:
         return ExecutedSequence(None, lost=str(error))
     digest = state_hash(state)
     if start is not None:
