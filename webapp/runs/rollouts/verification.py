@@ -10,8 +10,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
+from synthesis.contracts import UNCOUNTED
 from synthesis.errors import FormatError, InputError
 from synthesis.runtime import Sandbox
 from webapp.jobs.models import Job, JobState
@@ -107,9 +109,12 @@ def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult) -> Non
 
 
 def sampled(file: RolloutFile) -> list[RunRollout]:
-    """The sample of a file, the same each time, which no worker can foretell. Lost attempts claim nothing."""
+    """The sample of a file, the same each time, which no worker can foretell.
+
+    Lost attempts claim nothing, nor do those that a program ended.
+    """
     rows = RunRollout.objects.filter(file=file, revision__isnull=False).exclude(
-        outcome__in=("infra_error", "cancelled")
+        Q(outcome__in=UNCOUNTED) | Q(outcome="program_error") & (Q(reward=0.0) | Q(reward__isnull=True))
     )
     places = list(rows.order_by("index").values_list("pk", flat=True))
     luck = random.Random(f"{settings.SECRET_KEY}:{file.sha256}:{file.pk}")
