@@ -18,14 +18,19 @@ Validation = Literal["schema", "source"]
 """`schema`: arguments are validated against the tool's working schema. `source`: the call as it was."""
 ToolKind = Literal["query", "change"]
 Severity = Literal["info", "warning", "fatal"]
-Outcome = Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled"]
+Outcome = Literal["solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled"]
+"""`program_error`: the environment's program ended the episode. It counts as an attempt that did not solve its task."""
+UNCOUNTED: tuple[Outcome, ...] = ("infra_error", "cancelled")
+"""Outcomes that say nothing about agent or program: they have no part in any rate. `program_error` has, without a
+reward of its own."""
 ScoreRule = Literal["goals", "proportion"]
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
-Ending = Literal["answered", "user_stopped", "turn_limit", "too_long", "unusable", "lost", "cancelled"]
+Ending = Literal["answered", "user_stopped", "turn_limit", "too_long", "unusable", "program_ended", "lost", "cancelled"]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
-an attempt may hold; `unusable`: turn after turn held nothing of use; `lost`: sandbox, LLM or user failed."""
+an attempt may hold; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
+out of time or memory, broke the protocol or left a state that cannot be read; `lost`: sandbox, LLM or user failed."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
@@ -62,10 +67,11 @@ class CallError(Frozen):
 
     `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised),
     `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
-    an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out).
+    an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out), `ended`
+    (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone).
     """
 
-    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed"]
+    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed", "ended"]
     type: str = ""
     message: str = ""
 
@@ -235,7 +241,8 @@ class Timing(Frozen):
 class Attempt(Frozen):
     """What one policy did with one task, and what it earned.
 
-    `reward` is None where nothing could be judged (`infra_error`, `cancelled`): that is never a reward of 0.
+    `reward` is None where nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these
+    `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
     `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
     the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256.
     """

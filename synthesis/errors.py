@@ -53,16 +53,33 @@ class SandboxUnavailable(InfrastructureError):
     """The sandbox cannot start here, or would start without the layers that make it safe."""
 
 
-class EpisodeLost(InfrastructureError):
-    """The child that held an episode is gone or broke the protocol.
-
-    `reason` is one of `time`, `memory`, `protocol`, `died`, `closed`.
-    """
+class EpisodeLost(EnvariumError):
+    """The process that held an episode is gone. Always raised as one of the two below, which say whose doing it was."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"The episode's process is gone ({reason}){': ' + detail if detail else ''}")
         self.reason = reason
         self.detail = detail
+
+
+class ProgramEnded(EpisodeLost, ProgramError):
+    """The program brought its own process to an end: a fact about the program, whatever it did it by.
+
+    `reason`: `time` (no answer, or its processor time used up), `memory`, `protocol` (what it sent cannot be read),
+    `died` (it exited, or a signal of its own ended it), `killed` (SIGKILL, and again when the same calls were made
+    in a fresh process).
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.args = (f"The program ended the episode ({reason}){': ' + detail if detail else ''}",)
+
+
+class SandboxLost(EpisodeLost, InfrastructureError):
+    """Something of ours took an episode's process away: it says nothing about the program.
+
+    `reason`: `closed` (by who held it) or `sandbox` (the process that all episodes come from ended).
+    """
 
 
 class LLMError(InfrastructureError):

@@ -90,6 +90,11 @@ class Limits(Frozen):
     infra_error_share: Share = Field(
         default=0.2, description="A job pauses when more than this share of a step's attempts is `infra_error`."
     )
+    program_error_share: Share = Field(
+        default=0.2,
+        description="A job pauses when more than this share of a step's attempts is `program_error`, with the "
+        "environments named; a step of fewer than 16 attempts is taken as one of 16.",
+    )
 
 
 class Constant(Frozen):
@@ -187,7 +192,12 @@ class Attempts(Frozen):
     """How attempts are carried out."""
 
     at_once: int = Field(default=32, ge=1, le=4096, description="Attempts under way at the same time, a process.")
-    deadline_s: float = Field(default=900.0, gt=0, le=86_400, description="Seconds of one attempt; then `infra_error`.")
+    deadline_s: float = Field(
+        default=900.0,
+        gt=0,
+        le=86_400,
+        description="Seconds of one attempt; then `infra_error`, or `program_error` if its program took most of them.",
+    )
     unusable: int = Field(
         default=3, ge=1, le=100, description="So many turns in a row without a usable call or words end an attempt."
     )
@@ -252,6 +262,10 @@ class Masking(Frozen):
     meu: bool = Field(default=True, description="Mask attempts in which the simulated user erred (AF 3.4).")
     meu_scope: MeuScope = Field(
         default="all", description="`all`: each of them (AF Eq. 2). `failed`: only those that failed (AF 1, 4.3)."
+    )
+    program_errors: bool = Field(
+        default=False,
+        description="Mask attempts that the environment's program ended (`program_error`); else they earn 0.",
     )
 
 

@@ -51,6 +51,7 @@ def evaluate(
     *,
     ranks: Ranks | None = None,
     name: str = "policy",
+    masking: Masking | None = None,
 ) -> Result:
     """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
 
@@ -65,7 +66,7 @@ def evaluate(
     )
     if any(ranks.every([table.stopped()])):
         raise StepStopped("The job was told to stop during an evaluation.")
-    judged = [(tried, scored(tried.attempt, "score", Masking())) for tried in ranks.every(mine)]
+    judged = [(tried, scored(tried.attempt, "score", masking or Masking())) for tried in ranks.every(mine)]
     return result_of(judged)
 
 

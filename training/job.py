@@ -46,6 +46,8 @@ class Exit(IntEnum):
     """A full disk, no sandbox: the job may be resumed once that is mended."""
     TOO_MANY_LOST = 31
     """`limits.infra_error_share` was passed: the job pauses."""
+    PROGRAM_ERRORS = 32
+    """`limits.program_error_share` was passed: the job pauses."""
 
 
 class SpeakerFile(Frozen):

@@ -80,7 +80,7 @@ def _told(error: Exception) -> tuple[Exit, str]:
     import torch
 
     from training.policy import Diverged
-    from training.step import TooManyLost
+    from training.step import TooManyLost, TooManyProgramErrors
 
     text = str(error)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in text:
@@ -92,6 +92,8 @@ def _told(error: Exception) -> tuple[Exit, str]:
         return Exit.DIVERGED, text
     if isinstance(error, TooManyLost):
         return Exit.TOO_MANY_LOST, text
+    if isinstance(error, TooManyProgramErrors):
+        return Exit.PROGRAM_ERRORS, text
     if isinstance(error, InputError):
         return Exit.INPUT, text
     if isinstance(error, InfrastructureError):

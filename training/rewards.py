@@ -7,7 +7,7 @@ from typing import Literal
 from synthesis.contracts import SOLVED_AT, Attempt, Frozen
 from training.config import Masking, RewardRule
 
-Reason = Literal["", "infra_error", "cancelled", "user_error"]
+Reason = Literal["", "program_error", "infra_error", "cancelled", "user_error"]
 
 
 class AttemptReward(Frozen):
@@ -22,10 +22,14 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptRewar
 
     `infra_error`, `cancelled` and whatever else has no reward is always masked, never a reward of 0. With `masking.meu`
     (AF 3.4) so is a simulated user's error: each (`all`, Eq. 2's indicator) or only where the attempt `failed`, which
-    is everything but solved.
+    is everything but solved. What the environment's program ended (`program_error`) earned nothing, which is 0: a
+    program that exits where an agent would fail must not raise the mean. With `masking.program_errors` it is masked.
     """
     if attempt.outcome == "cancelled":
         return AttemptReward(reward=None, masked="cancelled")
+    if attempt.outcome == "program_error":
+        masked = masking.program_errors
+        return AttemptReward(reward=None if masked else 0.0, masked="program_error" if masked else "")
     if attempt.outcome == "infra_error" or attempt.reward is None:
         return AttemptReward(reward=None, masked="infra_error")
     solved = attempt.reward.reward >= SOLVED_AT

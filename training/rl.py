@@ -16,15 +16,15 @@ from trl.models.utils import unwrap_model_for_generation
 
 from synthesis.errors import InputError
 from training.attempts import Engine, Table, TaskAttempt
-from training.config import Reinforcement
+from training.config import Masking, Reinforcement
 from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
 from training.model_loader import adapters
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
-from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step
-from training.step_record import values_of, watched, write_rollouts
+from training.step import Ranks, StepStopped, TooManyLost, TooManyProgramErrors, TrainingStep, make_step
+from training.step_record import program_error_words, values_of, watched, write_rollouts
 from training.trainer import AgentTrainer, Sums
 from training.trainer_callbacks import (
     Ended,
@@ -70,8 +70,9 @@ class ReinforcementJob:
 def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrainer]:
     """Train to the end, or until the watch says stop; then a checkpoint is there. With `resume`, from the last one.
 
-    Raises InputError: the configuration does not fit the dataset or the number of processes; Diverged; TooManyLost,
-    with a checkpoint of the policy as it was before that step; InfrastructureError: the disk is full.
+    Raises InputError: the configuration does not fit the dataset or the number of processes; Diverged; TooManyLost and
+    TooManyProgramErrors, with a checkpoint of the policy as it was before that step; InfrastructureError: the disk is
+    full.
     """
     cfg = job.cfg
     if not cfg.decoding.temperature:
@@ -89,10 +90,10 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
             _evaluate(job, trainer, 0)
         with disk_errors():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except (StepStopped, TooManyLost) as error:
+    except (StepStopped, TooManyLost, TooManyProgramErrors) as error:
         # Nothing was learnt from the attempts that were under way: the policy is that of the last whole step.
         _keep_as_it_is(job, trainer)
-        if isinstance(error, TooManyLost):
+        if not isinstance(error, StepStopped):
             raise
         job.watch.ended = "stopped"
     if job.watch.ended == "done" and not _evaluate(job, trainer, trainer.state.global_step):
@@ -227,16 +228,22 @@ def _values(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> dict[str
         path = f"rollouts/step-{step:06d}.jsonl.gz"
         write_rollouts(job.folder / path, told.step.judged, told.advantages, step - 1, horizon)
         job.writer.artefact(step, "rollouts", path, attempts=len(told.step.judged), policy_step=step - 1)
-        _say_lost(job.writer, told.step, step)
+        _say_lost(job.writer, told.step, step, job.cfg.masking)
     told.advantages = []
     return values
 
 
-def _say_lost(writer: Writer, made: TrainingStep, step: int) -> None:
+def _say_lost(writer: Writer, made: TrainingStep, step: int, masking: Masking) -> None:
     lost = [tried.attempt.note for tried, score in made.judged if score.masked == "infra_error"]
     if lost:
         message = f"{len(lost)} of {len(made.judged)} attempts were lost and are masked; the last one: {lost[-1][:500]}"
         writer.event(step, "warn", message, lost=len(lost))
+    ended = sum(tried.attempt.outcome == "program_error" for tried, _ in made.judged)
+    if ended:
+        counted = "masked" if masking.program_errors else "counted as 0"
+        words = program_error_words(made.judged)
+        message = f"Programs ended {ended} of {len(made.judged)} attempts, which are {counted}: {words}"
+        writer.event(step, "warn", message, program_errors=ended)
 
 
 def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:
@@ -252,6 +259,7 @@ def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:
             result = evaluate(
                 job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
                 ranks=trainer.ranks, name=_name(trainer),
+                masking=Masking(program_errors=cfg.masking.program_errors),
             )  # fmt: skip
     except StepStopped:
         return False

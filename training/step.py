@@ -16,8 +16,10 @@ from training.masks import zero_variance
 from training.rewards import scored
 from training.rows import Rows, rows_of
 from training.sampler import Catalogue, SamplerState
-from training.step_record import Judged
+from training.step_record import Judged, program_error_words
 
+FEWEST = 16
+"""A step of fewer attempts is taken as one of so many, where its programs' errors are held against a share of them."""
 Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[TaskAttempt]]
 """Makes this rank's attempts at (row, ordinal) with a seed; some may be missing where the job was stopped."""
 
@@ -28,6 +30,10 @@ class StepStopped(EnvariumError):
 
 class TooManyLost(EnvariumError):
     """More of a step's attempts were lost to the infrastructure than the job allows."""
+
+
+class TooManyProgramErrors(EnvariumError):
+    """More of a step's attempts were ended by their environments' programs than the job allows."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ def make_step(
     """Draw tasks and attempt them; with dynamic sampling (AF 4.1) draw others for groups of equal rewards.
 
     What cannot be filled in `dynamic_sampling.rounds` draws stays with such groups, which teach nothing. Raises
-    Stopped, and TooManyLost: more than `limits.infra_error_share` of the attempts were lost.
+    Stopped; TooManyLost: more than `limits.infra_error_share` of the attempts were lost; TooManyProgramErrors: more
+    than `limits.program_error_share` of them were ended by programs.
     """
     started, judged, draws = time.perf_counter(), list[Judged](), 0
     groups: list[list[int]] = []
@@ -97,6 +104,7 @@ def make_step(
         useful = _useful(judged, groups, cfg)
         missing = cfg.sampling.tasks - len(useful)
     _require_sandbox(judged, cfg.limits.infra_error_share)
+    _require_programs(judged, cfg.limits.program_error_share)
     others = [number for number in range(len(groups)) if number not in set(useful)]
     chosen = sorted([*useful, *others][: cfg.sampling.tasks])
     kept = [place for number in chosen for place in groups[number]]
@@ -135,4 +143,14 @@ def _require_sandbox(judged: Sequence[Judged], most: float) -> None:
         raise TooManyLost(
             f"{len(lost)} of {len(judged)} attempts of a step were lost to the infrastructure, more than the "
             f"{most:.0%} allowed; the last one: {lost[-1][:500] or 'no reason given'}"
+        )
+
+
+def _require_programs(judged: Sequence[Judged], most: float) -> None:
+    ended = sum(tried.attempt.outcome == "program_error" for tried, _ in judged)
+    if ended > most * max(len(judged), FEWEST):
+        raise TooManyProgramErrors(
+            f"{ended} of {len(judged)} attempts of a step were ended by the programs of their environments, more than "
+            f"the {most:.0%} allowed (limits.program_error_share): {program_error_words(judged)} Repair the "
+            "environment, leave it out of the dataset, or allow more, then resume."
         )

@@ -62,8 +62,20 @@ def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, st
     return {key: value for key, value in values.items() if not math.isnan(value)}
 
 
+def program_error_words(judged: Sequence[Judged], most: int = 3) -> str:
+    """Which environments' programs ended attempts, how many, and by which call the last one of each did."""
+    notes: dict[str, list[str]] = defaultdict(list)
+    for tried, _ in judged:
+        if tried.attempt.outcome == "program_error":
+            notes[tried.row.environment].append(tried.attempt.note)
+    worst = sorted(notes.items(), key=lambda item: (-len(item[1]), item[0]))
+    told = [f"{name}: {len(said)}, the last one: {said[-1][:500]}" for name, said in worst[:most]]
+    told += [f"and {len(worst) - most} other environments"] if len(worst) > most else []
+    return " ".join(words if words.endswith(".") else f"{words}." for words in told)
+
+
 def _part(judged: Sequence[Judged]) -> dict[str, float]:
-    """Of the attempts that count; nothing but NaN where none does."""
+    """Of the attempts that count, and of all the share that programs ended; NaN where there are none."""
     counted = [(tried, score.reward) for tried, score in judged if score.reward is not None]
     rewards = [reward for _, reward in counted]
     calls = [step.result for tried, _ in counted for step in tried.attempt.steps if step.result is not None]
@@ -75,6 +87,7 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
         "length": _mean([sum(tried.trace.own) for tried, _ in counted]),
         "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
         "tool_errors": _share(not result.ok for result in calls),
+        "program_errors": _share(tried.attempt.outcome == "program_error" for tried, _ in judged),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from synthesis.contracts import CallError, CallResult, Frozen, Program, State
 from synthesis.drafts import ToolCase
-from synthesis.errors import EpisodeLost, ProgramError, StateError
+from synthesis.errors import ProgramEnded, ProgramError, StateError
 from synthesis.runtime import Sandbox, canonical_json
 
 STATE_CHARS = 128_000
@@ -57,24 +57,21 @@ class Rerun(Frozen):
 def execute(sandbox: Sandbox, program: Program, setting: CallSetting, tool: str, arguments: dict[str, Any]) -> Outcome:
     """Make one call on a state.
 
-    A process that is lost twice is what the program does; once may be ours. Raises ProgramError or StateError where
-    the program cannot be built from the state, EpisodeLost (`closed`) and SandboxUnavailable.
+    A call that takes too long is made twice, since a machine may be busy once. Raises ProgramError or StateError where
+    the program cannot be built from the state, SandboxLost and SandboxUnavailable.
     """
-    try:
-        return _execute(sandbox, program, setting, tool, arguments)
-    except EpisodeLost as error:
-        if error.reason == "closed":
-            raise
-    try:
-        return _execute(sandbox, program, setting, tool, arguments)
-    except EpisodeLost as error:
-        if error.reason == "closed":
-            raise
-        return _ended(f"{ENDED}: the call ended the program's process ({error.reason})")
+    for last in (False, True):
+        try:
+            return _execute(sandbox, program, setting, tool, arguments)
+        except ProgramEnded as error:
+            reason = error.reason
+        if last or reason != "time":
+            break
+    return _ended(f"{ENDED}: the call ended the program's process ({reason})")
 
 
 def rerun(sandbox: Sandbox, program: Program, case: ToolCase) -> Rerun:
-    """Make a case's call again on its state and compare. Raises SandboxUnavailable and EpisodeLost (`closed`)."""
+    """Make a case's call again on its state and compare. Raises SandboxUnavailable and SandboxLost."""
     try:
         setting = CallSetting(case.state, case.seed, case.now)
         now = execute(sandbox, program, setting, case.tool, case.arguments)

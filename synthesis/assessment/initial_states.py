@@ -11,7 +11,7 @@ from synthesis.assessment.cases import STATE_CHARS, size_of
 from synthesis.assessment.prompt_values import cut
 from synthesis.assessment.tasks import unknown_state_keys
 from synthesis.contracts import DEFAULT_NOW, State
-from synthesis.errors import EpisodeLost, InputError, ProgramError, Rejected, StateError
+from synthesis.errors import InputError, ProgramEnded, ProgramError, Rejected, StateError
 from synthesis.llm.asker import TRIES
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox, encode_state
@@ -65,9 +65,7 @@ def settle(sandbox: Sandbox, brief: AgentBrief, state: dict[str, Any]) -> State:
     try:
         with sandbox.reset(brief.program, encode_state(state), now=DEFAULT_NOW) as episode:
             settled = episode.state()
-    except EpisodeLost as error:
-        if error.reason == "closed":
-            raise
+    except ProgramEnded as error:
         raise ProgramError(f"the program's process was gone while it was built ({error.reason})") from None
     if size_of(settled) > STATE_CHARS:
         raise StateError(f"the program makes a state of more than {STATE_CHARS:,} characters of it")

@@ -10,7 +10,7 @@ from typing import Any
 from synthesis.assessment.arguments import WRONG, Guesses, collect, guess, types_of
 from synthesis.assessment.kinds import finding
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallResult, Finding, Program, State, Tool
-from synthesis.errors import EpisodeLost, ProgramError
+from synthesis.errors import ProgramEnded, ProgramError
 from synthesis.runtime import Episode, Sandbox
 
 MAX_CALLS = 400
@@ -45,7 +45,7 @@ def probe_findings(sandbox: Sandbox, program: Program, initial: State) -> list[F
     probe = ProbeRound(sandbox, program, initial)
     try:
         state = _start(probe)
-    except (ProgramError, EpisodeLost) as error:
+    except ProgramError as error:
         return [finding("program_fails", "program", f"The program does not start: {error}")]
     probe.findings += state_findings(state)
     guesses = collect(state)
@@ -87,7 +87,7 @@ def _try_tool(probe: ProbeRound, tool: Tool, guesses: Guesses) -> None:
         elif base:
             with _reset(probe) as episode:
                 _try_wrong(probe, episode, tool, base)
-    except EpisodeLost as error:
+    except ProgramEnded as error:
         probe.lost += 1
         probe.findings.append(finding("episode_lost", f"tools.{tool.name}", f"{tool.name}: {error}"))
 

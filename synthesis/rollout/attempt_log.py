@@ -31,6 +31,7 @@ _OUTCOMES: dict[Ending, Outcome] = {
     "turn_limit": "truncated",
     "too_long": "truncated",
     "unusable": "agent_error",
+    "program_ended": "program_error",
     "lost": "infra_error",
     "cancelled": "cancelled",
 }

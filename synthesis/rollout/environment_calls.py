@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from synthesis.contracts import CallResult, Reward, State
-from synthesis.errors import EpisodeLost
+from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
+from synthesis.formats.values import clean
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
-from synthesis.runtime import Episode, Sandbox, state_hash
+from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
 from synthesis.verifiers.checks import score_checks
 
+SPELLED_CHARS = 300
+"""So much of a call is told in the note of an attempt that its program ended."""
 MAX_RESULT = 256 * 1024
 """A longer result is kept cut; executing the call again gives all of it."""
 T = TypeVar("T")
@@ -31,10 +34,18 @@ class SeenResult:
     size: int
 
 
+def spelled_call(tool: str, arguments: dict[str, Any]) -> str:
+    """A call on one line, bounded: `book(day='Monday')`."""
+    text = f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    text = clean(text.replace("\n", " "))
+    return text if len(text) <= SPELLED_CHARS else f"{text[:SPELLED_CHARS]}…"
+
+
 class AttemptEpisode:
     """One attempt's episode and, afterwards, its verifier. Close it whatever happens.
 
-    `initial` is the state that the program made of the task's, once it is reset.
+    `initial` is the state that the program made of the task's, once it is reset. What the program does to end the
+    episode is a ProgramError that names the call; what cannot be read of its state or changes is one too.
     """
 
     def __init__(self, sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor) -> None:
@@ -47,19 +58,28 @@ class AttemptEpisode:
         self._episode: Episode | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._now: State = {}
+        self._made = ""
+        self._since: float | None = None
+
+    def busy_s(self) -> float:
+        """Seconds that the environment took so far, those of a call under way included."""
+        since = self._since
+        return self.environment_s + (time.perf_counter() - since if since is not None else 0.0)
 
     async def reset(self) -> None:
-        """Raises ProgramError, StateError, InputError, EpisodeLost, SandboxUnavailable."""
+        """Raises ProgramError, StateError (the task's own state is malformed), InputError, SandboxLost and
+        SandboxUnavailable."""
         await self._environment(self._reset)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
-        """Raises EpisodeLost."""
+        """Raises ProgramError (the call ended the episode) and SandboxLost."""
         return await self._environment(lambda: self._call(tool, arguments))
 
     async def judge(self, answer: str) -> tuple[str, Reward]:
         """(hash of the final state, what it earns). Ends the episode first: checks run in processes of their own.
 
-        Raises EpisodeLost, StateError (the state has no encoding), InputError (no checks), InfrastructureError.
+        Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError.
         """
         final, digest = await self._environment(self._final)
         task = self.plan.task
@@ -98,11 +118,22 @@ class AttemptEpisode:
                 self._episode = episode
         if self._closed:
             episode.close()
-            raise EpisodeLost("closed")
-        self.initial = episode.state()
+            raise SandboxLost("closed")
+        self.initial = self._now = _state_of(episode, "after it was built")
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
-        result = self._alive().call(tool, arguments)
+        self._made = spelled_call(tool, arguments)
+        try:
+            result = self._alive().call(tool, arguments)
+        except ProgramEnded as error:
+            what = error.detail or "its process ended"
+            raise ProgramEnded(error.reason, f"in {self._made}: {what}") from error
+        if result.patch:
+            try:
+                self._now = apply_patch(self._now, result.patch)
+            except StateError as error:
+                detail = f"what {self._made} says it changed does not fit the state: {error}"
+                raise ProgramEnded("protocol", detail[:1_000]) from error
         text = observation(result)
         size = len(text) + (len(repr(result.patch)) if result.patch else 0)
         if result.ok and len(text) > MAX_RESULT:
@@ -112,20 +143,26 @@ class AttemptEpisode:
 
     def _final(self) -> tuple[State, str]:
         episode = self._alive()
-        final = episode.state()
+        final = _state_of(episode, f"in the end, after {self._made}" if self._made else "in the end")
         episode.close()
         return final, state_hash(final)
 
     def _alive(self) -> Episode:
         episode = self._episode
         if episode is None:
-            raise EpisodeLost("closed")
+            raise SandboxLost("closed")
         return episode
 
     async def _environment(self, work: Callable[[], T]) -> T:
-        value, seconds = await self._in_thread(work)
-        self.environment_s += seconds
-        return value
+        def watched() -> T:
+            self._since = started = time.perf_counter()
+            try:
+                return work()
+            finally:
+                self._since = None
+                self.environment_s += time.perf_counter() - started
+
+        return (await self._in_thread(watched))[0]
 
     async def _in_thread(self, work: Callable[[], T]) -> tuple[T, float]:
         def timed() -> tuple[T, float]:
@@ -134,3 +171,15 @@ class AttemptEpisode:
             return value, time.perf_counter() - started
 
         return await asyncio.get_running_loop().run_in_executor(self.threads, timed)
+
+
+def _state_of(episode: Episode, when: str) -> State:
+    """The episode's state, of which every value can be read. Raises ProgramError and SandboxLost."""
+    try:
+        state = episode.state()
+        decode_state(state)
+    except ProgramEnded as error:
+        raise ProgramEnded(error.reason, f"its state could not be asked for {when}: {error.detail}") from error
+    except StateError as error:
+        raise ProgramError(f"The program's state cannot be read {when}: {error}"[:2_000]) from error
+    return state

@@ -24,7 +24,7 @@ from synthesis.formats.transcript import UNPARSED
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
 from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
-from synthesis.rollout.environment_calls import AttemptEpisode
+from synthesis.rollout.environment_calls import AttemptEpisode, spelled_call
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
@@ -35,11 +35,12 @@ UNNAMED = "(no name)"
 
 
 class _Lost(Exception):
-    """The attempt cannot go on and cannot be judged."""
+    """The attempt cannot go on and cannot be judged: by the program's doing, or because something of ours failed."""
 
-    def __init__(self, note: str, user_error: bool = False) -> None:
+    def __init__(self, note: str, user_error: bool = False, program: bool = False) -> None:
         super().__init__(note)
         self.user_error = user_error
+        self.ending: Ending = "program_ended" if program else "lost"
 
 
 async def attempt(
@@ -61,12 +62,11 @@ async def attempt(
         return attempt_of(log, episode, ending, digest=digest, reward=reward)
     except _Lost as lost:
         log.note = str(lost)
-        return attempt_of(log, episode, "lost", user_error=lost.user_error)
+        return attempt_of(log, episode, lost.ending, user_error=lost.user_error)
     except TimeoutError:
         if not limit.expired():
             raise
-        log.note = f"The attempt took more than {plan.setting.deadline_s:g} seconds and was stopped."
-        return attempt_of(log, episode, "lost")
+        return attempt_of(log, episode, _overdue(log, episode))
     except asyncio.CancelledError:
         if not stop.is_set():
             raise
@@ -82,8 +82,26 @@ def _losses() -> Iterator[None]:
         yield
     except UserFault as error:
         raise _Lost(str(error), user_error=True) from error
-    except (InfrastructureError, ProgramError, StateError, InputError) as error:
+    except ProgramError as error:
+        raise _Lost(str(error), program=True) from error
+    except (InfrastructureError, StateError, InputError) as error:
         raise _Lost(str(error)) from error
+
+
+def _overdue(log: Log, episode: AttemptEpisode) -> Ending:
+    """How an attempt past its deadline ended: by its program where that took most of the time."""
+    seconds = log.plan.setting.deadline_s
+    log.note = f"The attempt took more than {seconds:g} seconds and was stopped."
+    busy = episode.busy_s()
+    if busy < seconds / 2:
+        return "lost"
+    log.note += f" Its program took {busy:.0f} of them{_last_call(log)}."
+    return "program_ended"
+
+
+def _last_call(log: Log) -> str:
+    calls = [step for step in log.steps if step.kind == "call"]
+    return f", the last call was {spelled_call(calls[-1].tool, calls[-1].arguments)}" if calls else ""
 
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
@@ -182,22 +200,24 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
         problem = call.error
         if number >= setting.max_calls_a_turn:
             problem = f"not carried out: at most {setting.max_calls_a_turn} calls in one turn"
-        result, text = await _execute(log, episode, call, problem)
+        made = TrajectoryStep(
+            kind="call",
+            turn=log.turn,
+            content=words if number == 0 else "",
+            reasoning=message.reasoning if number == 0 else "",
+            tool=call.name or UNNAMED,
+            arguments={UNPARSED: call.raw} if call.error else call.arguments,
+        )
+        try:
+            result, text = await _execute(log, episode, call, problem)
+        except _Lost as lost:
+            if lost.ending == "program_ended":
+                await log.add(made.model_copy(update={"result": _ended(lost), "observation": str(lost)}))
+            raise
         usable = usable or (not problem and call.name in names)
         shown = bounded(text, setting.observation_chars)
         read.append(shown)
-        await log.add(
-            TrajectoryStep(
-                kind="call",
-                turn=log.turn,
-                content=words if number == 0 else "",
-                reasoning=message.reasoning if number == 0 else "",
-                tool=call.name or UNNAMED,
-                arguments={UNPARSED: call.raw} if call.error else call.arguments,
-                result=result,
-                observation=shown,
-            )
-        )
+        await log.add(made.model_copy(update={"result": result, "observation": shown}))
     log.messages += styles.result_messages(setting.prompt_style, message.tool_calls, read)
     return usable
 
@@ -210,6 +230,12 @@ async def _execute(log: Log, episode: AttemptEpisode, call: ToolCall, problem: s
         seen = await episode.call(call.name, call.arguments)
     log.held += seen.size
     return seen.result, seen.text
+
+
+def _ended(lost: _Lost) -> CallResult:
+    """What stands as the result of the call that the program ended the episode in."""
+    reason = getattr(lost.__cause__, "reason", "")
+    return CallResult(ok=False, error=CallError(kind="ended", type=reason, message=str(lost)[:2_000]))
 
 
 async def _say(log: Log, message: Message, words: str) -> Ending | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from synthesis.contracts import CallResult
 from synthesis.errors import StateError
 from synthesis.formats.values import clean
-from synthesis.runtime import decode_state
+from synthesis.runtime import plain_text
 
 
 def observation(result: CallResult) -> str:
@@ -18,7 +18,7 @@ def observation(result: CallResult) -> str:
 
 def _plain(result: CallResult) -> str:
     try:
-        return str(decode_state(result.result))
+        return plain_text(result.result)
     except StateError as error:
         return f"(the result cannot be shown: {error})"
 

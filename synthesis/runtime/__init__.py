@@ -24,6 +24,7 @@ from synthesis.runtime.encoding import (
     decode_state,
     encode_state,
     make_patch,
+    plain_text,
     same_encoded,
     state_hash,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "encode_state",
     "make_patch",
     "outline",
+    "plain_text",
     "same_encoded",
     "schema_findings",
     "state_hash",

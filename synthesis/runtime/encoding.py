@@ -31,6 +31,14 @@ def decode_state(encoded: Any) -> Any:
         raise StateError(str(error)) from None
 
 
+def plain_text(encoded: Any) -> str:
+    """The value that was encoded as Python writes it. Raises StateError: malformed, or too large a number to write."""
+    try:
+        return str(decode_state(encoded))
+    except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, RecursionError) as error:
+        raise StateError(f"it cannot be written as text: {error}"[:500]) from None
+
+
 def canonical_json(encoded: Any) -> str:
     """One text for one encoded value: sorted keys, no spaces, ASCII. Raises StateError if it is not JSON."""
     try:

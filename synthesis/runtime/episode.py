@@ -8,16 +8,20 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-from synthesis.contracts import CallError, CallResult, Limits, State
-from synthesis.errors import EpisodeLost, ReplayMismatch, StateError
+from synthesis.contracts import CallError, CallResult, Limits, Patch, State
+from synthesis.errors import EpisodeLost, ProgramEnded, ReplayMismatch, SandboxLost, StateError
 from synthesis.runtime import frames
 from synthesis.runtime.child import wire
 from synthesis.runtime.pool import Pool
 from synthesis.runtime.process import Child
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+_OURS = ("closed", "sandbox")
+"""Reasons of a loss that say nothing about the program."""
 
 
 class Link:
@@ -34,7 +38,7 @@ class Link:
     def send(self, payload: bytes) -> None:
         """Send one request. Raises EpisodeLost."""
         if self.lost is not None:
-            raise EpisodeLost(self.lost.reason, self.lost.detail)
+            raise type(self.lost)(self.lost.reason, self.lost.detail)
         try:
             wire.send(self.child.sock, payload)
         except wire.FrameError as error:
@@ -43,6 +47,12 @@ class Link:
             # A signal handler of the host raised in mid-frame: the protocol is out of step.
             self.lose("closed", "interrupted")
             raise
+
+    def ask(self, body: str) -> dict[str, Any]:
+        """Send a request of this body, and give the checked reply. Raises EpisodeLost."""
+        self.number += 1
+        self.send(f'{{"id":{self.number},{body}}}'.encode("ascii"))
+        return self.receive(self.number)
 
     def receive(self, number: int) -> dict[str, Any]:
         """The checked reply to a request. Raises EpisodeLost."""
@@ -71,23 +81,22 @@ class Link:
         if self.lost is None:
             if reason == "closed" and detail != "interrupted":
                 reason, detail = self.pool.ending(self.child)
-                if reason == "infrastructure" and self.busy_seconds >= self.limits.cpu_seconds:
+                if reason == "killed" and self.busy_seconds >= self.limits.cpu_seconds:
                     reason, detail = "time", "it used its processor time"
             elif reason == "time":
                 detail = detail or f"no answer within {self.limits.call_seconds:g} seconds"
-            self.lost = EpisodeLost("died" if reason == "infrastructure" else reason, detail)
-            self.lost.__dict__["from_outside"] = reason == "infrastructure"
+            self.lost = (SandboxLost if reason in _OURS else ProgramEnded)(reason, detail)
             self.child.kill()
-        return EpisodeLost(self.lost.reason, self.lost.detail)
+        return type(self.lost)(self.lost.reason, self.lost.detail)
 
     @property
     def ended_from_outside(self) -> bool:
-        """Whether something of ours, not the program, ended the child."""
-        return self.lost is not None and bool(self.lost.__dict__.get("from_outside"))
+        """Whether something other than the program ended the child, or perhaps did: worth another try."""
+        return self.lost is not None and self.lost.reason in ("killed", "sandbox")
 
     def close(self) -> None:
         if self.lost is None:
-            self.lost = EpisodeLost("closed")
+            self.lost = SandboxLost("closed")
             self.child.kill()
 
 
@@ -99,14 +108,27 @@ def _told(data: bytes) -> tuple[str, str]:
     return "protocol", "an unknown notice"
 
 
+class _MadeCall(NamedTuple):
+    """A call that was made, as JSON, and what it changed."""
+
+    tool: str
+    arguments: str
+    patch: Patch
+
+    @property
+    def body(self) -> str:
+        return f'"op":"call","tool":{self.tool},"args":{self.arguments}'
+
+
 class Episode:
     """One environment, alive in its own process. Thread-safe; closes itself at the end of a `with` block."""
 
-    def __init__(self, link: Link, remake: Callable[[], Episode]) -> None:
+    def __init__(self, link: Link, remake: Callable[[], Link]) -> None:
         self._link = link
         self._remake = remake
         self._lock = threading.RLock()
-        self._calls: list[tuple[str, str]] = []
+        self._calls: list[_MadeCall] = []
+        self._closed = False
 
     @property
     def alive(self) -> bool:
@@ -114,7 +136,11 @@ class Episode:
         return self._link.lost is None
 
     def call(self, tool: str, args: dict[str, Any]) -> CallResult:
-        """Call one tool. What the tool does wrong is in the result. Raises EpisodeLost."""
+        """Call one tool. What the tool does wrong is in the result.
+
+        Raises ProgramEnded (the program ended its process) and SandboxLost. A process that SIGKILL ended is made
+        again once, with the calls so far: only if that happens again is it the program's doing.
+        """
         try:
             name, arguments = _encode(tool), _encode(args)
         except (TypeError, ValueError, RecursionError) as error:
@@ -129,7 +155,7 @@ class Episode:
                 result = frames.call_result(reply, duration_us)
             except frames.BadFrame as error:
                 raise self._link.lose("protocol", str(error)) from None
-            self._calls.append((name, arguments))
+            self._calls.append(_MadeCall(name, arguments, result.patch))
             return result
 
     def state(self) -> State:
@@ -154,12 +180,12 @@ class Episode:
         with self._lock:
             expected = self.state_hash()
             calls = list(self._calls)
-        copy = self._remake()
+        copy = Episode(self._remake(), self._remake)
         try:
-            for name, arguments in calls:
+            for made in calls:
                 with copy._lock:
-                    copy._exchange(f'"op":"call","tool":{name},"args":{arguments}')
-                    copy._calls.append((name, arguments))
+                    copy._exchange(made.body)
+                    copy._calls.append(made)
             if copy.state_hash() != expected:
                 raise ReplayMismatch(f"After the same {len(calls)} calls the state is another one.")
         except BaseException:
@@ -169,6 +195,7 @@ class Episode:
 
     def close(self) -> None:
         """End the episode's process. Can be called twice."""
+        self._closed = True
         self._link.close()
 
     def _ask(self, body: str) -> dict[str, Any]:
@@ -179,10 +206,35 @@ class Episode:
         return reply
 
     def _exchange(self, body: str) -> dict[str, Any]:
-        link = self._link
-        link.number += 1
-        link.send(f'{{"id":{link.number},{body}}}'.encode("ascii"))
-        return link.receive(link.number)
+        try:
+            return self._link.ask(body)
+        except ProgramEnded as error:
+            if error.reason != "killed":
+                raise
+        self._restart()
+        return self._link.ask(body)
+
+    def _restart(self) -> None:
+        """Go on in a fresh process with the calls made so far. Raises ProgramEnded where they lead elsewhere."""
+        link = self._remake()
+        try:
+            if self._closed:
+                # By another thread, which found nothing to close but the process that is gone.
+                raise SandboxLost("closed")
+            for made in self._calls:
+                try:
+                    patch = frames.call_result(link.ask(made.body)).patch
+                except frames.BadFrame as error:
+                    raise link.lose("protocol", str(error)) from None
+                if patch != made.patch:
+                    raise link.lose(
+                        "killed", "it was ended by SIGKILL, and the calls before it now change other things"
+                    )
+        except BaseException:
+            self._link = link
+            link.close()
+            raise
+        self._link = link
 
     def __enter__(self) -> Episode:
         return self

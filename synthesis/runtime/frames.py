@@ -9,7 +9,8 @@ from typing import Any, get_args
 from synthesis.contracts import CallError, CallResult, Patch, Verdict
 from synthesis.runtime.child.codec import clean_text
 
-_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation))
+_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended"}
+"""Errors that a child may report; the others are the host's to say."""
 _TEXT_CAP = 4_000
 
 

@@ -117,8 +117,8 @@ class Pool:
             zygote.close()
 
     def ending(self, child: Child) -> tuple[str, str]:
-        """(reason, detail) of a child whose socket closed: `time`, `memory`, `died`, or `infrastructure` when
-        something outside it ended it."""
+        """(reason, detail) of a child whose socket closed: `time`, `died`, `killed` (SIGKILL, from outside or by what
+        it did: nobody can tell), or `sandbox` when the process that all children come from ended."""
         pid, generation = child.pid, child.generation
         child.ended(1.0)
         status = None
@@ -126,20 +126,20 @@ class Pool:
             try:
                 with self.lock:
                     if self.zygote is None or generation != self.generation or not self.zygote.alive():
-                        return "infrastructure", "the sandbox's own process ended"
+                        return "sandbox", "the sandbox's own process ended"
                     status = self.zygote.status(pid)
             except InfrastructureError:
-                return "infrastructure", "the sandbox's own process ended"
+                return "sandbox", "the sandbox's own process ended"
             if status is not None:
                 break
             time.sleep(0.005)
         if status is None:
-            return "died", ""
+            return "died", "it closed its connection"
         number = os.waitstatus_to_exitcode(status)
         if number == -24:
             return "time", f"it used its {self.limits.cpu_seconds} seconds of processor time"
         if number == -9:
-            return "infrastructure", "it was killed from outside"
+            return "killed", "it was ended by SIGKILL"
         return "died", f"signal {-number}" if number < 0 else f"it exited with {number}"
 
     def report(self) -> SandboxReport:

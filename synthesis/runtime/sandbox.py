@@ -25,14 +25,14 @@ from synthesis.contracts import (
 )
 from synthesis.errors import (
     EpisodeLost,
-    InfrastructureError,
     InputError,
     ProgramError,
+    SandboxLost,
     StateError,
 )
 from synthesis.runtime import frames
 from synthesis.runtime.check_request import check_request, require_readable, state_text, world_text
-from synthesis.runtime.encoding import canonical_json
+from synthesis.runtime.encoding import canonical_json, decode_state
 from synthesis.runtime.episode import Episode, Link
 from synthesis.runtime.pool import Pool, namespaces_for
 
@@ -91,7 +91,8 @@ class Sandbox:
         """A new episode. `initial_state` is encoded.
 
         Raises ProgramError (it does not load or construct), StateError (the initial state is malformed), InputError
-        (`now` is no ISO moment), EpisodeLost (it ran out of time or memory, or ended) or SandboxUnavailable.
+        (`now` is no ISO moment), ProgramEnded (it ran out of time or memory, or ended), SandboxLost or
+        SandboxUnavailable.
         """
         _moment(now)
         compiled = self._compiled(program)
@@ -103,10 +104,10 @@ class Sandbox:
             raise StateError(f"the initial state is not JSON: {error}") from None
         request = f'"op":"reset",{options},"size":{len(state)}', state
 
-        def make() -> Episode:
-            return Episode(self._begin(compiled, *request), make)
+        def make() -> Link:
+            return self._begin(compiled, *request)
 
-        return make()
+        return Episode(make(), make)
 
     def _begin(self, compiled: _Compiled, body: str, state: str) -> Link:
         link = self._link()
@@ -137,7 +138,8 @@ class Sandbox:
         link.close()
         message = str(reply.get("message", "no reason given"))[:2_000]
         if reply.get("refused") == "input":
-            raise StateError(message)
+            # The child is the program's too: only a state that is malformed here as well is not its doing.
+            decode_state(json.loads(state))
         raise ProgramError(message)
 
     def _link(self) -> Link:
@@ -208,20 +210,17 @@ class Sandbox:
         try:
             verdict = _read_verdict(link, world)
             if verdict is None and link.ended_from_outside:
-                again = self._ask_check(source, world)
-                try:
-                    verdict = _read_verdict(again, world)
-                    if again.ended_from_outside:
-                        raise InfrastructureError(f"A check's process was ended from outside: {again.lost}")
-                finally:
-                    again.close()
-                    link = again
+                link = self._ask_check(source, world)
+                verdict = _read_verdict(link, world)
         finally:
             link.close()
         if verdict is not None:
             return verdict
-        lost = link.lost or EpisodeLost("protocol")
-        return Verdict(passed=False, error=f"{STOPPED} ({lost.reason}){': ' * bool(lost.detail)}{lost.detail}")
+        lost = link.lost
+        if isinstance(lost, SandboxLost):
+            raise lost
+        reason, detail = (lost.reason, lost.detail) if lost else ("protocol", "")
+        return Verdict(passed=False, error=f"{STOPPED} ({reason}){': ' * bool(detail)}{detail}")
 
     def close(self) -> None:
         """End every process of this sandbox."""
@@ -234,7 +233,7 @@ class Sandbox:
         self._lock = threading.Lock()
         for link in list(self._links):
             if link.lost is None:
-                link.lost = EpisodeLost("closed", "it belongs to the process this one was forked from")
+                link.lost = SandboxLost("closed", "it belongs to the process this one was forked from")
                 link.child.release()
         self._pool.forget()
 

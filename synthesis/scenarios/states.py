@@ -13,7 +13,7 @@ from synthesis.assessment.environments import view_of
 from synthesis.assessment.tasks import unknown_state_keys
 from synthesis.contracts import Program, State
 from synthesis.drafts import ScenarioDraft
-from synthesis.errors import EpisodeLost, InputError, MalformedReply, ProgramError, Rejected, StateError
+from synthesis.errors import InputError, MalformedReply, ProgramEnded, ProgramError, Rejected, StateError
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.formats.signatures import parse
 from synthesis.prompts import prompt
@@ -76,12 +76,10 @@ def construct(sandbox: Sandbox, program: Program, state: dict[str, Any]) -> Stat
     try:
         with sandbox.reset(program, encode_state(state)) as episode:
             return episode.state()
+    except ProgramEnded as error:
+        raise InputError(f"the program does not come back when it is constructed from the state: {error}") from error
     except (ProgramError, StateError) as error:
         raise InputError(f"the program cannot be constructed from the state: {error}"[:TOLD_CHARS]) from error
-    except EpisodeLost as error:
-        if error.reason not in {"time", "memory"}:
-            raise
-        raise InputError(f"the program does not come back when it is constructed from the state: {error}") from error
 
 
 def state_faults(state: dict[str, Any], record: EnvironmentRecord, tree: ast.AST | None, most: int) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from synthesis import syntax
 from synthesis.contracts import Program, State, Tool
 from synthesis.drafts import Plan
-from synthesis.errors import EpisodeLost, InputError, ProgramError, StateError
+from synthesis.errors import InputError, ProgramEnded, ProgramError, StateError
 from synthesis.runtime import (
     Sandbox,
     canonical_json,
@@ -46,7 +46,7 @@ _KNOWN = frozenset(dir(builtins)) - _UNUSABLE | {"__name__", "__doc__"}
 def examine(sandbox: Sandbox, source: str, class_name: str, plan: Plan) -> list[str]:
     """What is wrong with a program, one sentence each; empty where nothing is.
 
-    Raises SandboxUnavailable and, where the sandbox is closed meanwhile, EpisodeLost: those say nothing about it.
+    Raises SandboxUnavailable and, where the sandbox is closed meanwhile, SandboxLost: those say nothing about it.
     """
     wanted = [operation.name for operation in plan.operations]
     problems = read_problems(source, class_name, wanted)
@@ -153,12 +153,10 @@ def construct_problems(sandbox: Sandbox, program: Program) -> list[str]:
         if not empty:
             return ["__init__ sets no attribute, so there is no state"]
         again = _constructed(sandbox, program, decode_state(empty))
+    except ProgramEnded as error:
+        return [f"the program does not come up ({error.reason}): {error.detail or 'its process ended'}"]
     except (ProgramError, StateError) as error:
         return [f"the program cannot be constructed: {error}"]
-    except EpisodeLost as error:
-        if error.reason == "closed":
-            raise
-        return [f"the program does not come up ({error.reason}): {error.detail or 'its process ended'}"]
     changed = [name for name in empty | again if empty.get(name) != again.get(name)]
     return [f"self.{name} is not what the initial state says for {name!r}" for name in changed]
 
@@ -177,16 +175,7 @@ def _large(empty: State) -> list[str]:
 
 
 def _constructed(sandbox: Sandbox, program: Program, state: State) -> State:
-    """The state after construction. What was lost once may have been ended from outside, and is tried again."""
-    try:
-        return _tried(sandbox, program, state)
-    except EpisodeLost as error:
-        if error.reason == "closed":
-            raise
-        return _tried(sandbox, program, state)
-
-
-def _tried(sandbox: Sandbox, program: Program, state: State) -> State:
+    """The state after construction."""
     with sandbox.reset(program, encode_state(state)) as episode:
         return episode.state()
 

@@ -13,7 +13,8 @@ What an item may end as (`Rejected.reason`), where the author was asked again an
 | checks, audit | `no_goal_check` | every check holds before anything is done |
 | audit | `red_audit` | still red after one repair, or the repair stayed unfit; the message names the faults |
 | audit | `cannot_be_audited` | the program no longer starts, or its state has no encoding |
-| filter | `infra_error` | the attempt was not finished; the program brought it to an end |
+| filter | `infra_error` | the attempt was not finished |
+| filter | `program_error` | the environment's program brought the attempt to an end |
 | filter | `user_error` | the simulated user's words could not be used, even when asked again |
 | filter | `invalid_format` | calls that are none, or of unknown tools, or turns that hold nothing of use |
 | filter | `impossible_task` | a judge says that the task cannot be done, and why |

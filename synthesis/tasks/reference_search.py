@@ -15,7 +15,7 @@ from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
-from synthesis.tasks.teacher import PROGRAMS_DOING, rollout_task
+from synthesis.tasks.teacher import rollout_task
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.checks import score_checks
 
@@ -57,7 +57,7 @@ def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Re
 
 
 async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
-    """The attempts by their sample, without those that the program itself brought to an end."""
+    """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
     plans = [
         Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample)
@@ -70,9 +70,9 @@ async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int])
     made = [attempt async for attempt in run_attempts(kit.sandbox, plans, at_once=AT_ONCE, on_step=on_step)]
     made.sort(key=lambda attempt: attempt.ordinal)
     for attempt in made:
-        if attempt.outcome == "infra_error" and not attempt.note.startswith(PROGRAMS_DOING):
+        if attempt.outcome == "infra_error":
             raise InfrastructureError(f"Run {attempt.ordinal + 1} of the teacher was lost: {attempt.note}")
-    return [attempt for attempt in made if attempt.reward is not None]
+    return made
 
 
 def shortest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from synthesis.contracts import Attempt, TrajectoryStep
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import EpisodeLost, InfrastructureError
+from synthesis.errors import InfrastructureError
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import (
     AttemptSetting,
@@ -17,9 +17,6 @@ from synthesis.rollout import (
 )
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World, world_of
-
-PROGRAMS_DOING = tuple(str(EpisodeLost(reason)) for reason in ("time", "memory"))
-"""How the note of an attempt begins whose program, not our machinery, ended the episode: trying again helps nobody."""
 
 
 def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
@@ -42,8 +39,8 @@ async def teach(
     """One attempt by the teacher; in a conversation with a simulated user whose intent is the instruction.
 
     Raises Rejected("state_invalid"), and InfrastructureError where something of ours failed, so that it is made
-    again. A user whose words could not be used, even when asked again, and a program that hangs are facts about the
-    attempt: it comes back without a reward.
+    again. A user whose words could not be used, even when asked again, and a program that ends the episode are facts
+    about the attempt: it comes back without a reward.
     """
     given = rollout_task(kit, await world_of(kit, record, scenario), task)
     teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)))
@@ -56,6 +53,6 @@ async def teach(
         kit.check_stop()
 
     (made,) = [attempt async for attempt in run_attempts(kit.sandbox, [plan], at_once=1, on_step=on_step)]
-    if made.outcome == "infra_error" and not made.user_error and not made.note.startswith(PROGRAMS_DOING):
+    if made.outcome == "infra_error" and not made.user_error:
         raise InfrastructureError(f"The teacher's attempt was lost: {made.note}")
     return made

@@ -104,6 +104,7 @@ def first_filters() -> tuple[TrajectoryFilter, ...]:
     """Those before the judge."""
     return (
         TrajectoryFilter("infra_error", _unfinished),
+        TrajectoryFilter("program_error", _ended),
         TrajectoryFilter("user_error", _user),
         TrajectoryFilter("invalid_format", _malformed),
     )
@@ -162,6 +163,10 @@ def _require(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> None:
 def _unfinished(run: AttemptFacts) -> str:
     lost = run.outcome in UNFINISHED and not run.user_error
     return f"The attempt was not finished ({run.outcome or 'nothing judged it'})." if lost else ""
+
+
+def _ended(run: AttemptFacts) -> str:
+    return "The environment's program brought the attempt to an end." if run.outcome == "program_error" else ""
 
 
 def _user(run: AttemptFacts) -> str:

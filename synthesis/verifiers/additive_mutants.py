@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from synthesis.contracts import Patch, Reference, ReferenceCall, State
-from synthesis.errors import EpisodeLost
+from synthesis.errors import ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.mutants import Mutant
@@ -76,8 +76,8 @@ def _first_that_changes(
                 return _added(reference, tool, arguments, result.patch, len(reference.calls))
             episode.close()
             episode = None
-    except EpisodeLost as error:
-        _require_programs_doing(error)
+    except ProgramEnded:
+        return None
     finally:
         if episode is not None:
             episode.close()
@@ -92,19 +92,13 @@ def _at_the_end(sandbox: Sandbox, subject: Subject, reference: Reference) -> Epi
     try:
         for call in reference.calls:
             episode.call(call.tool, dict(call.arguments))
-    except BaseException as error:
+    except ProgramEnded:
         episode.close()
-        if isinstance(error, EpisodeLost):
-            _require_programs_doing(error)
-            return None
+        return None
+    except BaseException:
+        episode.close()
         raise
     return episode
-
-
-def _require_programs_doing(error: EpisodeLost) -> None:
-    """Raise again what is not the program's own doing."""
-    if error.reason in {"died", "protocol", "closed"}:
-        raise error
 
 
 def _added(reference: Reference, tool: str, arguments: dict[str, Any], patch: Patch, step: int) -> Mutant:

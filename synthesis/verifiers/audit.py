@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from synthesis.contracts import Mark, OutsideChange, Reference, State, Verdict
-from synthesis.errors import InfrastructureError, InputError
+from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
@@ -44,7 +44,7 @@ def audit_task(
         raise InputError("The task has no checks: there is nothing to audit.")
     start = run_calls(sandbox, subject, ())
     if start.state is None:
-        raise InfrastructureError(f"The episode was lost before any call: {start.lost}")
+        raise ProgramError(f"The program ended before any call: {start.lost}")
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)

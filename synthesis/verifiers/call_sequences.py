@@ -20,7 +20,7 @@ from synthesis.contracts import (
     State,
     Validation,
 )
-from synthesis.errors import EpisodeLost
+from synthesis.errors import ProgramEnded
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.frame import outside_changes
@@ -95,9 +95,7 @@ def run_calls(
                 if not result.ok:
                     refused.append(index)
             state = episode.state()
-    except EpisodeLost as error:
-        if error.reason in {"died", "protocol", "closed"}:
-            raise
+    except ProgramEnded as error:
         return ExecutedSequence(None, lost=str(error))
     digest = state_hash(state)
     outside: tuple[OutsideChange, ...] = ()

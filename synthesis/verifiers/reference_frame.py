@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Allowance, CallResult, Frame, Reference, State, Tool
-from synthesis.errors import EpisodeLost, InputError
+from synthesis.errors import InputError, ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.frame import frame_of, widen, widenings
@@ -39,18 +39,10 @@ def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
             frame = frame_of(start, end)
             try:
                 return widen(frame, _bookkeeping(episode, subject.program.tools, subject.reference, frame, end))
-            except EpisodeLost as error:
-                _require_programs_doing(error)
+            except ProgramEnded:
                 return frame
-    except EpisodeLost as error:
-        _require_programs_doing(error)
+    except ProgramEnded as error:
         raise InputError(f"The reference cannot be carried out, so no frame can be made: {error}") from error
-
-
-def _require_programs_doing(error: EpisodeLost) -> None:
-    """Raise again what says nothing about the program."""
-    if error.reason in {"died", "protocol", "closed"}:
-        raise error
 
 
 def _bookkeeping(

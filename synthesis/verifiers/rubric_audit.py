@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from synthesis.contracts import State
-from synthesis.errors import InfrastructureError, InputError
+from synthesis.errors import InputError, ProgramError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
@@ -59,7 +59,7 @@ def audit_rubric(
         raise InputError("The rubric has no criteria: there is nothing to audit.")
     start = run_calls(sandbox, subject, ())
     if start.state is None:
-        raise InfrastructureError(f"The episode was lost before any call: {start.lost}")
+        raise ProgramError(f"The program ended before any call: {start.lost}")
     if judge is None:
         return untried("no_judge", "No model plays the judge, so the rubric was not tried.")
     if subject.reference is None:

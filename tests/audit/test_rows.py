@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.errors import EpisodeLost, InfrastructureError
+from synthesis.errors import InfrastructureError, SandboxLost
 from synthesis.runtime import Sandbox, default_sandbox
 from tests.verifiers.shop import ANSWER, OTHERS, check
 from webapp.environments.models import Environment
@@ -144,7 +144,7 @@ class Dying:
     def reset(self, *given: Any, **options: Any) -> Any:
         self.resets += 1
         if self.resets == self.deadly:
-            raise EpisodeLost("died", "killed from outside")
+            raise SandboxLost("sandbox", "its process ended")
         return default_sandbox().reset(*given, **options)
 
 

@@ -64,6 +64,13 @@ def test_the_share_of_solved_counts_judged_attempts_at_the_current_revision_alon
     assert found(pass_low=1 / 3, pass_high=1 / 3) == [hard.pk]
 
 
+def test_attempts_that_a_program_ended_count_as_unsolved() -> None:
+    (task,) = make_tasks(1, 1)
+    attempts(task, "solved", "program_error")
+    assert found(pass_low=0.5, pass_high=0.5) == [task.pk]
+    assert found(pass_low=1) == []
+
+
 def test_the_share_of_solved_can_be_that_of_one_policy() -> None:
     (task,) = make_tasks(1, 1)
     attempts(task, "solved", policy="large")

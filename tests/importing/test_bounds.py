@@ -9,7 +9,7 @@ import pytest
 from synthesis.assessment import bounded_checks as bounded
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import Verdict
-from synthesis.errors import EpisodeLost
+from synthesis.errors import ProgramEnded
 from synthesis.runtime import Sandbox, default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
@@ -67,7 +67,7 @@ def test_a_program_that_hangs_is_not_started_for_every_scenario(monkeypatch: pyt
 
     def reset(self: Sandbox, *given: Any, **options: Any) -> Any:
         tried.append(1)
-        raise EpisodeLost("time", "no answer")
+        raise ProgramEnded("time", "no answer")
 
     monkeypatch.setattr(Sandbox, "reset", reset)
     scenarios = [samples.scenario(f"t{number}", task=f"Do {number}.") for number in range(8)]

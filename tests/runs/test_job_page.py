@@ -136,6 +136,22 @@ def test_no_key_reaches_a_drawing_with_markup_of_its_own(client: Client) -> None
         assert "<" not in label.replace("<br>", "")
         assert "&lt;" not in label, "plotly would read it as a bracket"
         assert "look" in label
+def test_what_programs_ended_has_a_curve_of_the_whole_and_by_environment_and_a_number(client: Client) -> None:
+    job = runs_seed.training_job(steps=0, environments=0)
+    TrainingJob.objects.filter(pk=job.pk).update(step=3, program_errors=5)
+    for name in ("program_errors", "environment/lamps/program_errors", "outcome/program_error"):
+        key = MetricKey.objects.create(job=job, name=name, last_step=3, last_value=0.25)
+        MetricPoint.objects.bulk_create(
+            MetricPoint(key=key, attempt=1, step=step, value=step / 12) for step in range(1, 4)
+        )
+    (whole,) = points(client, job, "?chart=program_errors")["charts"]["program_errors"]
+    assert whole["y"] == pytest.approx([1 / 12, 2 / 12, 3 / 12], rel=1e-5)
+    (part,) = points(client, job, "?chart=by-environment&measure=program_errors")["charts"]["by-environment"]
+    assert (part["label"], part["last"]) == ("lamps", 0.25)
+    assert points(client, job, "?chart=outcome")["charts"]["outcome"][0]["label"] == "program error"
+    text = re.sub(r"<[^>]+>", " ", page(client, job))
+    assert re.search(r"Program errors\s+5", text)
+    assert "Ended by programs" in text
 
 
 def test_what_differs_is_told_beside_what_the_preset_has(client: Client) -> None:

@@ -150,6 +150,17 @@ def test_an_attempt_that_was_lost_claims_nothing(task: Task, job: TrainingJob) -
     assert (row.outcome, row.reward) == ("infra_error", None)
 
 
+@pytest.mark.parametrize(("reward", "words"), [(0.0, ""), (0.7, "learnt from a reward of 0.7000")])
+def test_an_attempt_that_its_program_ended_earns_nothing(
+    task: Task, job: TrainingJob, reward: float, words: str
+) -> None:
+    line = told(task, job, reward=reward)
+    line["attempt"] |= {"outcome": "program_error", "ending": "program_ended", "reward": None, "final_hash": ""}
+    rollout, row = opened(arrived(task, job, line))
+    assert (words in rollout.quarantined, bool(rollout.quarantined)) == (True, bool(words))
+    assert (row.outcome, row.reward) == ("program_error", None)
+
+
 def test_a_program_that_is_gone_is_told_in_words_and_blames_nobody(task: Task, job: TrainingJob) -> None:
     file = arrived(task, job, told(task, job))
     Version.objects.filter(pk=task.scenario.version_id).update(source="class Shelf:\n    raise ValueError('gone')\n")

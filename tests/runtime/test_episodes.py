@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Limits, Program, Tool
-from synthesis.errors import EpisodeLost, InputError, ProgramError, ReplayMismatch, SandboxUnavailable, StateError
+from synthesis.errors import (
+    InputError,
+    ProgramEnded,
+    ProgramError,
+    ReplayMismatch,
+    SandboxLost,
+    SandboxUnavailable,
+    StateError,
+)
 from synthesis.runtime import Sandbox, apply_patch, default_sandbox, state_hash
 from tests.runtime.programs import act, body, program
 
@@ -266,14 +274,14 @@ def test_a_closed_episode_is_lost_and_says_so(sandbox: Sandbox, shop: Program) -
     episode.close()
     episode.close()
     assert not episode.alive
-    with pytest.raises(EpisodeLost) as caught:
+    with pytest.raises(SandboxLost) as caught:
         episode.call("listed", {})
     assert caught.value.reason == "closed"
 
 
 def test_processor_time_is_bounded(sandbox: Sandbox) -> None:
     small = Sandbox(limits=Limits(cpu_seconds=1, call_seconds=10))
-    with small.reset(body("while True: pass"), {}) as episode, pytest.raises(EpisodeLost) as caught:
+    with small.reset(body("while True: pass"), {}) as episode, pytest.raises(ProgramEnded) as caught:
         episode.call("act", {})
     assert caught.value.reason == "time"
     small.close()

@@ -9,7 +9,7 @@ import pytest
 
 from synthesis.contracts import Limits
 from synthesis.drafts import AssembledProgram, CodeDraft
-from synthesis.errors import EpisodeLost, Rejected, SandboxUnavailable
+from synthesis.errors import Rejected, SandboxLost, SandboxUnavailable
 from synthesis.formats.envscaler import environment
 from synthesis.formats.files import Entry
 from synthesis.llm.store import MemoryStore
@@ -188,17 +188,13 @@ def test_scopes_are_told_apart(sandbox: Sandbox) -> None:
     assert examine(sandbox, GOOD.replace("    def _held", more, 1), "PlantSwap", planned()) == []
 
 
-def test_an_episode_that_was_lost_once_says_nothing_about_the_program(sandbox: Sandbox) -> None:
+def test_a_lost_sandbox_says_nothing_about_the_program() -> None:
     class Shaken(Sandbox):
-        lost = 0
-
         def reset(self, *given: Any, **options: Any) -> Episode:
-            self.lost += 1
-            if self.lost % 2:
-                raise EpisodeLost("died", "it was killed from outside")
-            return sandbox.reset(*given, **options)
+            raise SandboxLost("sandbox", "its process ended")
 
-    assert examine(Shaken(), GOOD, "PlantSwap", planned()) == []
+    with pytest.raises(SandboxLost):
+        examine(Shaken(), GOOD, "PlantSwap", planned())
 
 
 def test_a_closed_sandbox_is_not_the_programs_fault() -> None:

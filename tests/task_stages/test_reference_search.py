@@ -113,7 +113,7 @@ def test_a_run_in_which_the_program_hangs_does_not_count(sandbox: Sandbox) -> No
     assert names(solved(sandbox, hangs, [GIVE, DONE])) == ["assign_locker"]
     found = solved(sandbox, hangs)
     assert found.reference is None
-    assert found.notes == (f"{UNSOLVED}: the best of 0 runs earned 0.",)
+    assert found.notes == (f"{UNSOLVED}: the best of 1 runs earned 0.",)
 
 
 def test_the_cap_passes_through(sandbox: Sandbox) -> None:

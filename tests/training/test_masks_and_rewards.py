@@ -20,6 +20,7 @@ ENDINGS: dict[Outcome, Ending] = {
     "failed": "answered",
     "agent_error": "unusable",
     "truncated": "turn_limit",
+    "program_error": "program_ended",
     "infra_error": "lost",
     "cancelled": "cancelled",
 }
@@ -54,6 +55,13 @@ def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking
     assert scored(attempt("infra_error", 0.0), "score", masking).reward is None
     assert scored(attempt("failed", None), "score", masking).masked == "infra_error"
     assert scored(attempt("cancelled"), "score", masking) == AttemptReward(reward=None, masked="cancelled")
+
+
+def test_what_a_program_ended_earned_nothing_and_is_masked_only_by_choice() -> None:
+    ended = attempt("program_error")
+    for rule in ("score", "all_or_nothing"):
+        assert scored(ended, rule, Masking()) == AttemptReward(reward=0.0)
+        assert scored(ended, rule, Masking(program_errors=True)) == AttemptReward(reward=None, masked="program_error")
 
 
 def test_meu_scopes() -> None:

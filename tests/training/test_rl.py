@@ -174,11 +174,11 @@ def test_adapters_dynamic_sampling_and_two_updates_run_together(tmp_path) -> Non
 
 
 def test_lost_sandbox_pauses_the_job(tmp_path, monkeypatch) -> None:
-    from synthesis.errors import EpisodeLost
+    from synthesis.errors import SandboxLost
     from synthesis.rollout.environment_calls import AttemptEpisode
 
     def lost(self) -> None:
-        raise EpisodeLost("died")
+        raise SandboxLost("sandbox")
 
     one = job(tmp_path / "job")
     one.held_out = ()

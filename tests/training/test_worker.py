@@ -355,5 +355,6 @@ def test_arguments_that_lack_something_are_told(tmp_path: Path, capsys, monkeypa
 
 def test_exit_names_are_what_the_server_knows() -> None:
     assert {one.name.lower() for one in Exit} == {
-        "done", "fault", "stopped", "out_of_time", "input", "diverged", "memory", "infrastructure", "too_many_lost"
+        "done", "fault", "stopped", "out_of_time", "input", "diverged", "memory", "infrastructure", "too_many_lost",
+        "program_errors",
     }  # fmt: skip

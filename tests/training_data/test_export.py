@@ -147,13 +147,15 @@ def test_every_filter_says_what_it_saw_and_left_out(task: Task) -> None:
     kept = store(task, solving())
     store(task, solving(), number=1, outcome="infra_error", reward=None)
     store(task, solving(), number=2, outcome="infra_error", reward=None, user_error=True)
+    store(task, solving(), number=6, outcome="program_error", reward=None)
     store(task, Scripted([call("no_such_tool"), say("Done.")]), number=3)
     store(task, Scripted([say("I will not.")]), number=4)
     store(task, Scripted([call("open_box", box_id="B-1"), say("Open.")]), number=5)
     replay_seed.make(replay_seed.ordinary(outcome="solved", reward=1.0, record={"messages": []}))
     _, manifest = exported(sifting={"action_range": "released"})
     assert counts(manifest) == {
-        "infra_error": (7, 1),
+        "infra_error": (8, 1),
+        "program_error": (7, 1),
         "user_error": (6, 1),
         "invalid_format": (5, 1),
         "not_solved": (4, 1),

@@ -65,7 +65,7 @@ def test_a_program_that_hangs_is_a_fact_about_the_attempt(sandbox: Sandbox) -> N
     hanging = RECORD.model_copy(update={"tools": (*RECORD.tools, ToolRecord(name="think"))})
     found = kit(sandbox, teacher=Scripted([call("think")]))
     made = asyncio.run(teach(found, hanging, SCENARIO, TASK, False, 0))
-    assert (made.outcome, made.reward, made.user_error) == ("infra_error", None, False)
+    assert (made.outcome, made.reward, made.user_error) == ("program_error", None, False)
 
 
 def test_a_user_without_usable_words_is_a_fact_about_the_attempt(sandbox: Sandbox) -> None:

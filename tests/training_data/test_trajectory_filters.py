@@ -72,6 +72,7 @@ def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:
     [
         ("infra_error", {"outcome": "infra_error", "reward": None, "ending": "lost"}),
         ("infra_error", {"outcome": "cancelled", "reward": None, "ending": "cancelled"}),
+        ("program_error", {"outcome": "program_error", "reward": None, "ending": "program_ended"}),
         ("user_error", {"outcome": "infra_error", "reward": None, "ending": "lost", "user_error": True}),
         ("invalid_format", {"steps": (step("call", error="malformed"), step("message", "Done."))}),
         ("invalid_format", {"steps": (step("call", error="unknown_tool"), step("message", "Done."))}),
@@ -208,4 +209,7 @@ def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     kept = [run for run in runs if all(tally.note(one.name, one.why(run)) for one in filters)]
     assert kept == runs[3:]
     counts = {one.name: (one.seen, one.dropped) for one in tally.counts()}
-    assert counts == {"infra_error": (4, 1), "user_error": (3, 0), "invalid_format": (3, 1), "not_solved": (2, 1)}
+    assert counts == {
+        "infra_error": (4, 1), "program_error": (3, 0), "user_error": (3, 0), "invalid_format": (3, 1),
+        "not_solved": (2, 1),
+    }  # fmt: skip

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from synthesis.contracts import CallError, CallResult
-from synthesis.errors import EpisodeLost, SandboxUnavailable
+from synthesis.errors import EpisodeLost, ProgramEnded, SandboxLost, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
@@ -161,7 +161,7 @@ class Flaky:
 def test_a_failed_replay_is_tried_again() -> None:
     prepare()
     runs = entries([samples.run([samples.CLOSE], 0.6667)])
-    flaky: Any = Flaky(EpisodeLost("memory"))
+    flaky: Any = Flaky(ProgramEnded("memory"))
     first = import_runs(flaky, runs)
     assert len(first["failed"]) == 1
     assert Trajectory.objects.get().outcome == "failed"
@@ -182,11 +182,14 @@ def test_without_a_sandbox_nothing_is_stored() -> None:
     assert not Trajectory.objects.exists()
 
 
-def test_a_lost_run_without_a_recorded_reward_is_an_infrastructure_error() -> None:
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(SandboxLost("sandbox"), "infra_error"), (ProgramEnded("died"), "program_error")]
+)
+def test_a_lost_run_without_a_recorded_reward_is_what_lost_it(error: EpisodeLost, outcome: str) -> None:
     prepare()
-    flaky: Any = Flaky(EpisodeLost("died"))
+    flaky: Any = Flaky(error)
     import_runs(flaky, entries([samples.run([samples.CLOSE], None)]))
-    assert Trajectory.objects.get().outcome == "infra_error"
+    assert Trajectory.objects.get().outcome == outcome
 
 
 def test_runs_of_unknown_tasks_fail_and_others_are_matched_by_their_text() -> None:

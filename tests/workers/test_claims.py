@@ -252,6 +252,7 @@ def test_done_needs_the_final_model_and_is_said_once() -> None:
         ("stopped", "", TrainingState.QUEUED),
         ("out_of_time", "", TrainingState.PAUSED),
         ("too_many_lost", "", TrainingState.PAUSED),
+        ("program_errors", "", TrainingState.PAUSED),
         ("infrastructure", "", TrainingState.QUEUED),
         ("crashed", "cancel", TrainingState.CANCELLED),
         ("crashed", "pause", TrainingState.PAUSED),
@@ -272,9 +273,9 @@ def test_what_becomes_of_a_job(exit: str, wish: str, state: str) -> None:
     assert bool(job.finished_at) == (state in (TrainingState.FAILED, TrainingState.CANCELLED))
     if state == TrainingState.FAILED:
         assert (job.error_code, bool(job.error)) == (exit, True)
-    if exit in ("out_of_time", "too_many_lost"):
+    if exit in ("out_of_time", "too_many_lost", "program_errors"):
         assert job.reason
-    if exit in ("too_many_lost", "infrastructure") or (exit, wish) == ("crashed", ""):
+    if exit in ("too_many_lost", "program_errors", "infrastructure") or (exit, wish) == ("crashed", ""):
         assert TrainingEvent.objects.filter(job=job, kind="alarm").exists()
 
 

@@ -56,16 +56,17 @@ def test_what_a_trainer_writes_arrives(tmp_path: Any) -> None:
         writer.artefact(1, "rollouts", "rollouts/step-000001.jsonl.gz", attempts=8)
         writer.values(2, {"reward": 0.5, "tokens_per_s": 100.0, "step_s": 9.0, "rollout_s": 3.0})
         writer.event(2, "warn", "2 of 8 attempts were lost", lost=2)
+        writer.event(2, "warn", "Programs ended 3 of 8 attempts", program_errors=3)
     records, _ = read(tmp_path / "record.jsonl", Place())
-    assert ingest.take_records(job.public_id, 1, records) == 6
+    assert ingest.take_records(job.public_id, 1, records) == 7
     assert series(job) == [(1, 0.25), (2, 0.5)]
     assert series(job, "loss") == [(1, None)]
     key = MetricKey.objects.get(job=job, name="reward")
     assert (key.last_step, key.last_value) == (2, 0.5)
     job.refresh_from_db()
-    assert (job.step, job.infra_errors, job.trained_tokens) == (2, 2, 300)
+    assert (job.step, job.infra_errors, job.program_errors, job.trained_tokens) == (2, 2, 3, 300)
     told = TrainingEvent.objects.filter(job=job, seq__isnull=False).order_by("seq")
-    assert [(one.seq, one.level, one.step) for one in told] == [(1, "info", 0), (5, "warn", 2)]
+    assert [(one.seq, one.level, one.step) for one in told] == [(1, "info", 0), (5, "warn", 2), (6, "warn", 2)]
     assert told[0].data == {"device": "cpu"}
 
 

@@ -36,7 +36,10 @@ AUDITS = [
 ]
 OUTCOMES = [
     ("", "any"),
-    *((outcome, outcome.replace("_", " ")) for outcome in ("solved", "failed", "agent_error", "truncated")),
+    *(
+        (outcome, outcome.replace("_", " "))
+        for outcome in ("solved", "failed", "agent_error", "program_error", "truncated")
+    ),
 ]
 SETTINGS = [("", "any"), ("task", "task"), ("conversation", "conversation")]
 ATTEMPTED_AS: Options = [("task", "a task, told at once"), ("conversation", "a conversation with a user")]

@@ -31,6 +31,7 @@ LINE_BYTES = UploadLimits().line_bytes
 REASONS = 50
 WORDS = {
     "infra_error": "Not finished, or something of ours failed",
+    "program_error": "Ended by the environment's program",
     "user_error": "The simulated user spoilt it",
     "invalid_format": "A turn of the agent was not well formed",
     "not_solved": "Earned less than the least reward",

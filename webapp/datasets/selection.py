@@ -19,6 +19,7 @@ from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.totals import SCORED
 
 MOST_ENVIRONMENTS = 1_000
 Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -26,7 +27,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Reward = Annotated[float, Field(ge=-1_000_000, le=1_000_000, allow_inf_nan=False)]
 Words = Annotated[str, Field(max_length=200)]
 AuditName = Literal["", "green", "red", "incomplete", "stale", "none"]
-OutcomeName = Literal["", "solved", "failed", "agent_error", "infra_error", "truncated", "cancelled"]
+OutcomeName = Literal["", "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled"]
 OF_TRAJECTORIES = ("outcome", "low", "high", "reasoning", "mask_history", "least_reward", "actions")
 
 
@@ -145,13 +146,11 @@ def _audited(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
 
 
 def _by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
-    """Attempts that nobody could judge (their reward is missing) are none."""
+    """Attempts that nobody could judge (their reward is missing) are none, but for those that a program ended."""
     if not choice.by_attempts:
         return rows
     least = max(choice.attempts, 1)
-    judged = Trajectory.objects.filter(
-        task=OuterRef("pk"), revision=OuterRef("current"), live=False, reward__isnull=False
-    )
+    judged = Trajectory.objects.filter(SCORED, task=OuterRef("pk"), revision=OuterRef("current"), live=False)
     if choice.policy:
         judged = judged.filter(policy__startswith=choice.policy)
     grouped = judged.order_by().values("task")

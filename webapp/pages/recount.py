@@ -15,7 +15,7 @@ from webapp.taxonomy.labels import path_of_category, path_text
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
 from webapp.taxonomy.services import COUNTED, place
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.totals import NO_REWARD
+from webapp.trajectories.totals import SCORED
 
 LOCKED: tuple[type[Model], ...] = (Trajectory, Task, Environment, Theme, Node, NodeCounts)
 """In the order in which writers reach them, so that a recount waits for them and never with them."""
@@ -59,9 +59,8 @@ def recount_environments() -> Differences:
         green=Count("id", filter=green),
         red=Count("id", filter=red),
     )
-    scored = Q(reward__isnull=False) & ~Q(outcome__in=NO_REWARD)
-    solved = scored & Q(outcome="solved")
-    counts = {"scored": Count("id", filter=scored), "solved": Count("id", filter=solved)}
+    solved = SCORED & Q(outcome="solved")
+    counts = {"scored": Count("id", filter=SCORED), "solved": Count("id", filter=solved)}
     _add(numbers, Trajectory.objects, "environment", trajectories=Count("id"), **counts)
     return _settle(Environment.objects.only("name", *COLUMNS.values()), "environment", numbers, COLUMNS)
 

@@ -73,6 +73,7 @@ class TrainingJob(models.Model):
     step = models.PositiveIntegerField(default=0)
     total_steps = models.PositiveIntegerField(default=0)
     infra_errors = models.PositiveIntegerField(default=0)
+    program_errors = models.PositiveIntegerField(default=0)
     trained_tokens = models.BigIntegerField(default=0)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)

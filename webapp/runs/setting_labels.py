@@ -43,6 +43,7 @@ LABELS: dict[str, str] = {
     "kl.estimator": "KL estimator",
     "masking.meu": "Mask user errors",
     "masking.meu_scope": "Mask which of them",
+    "masking.program_errors": "Mask program errors",
     "dynamic_sampling.enabled": "Dynamic sampling",
     "dynamic_sampling.rounds": "Draws at most",
     "dynamic_sampling.drop": "Drop flat groups",
@@ -69,7 +70,8 @@ LABELS: dict[str, str] = {
     "limits.hours": "Wall time",
     "limits.checkpoint_every": "Checkpoint every",
     "limits.checkpoints_kept": "Checkpoints kept",
-    "limits.infra_error_share": "Pause above",
+    "limits.infra_error_share": "Pause above (lost)",
+    "limits.program_error_share": "Pause above (ended by programs)",
 }
 """By path; where a field of two variants differs, with the variant behind `@`."""
 
@@ -93,6 +95,7 @@ UNITS: dict[str, str] = {
     "limits.hours": "h",
     "limits.checkpoint_every": "steps",
     "limits.infra_error_share": "of a step's attempts",
+    "limits.program_error_share": "of a step's attempts",
 }
 
 SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -18,6 +18,11 @@ from webapp.runs.topics import tell, tell_job
 TRIES = 3
 """A job is queued again so often after its worker was lost, or something of the worker's failed, without a new
 checkpoint in between."""
+PAUSING = {
+    "too_many_lost": "More attempts of a step were lost than limits.infra_error_share allows.",
+    "program_errors": "Programs ended more attempts of a step than limits.program_error_share allows.",
+}
+"""Exits by which a trainer asks for a person: the job pauses."""
 MESSAGE_CHARS = 4_000
 LOG_CHARS = 64_000
 WORDS = {
@@ -74,8 +79,8 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) ->
         _stopped(job, "" if ending.exit == "stopped" else message)
     elif ending.exit == "out_of_time":
         pause(job, "Its hours (limits.hours) are over. Resume it to go on from its last checkpoint for as long again.")
-    elif ending.exit == "too_many_lost":
-        reason = message or "More attempts of a step were lost than limits.infra_error_share allows."
+    elif ending.exit in PAUSING:
+        reason = message or PAUSING[ending.exit]
         say(job, "error", reason, kind="alarm", exit=ending.exit)
         pause(job, reason)
     elif ending.exit == "infrastructure":

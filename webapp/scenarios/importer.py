@@ -15,7 +15,15 @@ from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.assessment.kinds import finding
 from synthesis.assessment.tasks import task_findings, unknown_state_keys
 from synthesis.contracts import Program
-from synthesis.errors import EpisodeLost, FormatError, InfrastructureError, InputError, ProgramError, StateError
+from synthesis.errors import (
+    FormatError,
+    InfrastructureError,
+    InputError,
+    ProgramEnded,
+    ProgramError,
+    SandboxLost,
+    StateError,
+)
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
@@ -137,7 +145,7 @@ def guarded(place: str, action: Callable[[], None]) -> Failure | None:
         action()
     except FormatError as error:
         return Failure(place=error.place, reason=error.reason)
-    except (InputError, StateError, ProgramError, EpisodeLost) as error:
+    except (InputError, StateError, ProgramError, SandboxLost) as error:
         return Failure(place=place, reason=str(error))
     except PASSES:
         raise
@@ -230,9 +238,9 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
     try:
         with sandbox.reset(program, initial) as episode:
             state = episode.state()
-    except (ProgramError, StateError, EpisodeLost) as error:
+    except (ProgramError, StateError) as error:
         findings.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
-        hung = isinstance(error, EpisodeLost) and error.reason == "time"
+        hung = isinstance(error, ProgramEnded) and error.reason == "time"
         return Start(findings=findings + task_findings(record.checks, (), None), hung=hung)
     if record.criteria:
         return Start(findings=findings)

@@ -37,6 +37,7 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "solved": ("✓", "solved", "good"),
         "failed": ("✕", "failed", "bad"),
         "agent_error": ("⚠", "agent error", "bad"),
+        "program_error": ("⚠", "program error", "bad"),
         "infra_error": ("⚠", "infrastructure error", "warn"),
         "truncated": ("…", "truncated", "warn"),
         "cancelled": ("⊘", "cancelled", ""),

@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.contracts import CallResult
 from synthesis.errors import StateError
 from synthesis.formats.values import clean
-from synthesis.runtime.encoding import decode_state
+from synthesis.runtime.encoding import decode_state, plain_text
 from synthesis.syntax import literal
 
 MAX_PARSED = 1_000_000
@@ -29,7 +29,7 @@ def same_observation(recorded: str, result: CallResult) -> bool:
     if result.error is not None:
         return _same_error(recorded, result)
     value = value_of(result)
-    if recorded.strip() in {clean(str(value)).strip(), clean(_json(value))}:
+    if recorded.strip() in {clean(_text(result)).strip(), clean(_json(value))}:
         return True
     parsed = parse(recorded)
     return parsed is not UNPARSED and type(parsed) is type(value) and bool(parsed == value)
@@ -41,6 +41,14 @@ def _same_error(recorded: str, result: CallResult) -> bool:
         return False
     message = clean(error.message).strip()
     return bool(message and message in recorded) or bool(not message and error.type and error.type in recorded)
+
+
+def _text(result: CallResult) -> str:
+    """What a recorder wrote of the value; the encoding itself where Python writes none."""
+    try:
+        return plain_text(result.result)
+    except StateError:
+        return json.dumps(result.result)
 
 
 def _json(value: Any) -> str:

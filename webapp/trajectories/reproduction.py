@@ -31,12 +31,14 @@ class ReplaySetting:
 
 @dataclass
 class Replay:
-    """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost."""
+    """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost, and
+    `ended` says whether that was the program's doing."""
 
     played: list[ExecutedStep] = field(default_factory=list)
     final_hash: str = ""
     reward: Reward | None = None
     failure: str = ""
+    ended: bool = False
     note: str = ""
     divergence: int | None = None
 
@@ -79,6 +81,7 @@ def _attempt(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligne
         raise
     except (InfrastructureError, ProgramError, StateError) as error:
         done.failure = f"Step {len(done.played)}: {error}"
+        done.ended = not isinstance(error, InfrastructureError)
     return done
 
 
@@ -145,8 +148,8 @@ def verdict(record: RunRecord, done: Replay) -> ReplayState:
 def outcome(record: RunRecord, done: Replay) -> Outcome | str:
     """The attempt's outcome by the reward there is; empty where nothing judged it.
 
-    A replay that failed says nothing about the attempt: the recorded reward stands, and without one the
-    attempt counts as lost to the infrastructure, never as a reward of 0.
+    A replay that failed says nothing about the attempt: the recorded reward stands. Without one the attempt is what
+    ended the replay: a program error, or lost to the infrastructure, never a reward of 0.
     """
     reward = done.reward.reward if done.reward else record.recorded_reward
     if reward is not None and reward >= SOLVED_AT:
@@ -155,4 +158,4 @@ def outcome(record: RunRecord, done: Replay) -> Outcome | str:
         return "truncated"
     if reward is not None:
         return "failed"
-    return "infra_error" if done.failure else ""
+    return ("program_error" if done.ended else "infra_error") if done.failure else ""

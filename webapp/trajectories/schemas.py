@@ -17,7 +17,9 @@ from webapp.trajectories.trajectory_list import Filters
 
 Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 
-OutcomeName = Literal["solved", "failed", "agent_error", "infra_error", "truncated", "cancelled", "none"]
+OutcomeName = Literal[
+    "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none"
+]
 ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here"]
 
 

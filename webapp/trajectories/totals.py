@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from django.db.models import F
+from django.db.models import F, Q
 
-from synthesis.contracts import CallResult
+from synthesis.contracts import UNCOUNTED, CallResult
 from webapp.environments.totals import count, lock_environment
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
-NO_REWARD = ("infra_error", "cancelled")
-"""Outcomes that say nothing about the agent: they have no part in a pass rate."""
+SCORED = Q(outcome="program_error") | Q(reward__isnull=False) & ~Q(outcome__in=UNCOUNTED)
+"""Trajectories that count in a pass rate: those with a reward, and those that the environment's program ended."""
+
+
+def is_scored(outcome: str, reward: float | None) -> bool:
+    """`SCORED` of one trajectory."""
+    return outcome == "program_error" or (reward is not None and outcome not in UNCOUNTED)
 
 
 @dataclass
@@ -69,7 +74,7 @@ def standing(row: Trajectory) -> TrajectoryCounts:
     """Where a stored row is counted, and as what; one that is not saved stands for nothing."""
     if row.pk is None:
         return TrajectoryCounts()
-    scored = row.reward is not None and row.outcome not in NO_REWARD
+    scored = is_scored(row.outcome, row.reward)
     numbers = {"trajectories": 1, "scored": int(scored), "solved": int(scored and row.outcome == "solved")}
     return TrajectoryCounts(row.task_id, row.environment_id, Counter(numbers))
 

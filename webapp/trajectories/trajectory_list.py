@@ -17,7 +17,7 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
 
-OUTCOMES = ("solved", "failed", "agent_error", "infra_error", "truncated", "cancelled", "none")
+OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 ORDERS = {"-id": "newest first", "reward": "lowest reward first", "-reward": "highest reward first"}
 COLUMNS = (
     "id",

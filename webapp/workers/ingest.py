@@ -32,7 +32,7 @@ from webapp.workers.errors import RecordGap, TooManyKeys
 
 KEY_CHARS = 300
 MOST_KEYS = 50_000
-"""Keys of a job. Each part of a dataset has six numbers."""
+"""Keys of a job. Each part of a dataset has seven numbers."""
 MOST_STEPS = 2**31 - 1
 LARGEST = 1e100
 """Numbers beyond it are none: PostgreSQL refuses a mean whose squares overflow, and no curve could be drawn."""
@@ -106,7 +106,12 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
     lost = sum(_count(event.data.get("lost")) for event in events if event.level == "warn")
     reached = [record.step for record in records if not isinstance(record, Event)]
     behind = TrainingJob.objects.filter(pk=job.pk)
-    behind.update(infra_errors=F("infra_errors") + lost, trained_tokens=F("trained_tokens") + tokens)
+    ended = sum(_count(event.data.get("program_errors")) for event in events if event.level == "warn")
+    behind.update(
+        infra_errors=F("infra_errors") + lost,
+        program_errors=F("program_errors") + ended,
+        trained_tokens=F("trained_tokens") + tokens,
+    )
     if reached:
         behind.filter(step__lt=max(reached)).update(step=max(reached))
 

@@ -17,7 +17,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 MiB = Annotated[int, Field(ge=0, le=2**40)]
 Exit = Literal[
     "done", "stopped", "out_of_time", "input", "diverged", "memory", "fault", "infrastructure", "too_many_lost",
-    "crashed",
+    "program_errors", "crashed",
 ]  # fmt: skip
 RECORD: JsonDict = {"kind": "values", "seq": 1, "time": 1_764_000_000.0, "step": 1, "values": {"reward": 0.5}}
 Word = Annotated[ShortText, Field(min_length=1)]

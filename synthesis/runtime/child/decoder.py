@@ -118,7 +118,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$time": lambda b: datetime.time.fromisoformat(b),
     "$timedelta": lambda b: datetime.timedelta(*b),
     "$decimal": lambda b: decimal.Decimal(b),
-    "$fraction": lambda b: fractions.Fraction(b),
+    # From its two numbers: of "1e99999999" the constructor would make a number of so many digits.
+    "$fraction": lambda b: fractions.Fraction(*map(int, b.split("/", 1))),
     "$uuid": lambda b: uuid.UUID(b),
     "$ordereddict": lambda b: collections.OrderedDict(_pairs_of(b)),
     "$counter": lambda b: collections.Counter(dict(_pairs_of(b))),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from synthesis.errors import EpisodeLost
+from synthesis.errors import SandboxLost
 from synthesis.runtime import default_sandbox
 from tests.batches.engine.test_under_load import at_rest, begin, reached, require_whole, workers
 from tests.batches.support import make_batch, settings_at, work_off
@@ -61,7 +61,7 @@ def losing(times: int) -> Counter[str]:
     async def lost(kit: Any, *given: Any) -> Any:
         tries[kit.path] += 1
         if tries[kit.path] <= times:
-            raise EpisodeLost("died", "it was killed from outside")
+            raise SandboxLost("sandbox", "its process ended")
         assert plain.run is not None
         return await plain.run(kit, *given)
 
@@ -72,7 +72,7 @@ def losing(times: int) -> Counter[str]:
     return tries
 
 
-@pytest.mark.parametrize(("times", "state", "reason"), [(2, "kept", ""), (3, "failed", "episode_lost")])
+@pytest.mark.parametrize(("times", "state", "reason"), [(2, "kept", ""), (3, "failed", "sandbox_lost")])
 def test_a_stage_that_loses_its_sandbox_is_tried_again_twice(times: int, state: str, reason: str) -> None:
     tries = losing(times)
     with llm_server(answer) as server:

@@ -248,7 +248,7 @@ def _named_call(evidence: Any) -> str:
 
 
 def _slug(error: Exception) -> str:
-    """`EpisodeLost` as `episode_lost`."""
+    """`SandboxLost` as `sandbox_lost`."""
     name = type(error).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 

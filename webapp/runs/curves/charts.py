@@ -19,7 +19,7 @@ from webapp.taxonomy.treemap import drawn_label
 
 HELD_OUT = "evaluation/environment/"
 PREFIXES = {"environment": "Environments", "node": "Nodes of the taxonomy", "check": "Checks"}
-MEASURES = ("reward", "success", "length", "turns", "tool_errors", "reward_std")
+MEASURES = ("reward", "success", "length", "turns", "tool_errors", "program_errors", "reward_std")
 SHOWN_PARTS = 6
 MOST_PARTS = 12
 LISTED_PARTS = 300
@@ -107,6 +107,7 @@ _RULES: tuple[ChartGroup, ...] = (
             _one("length", title="Length"),
             Chart("turns", "Turns", (CurveLine("turns", "mean turns"), CurveLine("horizon", "horizon")), "turns"),
             _one("tool_errors", title="Tool errors", share=True),
+            _one("program_errors", title="Ended by programs", share=True),
             _one("masked", title="Masked attempts", share=True),
             _one("flat_groups", title="Groups without variance", share=True),
             _one("draws", title="Draws"),
@@ -221,7 +222,7 @@ def _narrowed(chart: Chart, known: set[str]) -> Chart:
 def _outcomes(known: set[str]) -> Chart:
     """Shares that add up to one; a user's error is a flag beside an outcome, so it has no part in the stack."""
     names = sorted(key for key in known if key.startswith("outcome/") and key != "outcome/user_error")
-    order = ["solved", "failed", "truncated", "agent_error", "infra_error", "cancelled"]
+    order = ["solved", "failed", "truncated", "agent_error", "program_error", "infra_error", "cancelled"]
     names.sort(key=lambda key: order.index(key[8:]) if key[8:] in order else len(order))
     lines = tuple(CurveLine(key, key[8:].replace("_", " ")) for key in names[:MOST_PARTS])
     return Chart("outcome", "Outcomes", lines, stacked=True, share=True)
@@ -235,7 +236,7 @@ def _by_part(keys: Sequence[MetricKey], prefix: str, choice: CurveChoice, told: 
     names = sorted(names[: SHOWN_PARTS if chosen is None else MOST_PARTS])
     words = {name: told.get(name, name) if prefix == "check" else name for name in names}
     lines = tuple(CurveLine(f"{prefix}/{name}/{measure}", words[name]) for name in names)
-    share = measure in ("success", "tool_errors")
+    share = measure in ("success", "tool_errors", "program_errors")
     title = "Passed by check" if prefix == "check" else f"{measure.replace('_', ' ').capitalize()} by {prefix}"
     return Chart(f"by-{prefix}", title, lines, NAMES[measure].unit, share=share)
 

@@ -75,6 +75,7 @@ class Migration(migrations.Migration):
                 ("step", models.PositiveIntegerField(default=0)),
                 ("total_steps", models.PositiveIntegerField(default=0)),
                 ("infra_errors", models.PositiveIntegerField(default=0)),
+                ("program_errors", models.PositiveIntegerField(default=0)),
                 ("trained_tokens", models.BigIntegerField(default=0)),
                 ("error_code", models.CharField(blank=True, max_length=40)),
                 ("error", models.TextField(blank=True)),

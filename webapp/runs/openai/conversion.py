@@ -152,7 +152,7 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
 
 def _own(job: TrainingJob) -> dict[str, Any]:
     plain = (
-        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors calls_made "
+        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors calls_made "
         "calls_allowed started_at estimate result"
     )
     user = job.user_endpoint

@@ -40,6 +40,7 @@ class EnvariumOut(Schema):
     attempt: int
     worker: str | None
     infra_errors: int
+    program_errors: int
     calls_made: int
     calls_allowed: int
     started_at: datetime | None

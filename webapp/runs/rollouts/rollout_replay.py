@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reward, State, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
@@ -90,7 +90,7 @@ def execute(
     setting = setting_of(revision)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
-    lost = attempt.outcome in ("infra_error", "cancelled")
+    lost = attempt.outcome in ("program_error", *UNCOUNTED)
     if done.failure and not lost:
         raise InputError(f"The attempt cannot be executed again: {clean(done.failure)[:MISMATCH_CHARS]}")
     results = {
@@ -100,7 +100,7 @@ def execute(
     }
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
-    words = [] if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
+    words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
     return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing)
@@ -140,6 +140,12 @@ def _mismatches(
     if words and first is not None:
         words.append(f"Step {first} is the first whose result differs.")
     return words
+
+
+def _unearned(told: rollout_file.RolloutFileLine) -> list[str]:
+    if told.attempt.outcome != "program_error" or not told.reward:
+        return []
+    return [f"The program ended the attempt, which earns nothing; the step learnt from a reward of {told.reward:.4f}."]
 
 
 def learnt_reward(rollout: RunRollout, given: Reward | None) -> float | None:

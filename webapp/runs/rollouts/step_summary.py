@@ -19,7 +19,7 @@ from webapp.scenarios.models import Task
 GROUPS = 100
 CHOICES = 300
 DOTS = 32
-OUTCOMES = ("solved", "failed", "truncated", "agent_error", "infra_error", "cancelled")
+OUTCOMES = ("solved", "failed", "truncated", "agent_error", "program_error", "infra_error", "cancelled")
 FIELDS = ("environment", "outcome", "masked", "row")
 
 

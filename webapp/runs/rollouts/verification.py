@@ -13,9 +13,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from synthesis.contracts import UNCOUNTED
 from synthesis.errors import FormatError, InputError
 from synthesis.runtime import Sandbox
 from webapp.jobs.models import Job, JobState
@@ -146,13 +147,14 @@ def _execute(
 
 
 def _claiming(file: RolloutFile) -> QuerySet[RunRollout]:
-    """Attempts that can be executed again. Lost ones claim nothing."""
+    """Attempts that can be executed again. Lost ones claim nothing, nor do those that a program ended unpaid."""
     rows = RunRollout.objects.filter(file=file, revision__isnull=False)
-    return rows.exclude(outcome__in=("infra_error", "cancelled"))
+    unpaid = Q(reward=0.0) | Q(reward__isnull=True)
+    return rows.exclude(Q(outcome__in=UNCOUNTED) | Q(outcome="program_error") & unpaid)
 
 
 def sampled(file: RolloutFile) -> list[RunRollout]:
-    """The sample of a file, the same each time, which no worker can foretell. Lost attempts claim nothing."""
+    """The sample of a file, the same each time, which no worker can foretell."""
     places = list(_claiming(file).order_by("index").values_list("pk", flat=True))
     luck = random.Random(f"{settings.SECRET_KEY}:{file.sha256}:{file.pk}")
     chosen = luck.sample(places, min(settings.ROLLOUT_SAMPLE, len(places)))

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.contracts import Validation
-from synthesis.errors import EnvariumError, EpisodeLost, InfrastructureError, SandboxUnavailable
+from synthesis.errors import EnvariumError, InfrastructureError, ProgramEnded, SandboxUnavailable
 from webapp.accounts.access import access
 from webapp.environments.models import Version
 from webapp.query_params import LARGEST_ID, Params
@@ -30,7 +30,7 @@ UNAVAILABLE = (
 def said(error: EnvariumError) -> str:
     if isinstance(error, SandboxUnavailable):
         return UNAVAILABLE.format(error=error)
-    if isinstance(error, EpisodeLost):
+    if isinstance(error, ProgramEnded):
         return f"The program ended while it started: {error}. Nothing was changed; try again or look at its source."
     if isinstance(error, InfrastructureError):
         return f"The sandbox failed: {error} Nothing was changed; try again."

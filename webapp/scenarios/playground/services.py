@@ -8,10 +8,11 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallError, CallResult, Program, Validation
-from synthesis.errors import EnvariumError, EpisodeLost
+from synthesis.errors import EnvariumError, EpisodeLost, ProgramEnded, StateError
+from synthesis.formats.values import clean
 from synthesis.runtime import default_sandbox
 from synthesis.runtime.child.schema import validate_arguments
-from synthesis.runtime.encoding import state_hash
+from synthesis.runtime.encoding import apply_patch, decode_state, state_hash
 from synthesis.runtime.episode import Episode
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
@@ -25,6 +26,9 @@ LOST = {
     "memory": "The call used more memory than it may, so its process was ended.",
     "protocol": "What came back from the call's process could not be read, so the process was ended.",
 }
+
+
+CONTINUES = "The playground continues from before that call."
 
 
 class Conflict(EnvariumError):
@@ -121,7 +125,7 @@ def _rebuild(row: Playground) -> Episode:
                 raise Diverged(call.index)
         if episode.state_hash() != _hash_now(row):
             raise Diverged(calls[-1].index if calls else 0)
-    except EpisodeLost as error:
+    except ProgramEnded as error:
         episode.close()
         raise Diverged(len(calls)) from error
     except BaseException:
@@ -152,12 +156,27 @@ def run_call(
         try:
             result = live.episode.call(tool, arguments)
             digest = live.episode.state_hash() if result.patch else _hash_now(row)
+            _require_fitting(row, result)
         except EpisodeLost as error:
             CACHE.drop(row.pk)
             what = LOST.get(error.reason, "The process ended before the call came back.")
             detail = f" ({error.detail})" if error.detail else ""
-            raise CallLost(f"{what}{detail} The playground continues from before that call.") from error
+            raise CallLost(f"{what}{detail} {CONTINUES}") from error
+        except StateError as error:
+            CACHE.drop(row.pk)
+            what = "What the call left behind cannot be used, so its process was ended"
+            raise CallLost(f"{what}: {clean(str(error))[:500]}. {CONTINUES}") from error
         return _store(row, serial, tool, arguments, validation, result, digest, live)
+
+
+def _require_fitting(row: Playground, result: CallResult) -> None:
+    """Raises StateError where what a call says it changed does not fit the state before it, or cannot be read."""
+    if not result.patch:
+        return
+    state = cached_state(row.start_id) if row.start_id else {}
+    for patch in row.calls.filter(change_count__gt=0).order_by("index").values_list("patch", flat=True):
+        state = apply_patch(state, patch)
+    decode_state(apply_patch(state, result.patch))
 
 
 def _refusal(row: Playground, tool: str, arguments: dict[str, Any]) -> CallResult | None:

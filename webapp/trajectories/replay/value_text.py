@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.errors import StateError
-from synthesis.runtime.encoding import decode_state
+from synthesis.runtime.encoding import decode_state, plain_text
 from webapp.trajectories.comparison import UNPARSED, parse
 
 SHORT = 3_000
@@ -114,8 +114,9 @@ def spread(value: Any) -> list[str]:
 
 
 def observed(result: Any) -> Any:
-    """A stored result as the plain value that an agent saw."""
+    """A stored result as the plain value that an agent saw; as it is stored where Python writes none of it."""
     try:
+        plain_text(result)
         return decode_state(result)
     except StateError:
         return result

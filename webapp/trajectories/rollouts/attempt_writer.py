@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import transaction
+from django.db import DataError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from synthesis.contracts import Attempt, CallResult, State, TrajectoryStep
+from synthesis.contracts import Attempt, CallError, CallResult, State, TrajectoryStep
+from synthesis.errors import StateError
 from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.formats.values import clean
@@ -25,6 +27,8 @@ from webapp.trajectories.comparison import same_observation
 from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
 from webapp.trajectories.steps import ExecutedStep, add_score, keep_state, step_row, tool_kinds
 from webapp.trajectories.totals import StepCounts, counted
+
+logger = logging.getLogger(__name__)
 
 SOURCE = "rollout"
 STATES = {"infra_error": AttemptState.INFRA_ERROR, "cancelled": AttemptState.CANCELLED}
@@ -86,6 +90,19 @@ class Recorder:
                 self._add(ordinal, running, step)
 
     def _add(self, ordinal: int, running: OpenAttempt, step: TrajectoryStep) -> None:
+        """Write a step. One that the database refuses, or whose patch does not fit, is kept without its result: the
+        other attempts of the rollout must not go down with it."""
+        try:
+            self._put(ordinal, running, step)
+        except (DataError, StateError) as error:
+            logger.warning(
+                "rollout %s, attempt %s: a step is kept without its result: %s", self.rollout, ordinal, error
+            )
+            message = f"The result of this call could not be stored: {clean(str(error))[:500]}"
+            result = CallResult(ok=False, error=CallError(kind="unencodable", message=message))
+            self._put(ordinal, running, step.model_copy(update={"result": result, "observation": message}))
+
+    def _put(self, ordinal: int, running: OpenAttempt, step: TrajectoryStep) -> None:
         played = played_of(step)
         state = running.state or {}
         if played.patch:

@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
+from webapp.trajectories.totals import is_scored
 
 COLUMNS = (
     "live", "outcome", "reward", "passed", "total", "step_count", "call_count", "error_count", "note", "user_error",
     "environment_s", "agent_s", "user_s", "verification_s", "created_at",
 )  # fmt: skip
-ENDINGS = {"infra_error": "lost to the infrastructure", "agent_error": "ended by the agent's errors"}
+ENDINGS = {
+    "infra_error": "lost to the infrastructure",
+    "agent_error": "ended by the agent's errors",
+    "program_error": "ended by the environment's program",
+}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the attempts come to. `scored` leaves out those that say nothing about the agent."""
+    """What the attempts come to. `scored` leaves out those that say nothing about the agent; those that the
+    environment's program ended are in it, and earned 0."""
 
     lines: list[RolloutAttempt]
     outcomes: list[tuple[str, int]]
@@ -53,8 +59,8 @@ class Summary:
 def summary_of(rollout: Rollout) -> Summary:
     lines = list(attempts(rollout))
     ended = [line.trajectory for line in lines if line.trajectory and line.trajectory.outcome]
-    judged = [row for row in ended if row.reward is not None and row.outcome not in ("infra_error", "cancelled")]
-    rewards = [row.reward for row in judged if row.reward is not None]
+    judged = [row for row in ended if is_scored(row.outcome, row.reward)]
+    rewards = [row.reward or 0.0 for row in judged]
     return Summary(
         lines=lines,
         outcomes=Counter(row.outcome for row in ended).most_common(),
