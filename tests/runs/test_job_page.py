@@ -136,6 +136,8 @@ def test_no_key_reaches_a_drawing_with_markup_of_its_own(client: Client) -> None
         assert "<" not in label.replace("<br>", "")
         assert "&lt;" not in label, "plotly would read it as a bracket"
         assert "look" in label
+
+
 def test_what_programs_ended_has_a_curve_of_the_whole_and_by_environment_and_a_number(client: Client) -> None:
     job = runs_seed.training_job(steps=0, environments=0)
     TrainingJob.objects.filter(pk=job.pk).update(step=3, program_errors=5)

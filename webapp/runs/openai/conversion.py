@@ -152,8 +152,8 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
 
 def _own(job: TrainingJob) -> dict[str, Any]:
     plain = (
-        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors calls_made "
-        "calls_allowed started_at estimate result"
+        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors "
+        "calls_made calls_allowed started_at estimate result"
     )
     user = job.user_endpoint
     return {name: getattr(job, name) for name in plain.split()} | {
