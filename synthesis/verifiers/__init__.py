@@ -4,7 +4,7 @@ A check is evaluated in a process of its own, which gets one initial state, one 
 where verdicts become a reward by the rule `goals` or `proportion`); a rubric is put to a judge (`rubric.py`).
 
 A task may have a frame (`frame.py`): what a right way may change of the state. It follows from the executed reference
-(`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with reasons; any other change
+(`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with reasons; another change
 makes the reward 0. It is compared on the host: programs and checks never see it. In words: `frame_words.py`.
 
 The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
