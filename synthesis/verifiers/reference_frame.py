@@ -6,6 +6,8 @@ the task is wrong for it. It is found by making such calls behind the reference.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from synthesis.contracts import Allowance, CallResult, Frame, Reference, State, Tool
@@ -36,37 +38,30 @@ def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
             for call in subject.reference.calls:
                 episode.call(call.tool, dict(call.arguments))
             end = episode.state()
-            frame = frame_of(start, end)
-            try:
-                return widen(frame, _bookkeeping(episode, subject.program.tools, subject.reference, frame, end))
-            except ProgramEnded:
-                return frame
+            more = _bookkeeping(episode, subject.program.tools, subject.reference, end)
+            return widen(frame_of(start, end), more)
     except ProgramEnded as error:
         raise InputError(f"The reference cannot be carried out, so no frame can be made: {error}") from error
 
 
-def _bookkeeping(
-    episode: Episode, tools: tuple[Tool, ...], reference: Reference, frame: Frame, end: State
-) -> tuple[Allowance, ...]:
-    """What calls change that look at something or are refused."""
+def _bookkeeping(episode: Episode, tools: tuple[Tool, ...], reference: Reference, end: State) -> Iterable[Allowance]:
+    """What calls change that look at something or are refused, as far as the program lives through them."""
     known = known_values(end, reference)
-    before = end
     found: dict[str, Allowance] = {}
-    for tool in tools:
-        for arguments in plausible_arguments(tool, known, reference, LOOKS_A_TOOL):
-            harmless = arguments if tool.kind == "query" else _nowhere(arguments)
-            if harmless is None:
-                continue
-            result = episode.call(tool.name, harmless)
-            if not result.patch:
-                continue
-            after = episode.state()
-            if tool.kind == "query" or _refused(result):
-                empty = Frame()
-                for item in widenings(empty, before, after, source="reference", reason=KEPT):
-                    found[item.path] = item.model_copy(update={"most": None})
-            before = after
-    return tuple(found.values())
+    before = end
+    with suppress(ProgramEnded):
+        for tool in tools:
+            for arguments in plausible_arguments(tool, known, reference, LOOKS_A_TOOL):
+                harmless = arguments if tool.kind == "query" else _nowhere(arguments)
+                result = episode.call(tool.name, harmless) if harmless is not None else None
+                if result is None or not result.patch:
+                    continue
+                after = episode.state()
+                if tool.kind == "query" or _refused(result):
+                    for item in widenings(Frame(), before, after, source="reference", reason=KEPT):
+                        found[item.path] = item.model_copy(update={"most": None})
+                before = after
+    return found.values()
 
 
 def _nowhere(arguments: dict[str, Any]) -> dict[str, Any] | None:

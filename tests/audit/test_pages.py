@@ -60,7 +60,7 @@ def test_a_green_verdict_comes_first() -> None:
 def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     task = audited(make_task(WEAK, OTHERS, ANSWER, check("True")))
     text = shown(browser(), task, "scenarios:audit")
-    assert "The verifier does not hold. A mutant earns the full reward." in text
+    assert "The verifier does not hold. A mutant earns the full reward; a change that nobody asked for" in text
     assert "became:</span> 4 </span>" in text
     assert "nobody" in text
     assert "A check never fails" in text

@@ -79,6 +79,7 @@ def subjects(most: int | None) -> list[Subject]:
                     checks=tuple(check.source for check in task.checks),
                     rule=task.score_rule,
                     reference=task.reference,
+                    frame=task.frame,
                 )
             )
     return spread(found, most) if most else found
@@ -91,7 +92,7 @@ def case_of(sandbox: Sandbox, subject: Subject) -> Case:
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
     own = run_reference(sandbox, subject, start, subject.reference.calls)
-    chosen = [variant for family in chosen_variants(subject, start, own.first) for variant in family.variants]
+    chosen = [variant for family in chosen_variants(sandbox, subject, start, own.first) for variant in family.variants]
     runs = run_variants(sandbox, subject, start, chosen, own.first, AT_ONCE, lambda: None)
     spent = time.perf_counter() - started
     answer = subject.reference.answer
