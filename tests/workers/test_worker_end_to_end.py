@@ -22,7 +22,15 @@ from tests.workers.training_support import (
 )
 from webapp.accounts.models import Role, User
 from webapp.runs import control
-from webapp.runs.models import Checkpoint, RolloutFile, RunRollout, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import (
+    Checkpoint,
+    MetricPoint,
+    RolloutFile,
+    RunRollout,
+    TrainingEvent,
+    TrainingJob,
+    TrainingState,
+)
 from webapp.workers.models import Worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -60,6 +68,13 @@ def test_sft_then_rl_to_the_end(site: str, operator: User, tmp_path: Path) -> No
         (1, 16), (2, 16), (3, 16)
     ]  # fmt: skip
     assert RunRollout.objects.filter(file__job=second).count() == 48
+    # What an honest trainer posts is what its rollouts give, in the whole and in each part.
+    assert second.doubt == ""
+    means = RolloutFile.objects.get(job=second, step=2).means
+    posted = dict(MetricPoint.objects.filter(key__job=second, step=2).values_list("key__name", "value"))
+    assert set(means) <= set(posted)
+    assert {key: posted[key] for key in means} == pytest.approx(means)
+    assert any(key.startswith("environment/") for key in means)
     assert any(key.startswith("check/") for key in second.keys.values_list("name", flat=True))
     known = Worker.objects.get()
     assert (known.name, known.stopped_at is not None) == ("anna", True)
