@@ -80,11 +80,20 @@ class CallResult(Frozen):
 
 
 class Verdict(Frozen):
-    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false."""
+    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false.
+
+    `uncertain`: it could not be told whether a text says what it should; `error` says why, and `passed` is false.
+    """
 
     passed: bool
     error: str = ""
     non_boolean: bool = False
+    uncertain: bool = False
+
+    @property
+    def raised(self) -> bool:
+        """Whether the check failed to say anything: it raised or was stopped."""
+        return bool(self.error) and not self.non_boolean and not self.uncertain
 
 
 class Reward(Frozen):
