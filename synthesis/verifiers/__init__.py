@@ -4,12 +4,13 @@ A check is evaluated in a process of its own, which gets one initial state, one 
 where verdicts become a reward by the rule `goals` or `proportion`); a rubric is put to a judge (`rubric.py`).
 
 The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
-(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered) are
-executed in episodes (`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the
-same (`check_reads.py`), with the very request of a score; `score_comparison.py` then has start, reference and a sample
-of variants scored, and names a check that says something else; `faults.py` says what the probes show.
-Green: nothing earns 0, the reference 1, twice the same, each mutant less. A rubric (`rubric_audit.py`) must also
-refuse an answer that only claims. Rows: `webapp/scenarios/audits`.
+(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered;
+`answer_variants.py`: the right answer in other words, hedged and contrary ones) are executed in episodes
+(`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the same
+(`check_reads.py`), with the very request of a score; `score_comparison.py` then has start, reference and a sample of
+variants scored, and names a check that says something else; `faults.py` says what the probes show.
+Green: nothing earns 0, the reference 1, twice the same, its answer in other words too, every other variant less. A
+rubric (`rubric_audit.py`) must also refuse an answer that only claims. Rows: `webapp/scenarios/audits`.
 """
 
 from synthesis.verifiers.checks import do_nothing, marks, reward_of, score_checks, trace, verifier_hash

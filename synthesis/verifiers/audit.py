@@ -161,6 +161,8 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
 
 def _probe(subject: Subject, verdicts: Sequence[Verdict], marks: Sequence[Mark], note: str = "") -> ProbedState:
     passed = tuple(verdict.passed for verdict in verdicts)
+    doubts = [said.label(subject.labels, at) + said.doubt(one) for at, one in enumerate(verdicts) if one.uncertain]
+    note = "; ".join([*([note] if note else []), *doubts])
     try:
         reward: float | None = reward_of(verdicts, subject.rule, marks).reward
     except InputError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from synthesis.contracts import State
+from synthesis.verifiers.answer_variants import contrary, respelled
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
@@ -19,6 +20,8 @@ from synthesis.verifiers.mutants import Mutant, mutants
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
 T = TypeVar("T")
+MOST_ANSWERS = 24
+"""So many answers of a family are tried."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,21 @@ def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mu
     return mutants(subject.program, subject.initial, subject.reference, first.changing, answer=answer)
 
 
-FAMILIES: tuple[ProbeFamily, ...] = (ProbeFamily("mutants", _mutants, "mutant_passes"),)
+def _respelled(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    reading = [source for source in subject.checks if reads_answer(source)]
+    return respelled(subject.reference, reading) if reading and subject.reference else []
+
+
+def _contrary(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    reading = [source for source in subject.checks if reads_answer(source)]
+    return contrary(subject.reference, reading, subject.initial) if reading and subject.reference else []
+
+
+FAMILIES: tuple[ProbeFamily, ...] = (
+    ProbeFamily("mutants", _mutants, "mutant_passes"),
+    ProbeFamily("right answers in other words", _respelled, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("hedged and contrary answers", _contrary, "answer_too_loose", most=MOST_ANSWERS),
+)
 
 
 def chosen_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:

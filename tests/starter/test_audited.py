@@ -40,5 +40,8 @@ def test_the_audit_is_green(sandbox, folder, task):
     assert audit.reference is not None
     assert (audit.nothing.reward, audit.reference.reward, audit.deterministic) == (0, 1, True)
     kinds = {one.mutant.kind for one in audit.counted}
-    assert kinds == {"call_removed", "argument_altered", "answer_altered"}
+    assert kinds == {"call_removed", "argument_altered", "answer_altered", "answer_contrary"}
+    spelled = [one for one in audit.mutants if one.mutant.expects == "full"]
+    assert len(spelled) >= 6
+    assert all(one.probe.reward == 1 for one in spelled)
     assert audit.below == len(audit.counted)
