@@ -106,6 +106,15 @@ class Reward(Frozen):
     verdicts: tuple[Verdict, ...]
 
 
+class AnswerField(Frozen):
+    """One field of the form in which a task may ask for its answer. `choices` are what a `choice` may be."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
+    type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
+    about: str = Field(default="", max_length=300)
+    choices: tuple[str, ...] = ()
+
+
 class ReferenceCall(Frozen):
     tool: str
     arguments: dict[str, Any] = Field(default_factory=dict)

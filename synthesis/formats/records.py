@@ -10,7 +10,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen, Reference, ScoreRule, State, ToolKind, Validation
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    AnswerField,
+    Frozen,
+    Reference,
+    ScoreRule,
+    State,
+    ToolKind,
+    Validation,
+)
 
 
 class ToolRecord(Frozen):
@@ -44,7 +54,8 @@ class CheckRecord(Frozen):
 class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
-    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content.
+    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content. The
+    instruction is what an agent is given: it ends with the `answer_form`, if the task has one.
     """
 
     environment_key: str
@@ -52,6 +63,7 @@ class TaskRecord(Frozen):
     title: str = ""
     scenario_name: str = ""
     instruction: str
+    answer_form: tuple[AnswerField, ...] = ()
     initial_state: State
     checks: tuple[CheckRecord, ...] = ()
     criteria: tuple[str, ...] = ()
