@@ -116,6 +116,16 @@ RIGHT = [
     (says_name, "Otieno Odhiambo", PEOPLE, "Mr. Otieno Odhiambo"),
     (says_name, "Otieno Odhiambo", PEOPLE, "The ticket went to Otieno Odhiambo (K-02)."),
     (says_name, "Otieno Odhiambo", PEOPLE, "otieno odhiambo has it now"),
+    (
+        says_time,
+        "08:15",
+        {"beside": ("15:30",), "asked": ("first",)},
+        "Her first appointment is at 08:15; the blood test at 15:30 stays. I cancelled the one today at 17:15.",
+    ),
+    (says_time, "17:40", {"asked": ("arrive",)}, "They will arrive in Eastholm at 17:40 (EX 17, departing at 15:10)."),
+    (says_number, 2, {"unit": "place"}, "Robotics has 2 places left (capacity 12, 10 enrolled)."),
+    (says_duration, 225, {"asked": ("total",)}, "225 minutes (08:00-08:45, 08:45-09:30, 10:15-11:00, 13:00-13:45)"),
+    (says_money, 2280, {}, "- Booked EX 15 on 2026-05-09\n- Ticket price: 22.80\n\nThe ticket costs her **22.80**."),
 ]
 WRONG = [
     (says_number, 10, TABLE, "10?"),

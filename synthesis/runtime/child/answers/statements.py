@@ -192,6 +192,7 @@ def _mark(
     for number, one in enumerate(candidates):
         start = candidates[number - 1].last + 1 if number else 0
         one.denied = _denied(tokens, layout, one, start, candidates)
+        one.denied = one.denied or (not fits(one) and _called_off(tokens, layout, one))
         one.hedged = layout.sentence[one.first] in unsure or _approximate(tokens, one)
         one.hedged = one.hedged or _doubted(tokens, layout, one, inside)
     for left, right in pairwise(candidates):
@@ -305,6 +306,13 @@ def _negates(tokens: Sequence[Token], at: int, following: str) -> bool:
 def _moved_from(tokens: Sequence[Token], texts: list[str], one: Candidate) -> bool:
     """`moved from 8:00 to 8:30`: the first is no more."""
     return "from" in texts and bool(MOVES & set(texts)) and "to" in _texts(tokens, one.last + 1, 4)
+
+
+def _called_off(tokens: Sequence[Token], layout: _Layout, one: Candidate) -> bool:
+    """`the cancelled one at 17:15`."""
+    clause = layout.clause[one.first]
+    near = range(max(0, one.first - 8), one.first)
+    return any(tokens[at].text.startswith("cancel") for at in near if layout.clause[at] == clause)
 
 
 def _gone(tokens: Sequence[Token], one: Candidate, candidates: list[Candidate]) -> bool:
