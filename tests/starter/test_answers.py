@@ -14,7 +14,11 @@ RIGHT = {
     "cafe-bigger-table": ["They sit at table ten now, six of them at seven.", "T-10", "Table 10, no longer table 3."],
     "cafe-careful-table": ["73,30", "It comes to 73.30: 23.00 for the shakshukas and 50.30 for the rest."],
     "cafe-table-six-pays": ["55.70 in cash: 53.20 for the food and 2.50 for you.", "Fifty-five euros seventy."],
-    "cafe-sunday-start": ["Ten more portions of the trout.", "10"],
+    "cafe-sunday-start": [
+        "Ten more portions of the trout.",
+        "10",
+        "They have their 2 trout toasts; 10 more can be made.",
+    ],
     "clinic-wanda-cancels": ["At quarter past eight.", "08:15, and again at 15:30 for the blood test.", "8.15 a.m."],
     "clinic-move-check-up": ["Half past eight.", "Her check-up is from 08:00 to 08:30.", "8:30 in the morning"],
     "clinic-fill-physio-gaps": ["3 hours 45 minutes", "225 min, that is five times 45 minutes.", "3:45 h"],

@@ -38,7 +38,6 @@ HEDGE_PAIRS = frozenset(
         ("may", "have"),
         ("may", "come"),
         ("could", "be"),
-        ("can", "be"),
         ("not", "sure"),
         ("not", "certain"),
         ("no", "idea"),
