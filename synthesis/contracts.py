@@ -88,11 +88,20 @@ class CallResult(Frozen):
 
 
 class Verdict(Frozen):
-    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false."""
+    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false.
+
+    `uncertain`: it could not be told whether a text says what it should; `error` says why, and `passed` is false.
+    """
 
     passed: bool
     error: str = ""
     non_boolean: bool = False
+    uncertain: bool = False
+
+    @property
+    def raised(self) -> bool:
+        """Whether the check failed to say anything: it raised or was stopped."""
+        return bool(self.error) and not self.non_boolean and not self.uncertain
 
 
 class Allowance(Frozen):
@@ -145,6 +154,15 @@ class Reward(Frozen):
     rule: ScoreRule
     verdicts: tuple[Verdict, ...]
     outside: tuple[OutsideChange, ...] = ()
+
+
+class AnswerField(Frozen):
+    """One field of the form in which a task may ask for its answer. `choices` are what a `choice` may be."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
+    type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
+    about: str = Field(default="", max_length=300)
+    choices: tuple[str, ...] = ()
 
 
 class ReferenceCall(Frozen):

@@ -46,7 +46,7 @@ def start_findings(verdicts: Sequence[Verdict]) -> list[Finding]:
         if verdict.non_boolean:
             message = f"Check {index + 1} answers something that is neither True nor False."
             findings.append(finding("check_not_boolean", place, message))
-        elif verdict.error:
+        elif verdict.raised:
             message = f"Check {index + 1} raises at the start: {verdict.error}"
             findings.append(finding("check_raises_at_start", place, message))
     return findings

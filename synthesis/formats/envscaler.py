@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from synthesis.contracts import Frame, ToolKind
 from synthesis.errors import FormatError
+from synthesis.formats.answer_form import answer_form, with_form
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
@@ -206,12 +207,14 @@ def scenario(entry: Entry) -> TaskRecord:
     if state is None:
         raise FormatError(f"{place}.init_config", "missing")
     _checklist(raw, place)
+    form = answer_form(raw, place)
     return TaskRecord(
         environment_key=environment_key,
         key=key,
         title=shorten(instruction, 120),
         scenario_name=key,
-        instruction=instruction,
+        instruction=with_form(instruction, form),
+        answer_form=form,
         initial_state=state,
         checks=tuple(_checks(raw, place)),
         frame=_frame(raw, place),

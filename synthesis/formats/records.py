@@ -13,6 +13,7 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    AnswerField,
     Frame,
     Frozen,
     Reference,
@@ -55,7 +56,8 @@ class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
     With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content; the frame
-    that was made of it is. Without a frame anything that no check looks at may change.
+    that was made of it is. Without a frame anything that no check looks at may change. The instruction is what an agent
+    is given: it ends with the `answer_form`, if the task has one.
     """
 
     environment_key: str
@@ -63,6 +65,7 @@ class TaskRecord(Frozen):
     title: str = ""
     scenario_name: str = ""
     instruction: str
+    answer_form: tuple[AnswerField, ...] = ()
     initial_state: State
     checks: tuple[CheckRecord, ...] = ()
     criteria: tuple[str, ...] = ()

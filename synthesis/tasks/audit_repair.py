@@ -80,6 +80,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
         faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(report))),
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
+        helpers=prompt("tasks", "answer_helpers").render(),
     )
     told: dict[int, set[str]] = {}
     notes: list[str] = []

@@ -120,6 +120,7 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
         checklist=prompt_text.listed("checklist", task.checklist),
         number=str(index + 1),
         item=fenced("item", item),
+        helpers=prompt("tasks", "answer_helpers").render(),
     )
     note = ""
     look = judge(kit, world, set())

@@ -176,6 +176,8 @@ def _probe(
     outside: tuple[OutsideChange, ...] = (),
 ) -> ProbedState:
     passed = tuple(verdict.passed for verdict in verdicts)
+    doubts = [said.label(subject.labels, at) + said.doubt(one) for at, one in enumerate(verdicts) if one.uncertain]
+    note = "; ".join([*([note] if note else []), *doubts])
     try:
         reward: float | None = reward_of(verdicts, subject.rule, marks, outside).reward
     except InputError as error:

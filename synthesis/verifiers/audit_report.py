@@ -33,6 +33,8 @@ FaultKind = Literal[
     "check_never_fails",
     "checks_contradict",
     "answer_ignored",
+    "answer_too_loose",
+    "answer_too_narrow",
     "claim_passes",
     "no_judge",
 ]

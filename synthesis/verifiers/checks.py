@@ -89,8 +89,8 @@ def _marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark
 
 def mark_of(verdict: Verdict) -> Mark:
     """The mark that a verdict on the initial state means."""
-    if verdict.error:
-        return "broken" if not verdict.non_boolean else "goal"
+    if verdict.raised:
+        return "broken"
     return "guard" if verdict.passed else "goal"
 
 

@@ -17,6 +17,11 @@ def label(labels: Labels, index: int) -> str:
     return f"Check {index + 1} ({text[:200]})" if text else f"Check {index + 1}"
 
 
+def doubt(verdict: Verdict) -> str:
+    """Why a check is uncertain, in brackets; empty if it is not."""
+    return f" [uncertain: {verdict.error[:200]}]" if verdict.uncertain else ""
+
+
 def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
     """What is wrong before any call."""
     faults = []
@@ -37,12 +42,14 @@ def reference_faults(
     """What is wrong with the reference's own end."""
     faults = []
     if not full(reference.reward):
-        failed = [label(labels, index) for index, passed in enumerate(reference.passed) if not passed]
+        failed = [
+            f"{label(labels, index)}{doubt(verdict)}" for index, verdict in enumerate(solved) if not verdict.passed
+        ]
         earned = "nothing" if reference.reward is None else f"{reference.reward:.4g}"
         message = f"The reference earns {earned} instead of 1. Checks that fail: {', '.join(failed) or 'none'}."
         faults.append(Fault(kind="reference_fails", message=f"{message} {reference.note}".strip()))
     for index, (mark, verdict) in enumerate(zip(marks, solved, strict=True)):
-        if mark != "broken" and verdict.error and not verdict.non_boolean:
+        if mark != "broken" and verdict.raised:
             message = f"{label(labels, index)} raises on the reference's end state: {verdict.error}"
             faults.append(Fault(kind="check_raises", message=message, check=index))
     if not same:
@@ -107,8 +114,8 @@ def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
         elif values[index] == {True}:
             message = f"{name} fails in none of the {seen}."
             faults.append(Fault(kind="check_never_fails", message=message, check=index))
-        late = [verdict.error for verdict in row[2:] if verdict.error and not verdict.non_boolean]
-        if late and not any(verdict.error for verdict in row[:2]):
+        late = [verdict.error for verdict in row[2:] if verdict.raised]
+        if late and not any(verdict.raised for verdict in row[:2]):
             message = f"{name} raises on {len(late)} of the {seen}, where it counts as failed: {late[0]}"
             faults.append(Fault(kind="check_raises_later", message=message, check=index))
     for index in range(len(rows)):

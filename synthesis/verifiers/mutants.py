@@ -13,7 +13,17 @@ from typing import Any, Literal
 
 from synthesis.contracts import Frozen, Program, Reference, ReferenceCall, State
 
-MutantKind = Literal["call_removed", "argument_altered", "call_added", "record_swapped", "answer_altered"]
+MutantKind = Literal[
+    "call_removed",
+    "argument_altered",
+    "call_added",
+    "record_swapped",
+    "answer_altered",
+    "answer_respelled",
+    "answer_contrary",
+]
+ANSWER_KINDS = frozenset({"answer_altered", "answer_respelled", "answer_contrary"})
+"""Those that change no call."""
 MAX_LEAVES = 24
 """Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
 MAX_NUMBERS = 6
@@ -211,7 +221,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 def describe(mutant: Mutant) -> str:
     """A mutant in words: `call 3 (pay) with amount 6 instead of 5`."""
-    if mutant.kind == "answer_altered":
+    if mutant.kind in ANSWER_KINDS:
         return f"the answer {str(mutant.after)[:200]!r} instead of {str(mutant.before)[:200]!r}"
     if mutant.kind == "record_swapped":
         return f"{_cut(mutant.after)} instead of {_cut(mutant.before)} in every call"

@@ -13,6 +13,7 @@ from typing import TypeVar
 from synthesis.contracts import State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.additive_mutants import additive_mutants
+from synthesis.verifiers.answer_variants import contrary, respelled
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
@@ -23,6 +24,8 @@ Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 TriedVariants = Callable[[Sandbox, Subject, State, ExecutedSequence], list[Mutant]]
 """The same where only the sandbox can tell which variants there are."""
 T = TypeVar("T")
+MOST_ANSWERS = 24
+"""So many answers of a family are tried."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,21 @@ def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mu
     return mutants(subject.program, subject.initial, subject.reference, first.changing, answer=answer)
 
 
+def _respelled(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    reading = [source for source in subject.checks if reads_answer(source)]
+    return respelled(subject.reference, reading) if reading and subject.reference else []
+
+
+def _contrary(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    reading = [source for source in subject.checks if reads_answer(source)]
+    return contrary(subject.reference, reading, subject.initial) if reading and subject.reference else []
+
+
 FAMILIES: tuple[ProbeFamily, ...] = (
     ProbeFamily("mutants", _mutants, "mutant_passes"),
     ProbeFamily("unasked changes", None, "unguarded_change", tried_variants=additive_mutants),
+    ProbeFamily("right answers in other words", _respelled, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("hedged and contrary answers", _contrary, "answer_too_loose", most=MOST_ANSWERS),
 )
 
 

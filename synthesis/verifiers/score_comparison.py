@@ -95,6 +95,8 @@ def _word(verdict: Verdict) -> str:
     """What a check does; empty where it was not asked."""
     if verdict.passed:
         return "passes"
+    if verdict.uncertain:
+        return "is uncertain"
     if verdict.non_boolean:
         return "says neither true nor false"
     if verdict.error.startswith(NOT_RUN):

@@ -95,6 +95,10 @@ def test_a_wrong_environment_says_where(changes: dict[str, Any], place: str) -> 
         ({"checklist_with_func": [{"check_item": "x"}]}, "[3].checklist_with_func[0].check_func"),
         ({"checklist_with_func": [{"check_func": None}]}, "[3].checklist_with_func[0].check_func"),
         ({"checklist": [4]}, "[3].checklist[0]"),
+        ({"answer_form": [{"name": "Table No"}]}, "[3].answer_form[0].name"),
+        ({"answer_form": [{"name": "a", "type": "furniture"}]}, "[3].answer_form[0].type"),
+        ({"answer_form": [{"name": "a", "type": "choice"}]}, "[3].answer_form[0].choices"),
+        ({"answer_form": [{"name": "a"}, {"name": "a"}]}, "[3].answer_form[1].name"),
     ],
 )
 def test_a_wrong_scenario_says_where(changes: dict[str, Any], place: str) -> None:
@@ -108,6 +112,23 @@ def test_a_scenario_may_lack_checks_and_hold_its_state_as_text() -> None:
     assert isinstance(found, TaskRecord)
     assert found.checks == ()
     assert found.initial_state == samples.state()
+
+
+def test_a_form_for_the_answer_ends_the_instruction_and_stays_as_it_was_in_the_record() -> None:
+    form = [
+        {"name": "bill", "type": "money", "about": "what they pay"},
+        {"name": "how", "type": "choice", "choices": ["card", "cash"]},
+    ]
+    found = scenario(task="They pay.", answer_form=form)
+    assert isinstance(found, TaskRecord)
+    assert [field.name for field in found.answer_form] == ["bill", "how"]
+    told = found.instruction.splitlines()
+    assert told[0] == "They pay."
+    assert told[-2:] == [
+        "- bill: what they pay (an amount with two decimals, such as 5.90)",
+        "- how: one of card, cash",
+    ]
+    assert (found.raw["task"], found.raw["answer_form"]) == ("They pay.", form)
 
 
 def test_characters_that_postgresql_refuses_are_made_visible() -> None:

@@ -41,5 +41,9 @@ def test_the_audit_is_green(sandbox, folder, task):
     assert audit.reference is not None
     assert (audit.nothing.reward, audit.reference.reward, audit.deterministic) == (0, 1, True)
     kinds = {one.mutant.kind for one in audit.counted}
-    assert kinds - {"record_swapped"} == {"call_removed", "argument_altered", "answer_altered", "call_added"}
+    changed = {"call_removed", "argument_altered", "call_added", "answer_altered", "answer_contrary"}
+    assert kinds - {"record_swapped"} == changed
+    spelled = [one for one in audit.mutants if one.mutant.expects == "full"]
+    assert len(spelled) >= 6
+    assert all(one.probe.reward == 1 for one in spelled)
     assert audit.below == len(audit.counted)

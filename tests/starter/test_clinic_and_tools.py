@@ -261,7 +261,7 @@ ANSWERS = [
     ),
     ("clinic-one-trip", ["10:45"], ["10:30", "110:45"]),
     ("tools-amina-longer", ["2026-04-23", "April 23rd", "the 23rd, 3 days more"], ["24 April", "1923", "230"]),
-    ("tools-pedro-shelf", ["1350 cents", "13,50 €"], ["1350.00", "113.50", "13.5", "12.50, 13.00, 13.50 or 14.00"]),
+    ("tools-pedro-shelf", ["1350 cents", "13,50 €", "13.5"], ["1350.00", "113.50", "12.50, 13.00, 13.50 or 14.00"]),
     ("tools-marta-settles", ["800", "8.00", "She owes 800 cents."], ["1800 cents", "80", "8.01"]),
     (
         "tools-street-party",

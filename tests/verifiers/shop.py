@@ -62,7 +62,7 @@ def check(says: str, parameters: str = "initial_state, final_state, answer") -> 
 
 TEA = check("final_state['orders'].get('tea') == 3")
 OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} == initial_state['orders']")
-ANSWER = check("'3' in answer.split()")
+ANSWER = check("says_number(answer, 3)")
 FRAME = Frame(allowances=(Allowance(path="/orders/tea"),))
 """What the usual reference changes."""
 ORDER = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})

@@ -43,7 +43,9 @@ def test_a_sound_task_is_green(sandbox: Sandbox) -> None:
     assert (found.state, kinds(found)) == ("green", set())
     assert (found.nothing.reward, found.reference and found.reference.reward) == (0, 1)
     assert found.deterministic is True
-    assert found.below == len(found.counted) == len(found.mutants) > 5
+    spelled = [one for one in found.mutants if one.mutant.expects == "full"]
+    assert len(spelled) >= 6
+    assert found.below == len(found.counted) == len(found.mutants) - len(spelled) > 5
     removed = next(one for one in found.mutants if one.mutant.kind == "call_removed")
     assert removed.noticed_by == (0,)
     told = [one for one in found.mutants if one.mutant.kind == "answer_altered"]
@@ -255,7 +257,7 @@ def test_an_answer_that_no_check_reads_is_noted_and_not_altered(sandbox: Sandbox
 
 
 def test_a_third_parameter_is_the_answer_under_any_name(sandbox: Sandbox) -> None:
-    found = audit_task(sandbox, subject(TEA, OTHERS, check("'3' in c.split()", "a, b, c")))
+    found = audit_task(sandbox, subject(TEA, OTHERS, check("says_number(c, 3)", "a, b, c")))
     assert (found.state, kinds(found)) == ("green", set())
 
 

@@ -38,6 +38,8 @@ FAULTS: dict[str, str] = {
     "check_never_fails": "A check never fails",
     "checks_contradict": "Two checks contradict",
     "answer_ignored": "The answer is not looked at",
+    "answer_too_loose": "A hedged or contrary answer earns the full reward",
+    "answer_too_narrow": "The right answer in other words earns less",
     "claim_passes": "A mere claim fools the judge",
     "no_reference": "No reference is known",
     "no_judge": "No model plays the judge",
@@ -45,6 +47,12 @@ FAULTS: dict[str, str] = {
     "start_fails": "The program does not start",
 }
 """Every kind of fault, as people read it."""
+ANSWERS = {
+    "answer_altered": "The answer",
+    "answer_respelled": "The right answer in other words",
+    "answer_contrary": "A hedged or contrary answer",
+}
+"""The probes that change the answer alone."""
 OWN = {
     "nothing": "Doing nothing",
     "claim": "Only claiming success",
@@ -190,7 +198,8 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
 
 def _mutant(mutant: dict[str, Any]) -> ProbeRow:
     reward = mutant["reward"]
-    tone = "" if mutant["equivalent"] or reward is None else "bad" if _full(reward) else "good"
+    right = _full(reward) == (mutant.get("expects", "less") == "full")
+    tone = "" if mutant["equivalent"] or reward is None else "good" if right else "bad"
     name = _mutant_name(mutant)
     return ProbeRow(
         name=name,
@@ -210,8 +219,8 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
 
 
 def _mutant_name(mutant: dict[str, Any]) -> str:
-    if mutant["kind"] == "answer_altered":
-        return "The answer"
+    if mutant["kind"] in ANSWERS:
+        return ANSWERS[mutant["kind"]]
     if mutant["kind"] == "record_swapped":
         return "Every call, on another record"
     if mutant["kind"] == "call_added":
@@ -225,7 +234,8 @@ def _full(reward: float | None) -> bool:
 
 def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> Matrix:
     """Which check notices the mutants of which call, and which of them it alone notices."""
-    mutants = [mutant for mutant in row.probes.get("mutants", ()) if not mutant["equivalent"]]
+    probes = [probe for probe in row.probes.get("mutants", ()) if not probe["equivalent"]]
+    mutants = [probe for probe in probes if probe.get("expects", "less") == "less"]
     names = list(dict.fromkeys(_column(mutant) for mutant in mutants))
     tried = {name: sum(_column(mutant) == name for mutant in mutants) for name in names}
     flags: dict[int, list[str]] = {}
@@ -252,7 +262,7 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
 
 
 def _column(mutant: dict[str, Any]) -> str:
-    named = {"answer_altered": "answer", "call_added": "unasked call", "record_swapped": "other record"}
+    named = {"call_added": "unasked call", "record_swapped": "other record", **dict.fromkeys(ANSWERS, "answer")}
     return named.get(mutant["kind"]) or f"{mutant['step'] + 1} {mutant['tool']}"
 
 

@@ -234,6 +234,7 @@ def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
     mutant = mutant_probe.mutant
     return {
         "kind": mutant.kind,
+        "expects": mutant.expects,
         "step": mutant.step,
         "tool": mutant.tool,
         "place": mutant.place,

@@ -6,15 +6,22 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-PASSED, NOT_PASSED, RAISED = 1, 0, -1
+PASSED, NOT_PASSED, RAISED, UNCERTAIN = 1, 0, -1, 2
 FEW_STEPS = 24
 FEW_CHECKS = 12
 MOST_CELLS = 20_000
 RUNS_FROM = 600
 SIGNS = {"goal": "◎", "guard": "◇", "broken": "✕"}
-LOOKS = {PASSED: "y", RAISED: "x"}
+LOOKS = {PASSED: "y", RAISED: "x", UNCERTAIN: "x"}
 """The class of a cell by what the check says; none where it does not hold."""
-STEADY = {PASSED: "✓ holds throughout", NOT_PASSED: "· never holds", RAISED: "! raises throughout"}
+STEADY = {
+    PASSED: "✓ holds throughout",
+    NOT_PASSED: "· never holds",
+    RAISED: "! raises throughout",
+    UNCERTAIN: "? uncertain throughout",
+}
+TURNS = {PASSED: "becomes true", RAISED: "raises", UNCERTAIN: "becomes uncertain"}
+"""What a flip is to a check."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,8 @@ class Cell:
 
     @property
     def sign(self) -> str:
-        if self.value == RAISED:
-            return "!"
+        if self.value in (RAISED, UNCERTAIN):
+            return "!" if self.value == RAISED else "?"
         if self.flip:
             return "▲" if self.rises else "▼"
         if self.value == PASSED:
@@ -76,7 +83,7 @@ class Cell:
     @property
     def says(self) -> str:
         """What a flip is to a check."""
-        return "becomes true" if self.rises else "raises" if self.value == RAISED else "no longer true"
+        return TURNS.get(self.value, "no longer true")
 
 
 @dataclass
@@ -118,7 +125,8 @@ class Grid:
     @property
     def hidden_words(self) -> str:
         """What the checks that are left out say all the time."""
-        counts = ((self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise"))
+        counts = [(self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise")]
+        counts.append((self.uncertain, "are always uncertain"))
         summary = ", ".join(f"{count:,} {words}" for count, words in counts if count)
         return f"{self.hidden:,} checks never change: {summary}."
 
@@ -133,6 +141,10 @@ class Grid:
     @property
     def raised(self) -> int:
         return self.steady.get(RAISED, 0)
+
+    @property
+    def uncertain(self) -> int:
+        return self.steady.get(UNCERTAIN, 0)
 
 
 def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:

@@ -8,9 +8,7 @@ class Scenario0Task0:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 2 files went."""
-        import re
-
-        return re.findall(r"\b(\d+) files?", answer or "") == ["2"]
+        return says_number(answer, 2, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all boxes are as before."""
@@ -30,9 +28,7 @@ class Scenario0Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 3 files were brought."""
-        import re
-
-        return re.findall(r"\b(\d+) files?", answer or "") == ["3"]
+        return says_number(answer, 3, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all other boxes are as before, and nothing of Schools is destroyed or lent."""
@@ -49,9 +45,7 @@ class Scenario1Task0:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 2 files went."""
-        import re
-
-        return re.findall(r"\b(\d+) files?", answer or "") == ["2"]
+        return says_number(answer, 2, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all boxes are as before."""
@@ -71,9 +65,7 @@ class Scenario1Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 3 files were brought."""
-        import re
-
-        return re.findall(r"\b(\d+) files?", answer or "") == ["3"]
+        return says_number(answer, 3, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all other boxes are as before, and nothing of Rivers is destroyed or lent."""

@@ -13,9 +13,7 @@ class Scenario0Task0:
 
     def answer_names_day(initial_state, final_state, answer):
         """The answer names 2026-07-01 and no other day."""
-        import re
-
-        return set(re.findall(r"\d{4}-\d{2}-\d{2}", answer or "")) == {"2026-07-01"}
+        return says_date(answer, "2026-07-01")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
@@ -31,9 +29,7 @@ class Scenario0Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that it was 2 badges."""
-        import re
-
-        return re.findall(r"\b(\d+) badges?", answer or "") == ["2"]
+        return says_number(answer, 2, "badge")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
@@ -54,9 +50,7 @@ class Scenario1Task0:
 
     def answer_names_day(initial_state, final_state, answer):
         """The answer names 2027-09-14 and no other day."""
-        import re
-
-        return set(re.findall(r"\d{4}-\d{2}-\d{2}", answer or "")) == {"2027-09-14"}
+        return says_date(answer, "2027-09-14")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
@@ -72,9 +66,7 @@ class Scenario1Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that it was 2 badges."""
-        import re
-
-        return re.findall(r"\b(\d+) badges?", answer or "") == ["2"]
+        return says_number(answer, 2, "badge")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""

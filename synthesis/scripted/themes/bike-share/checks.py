@@ -17,9 +17,7 @@ class Scenario0Task0:
 
     def answer_names_amount(initial_state, final_state, answer):
         """The answer says that Marta paid 225 cents."""
-        import re
-
-        return re.findall(r"(\d+) cents", answer or "") == ["225"]
+        return says_money(answer, 225, bare="cents")
 
     def others_as_before(initial_state, final_state, answer):
         """Other riders and all other bikes are as before."""
@@ -43,9 +41,7 @@ class Scenario0Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 3 bikes were carried over."""
-        import re
-
-        return re.findall(r"\b(\d+) bikes?", answer or "") == ["3"]
+        return says_number(answer, 3, "bike")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other stations, other bikes and all rides are as before."""
@@ -71,9 +67,7 @@ class Scenario1Task0:
 
     def answer_names_amount(initial_state, final_state, answer):
         """The answer says that Nuria paid 142 cents."""
-        import re
-
-        return re.findall(r"(\d+) cents", answer or "") == ["142"]
+        return says_money(answer, 142, bare="cents")
 
     def others_as_before(initial_state, final_state, answer):
         """Other riders and all other bikes are as before."""
@@ -101,9 +95,7 @@ class Scenario1Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 2 bikes were carried over."""
-        import re
-
-        return re.findall(r"\b(\d+) bikes?", answer or "") == ["2"]
+        return says_number(answer, 2, "bike")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other stations, other bikes and all rides are as before."""

@@ -16,9 +16,7 @@ class Scenario0Task0:
 
     def answer_names_rope(initial_state, final_state, answer):
         """The answer names the rope G-3 and no other gear."""
-        import re
-
-        return set(re.findall(r"G-\d+", answer or "")) == {"G-3"}
+        return says_name(answer, "G-3", list(initial_state["gear"]), code=True)
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members and all other gear are as before, and nobody lost a seat."""
@@ -50,9 +48,7 @@ class Scenario0Task1:
 
     def answer_says_four(initial_state, final_state, answer):
         """The answer says that Amir has 4 visits."""
-        import re
-
-        return re.findall(r"(\d+) visits?", answer or "") == ["4"]
+        return says_number(answer, 4, "visit")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other courses and all gear are as before."""
@@ -76,9 +72,7 @@ class Scenario1Task0:
 
     def answer_names_rope(initial_state, final_state, answer):
         """The answer names the rope G-1 and no other gear."""
-        import re
-
-        return set(re.findall(r"G-\d+", answer or "")) == {"G-1"}
+        return says_name(answer, "G-1", list(initial_state["gear"]), code=True)
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other gear and the other courses are as before."""
@@ -105,9 +99,7 @@ class Scenario1Task1:
 
     def answer_says_eleven(initial_state, final_state, answer):
         """The answer says that Yara has 11 visits."""
-        import re
-
-        return re.findall(r"(\d+) visits?", answer or "") == ["11"]
+        return says_number(answer, 11, "visit")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other courses and all gear are as before."""

@@ -11,9 +11,7 @@ class Scenario0Task0:
 
     def answer_names_total(initial_state, final_state, answer):
         """The answer says that it costs 2340 cents."""
-        import re
-
-        return re.findall(r"(\d+) cents", answer or "") == ["2340"]
+        return says_money(answer, 2340, bare="cents")
 
     def rest_as_before(initial_state, final_state, answer):
         """Earlier orders and other plants are as before."""
@@ -34,9 +32,7 @@ class Scenario0Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 2 orders were called off."""
-        import re
-
-        return re.findall(r"\b(\d+) orders?", answer or "") == ["2"]
+        return says_number(answer, 2, "order")
 
     def rest_as_before(initial_state, final_state, answer):
         """The other orders are as before, and there is no new one."""
@@ -55,9 +51,7 @@ class Scenario1Task0:
 
     def answer_names_total(initial_state, final_state, answer):
         """The answer says that it costs 4733 cents."""
-        import re
-
-        return re.findall(r"(\d+) cents", answer or "") == ["4733"]
+        return says_money(answer, 4733, bare="cents")
 
     def rest_as_before(initial_state, final_state, answer):
         """Earlier orders and other plants are as before."""
@@ -78,9 +72,7 @@ class Scenario1Task1:
 
     def answer_counts(initial_state, final_state, answer):
         """The answer says that 1 order was called off."""
-        import re
-
-        return re.findall(r"\b(\d+) orders?", answer or "") == ["1"]
+        return says_number(answer, 1, "order")
 
     def rest_as_before(initial_state, final_state, answer):
         """The other orders are as before, and there is no new one."""
