@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Attempt, TrajectoryStep
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, UNCOUNTED, Attempt, TrajectoryStep
 from synthesis.errors import SandboxUnavailable
 from synthesis.formats.records import RunRecord
 from synthesis.formats.values import clean
@@ -89,7 +89,7 @@ def is_sampled(rollout: int, ordinal: int, total: int) -> bool:
 def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, attempt: Attempt) -> str:
     """Execute an attempt that was made here again; what differs is said on its trajectory, which then is `diverged`,
     and returned. Where it cannot be executed again the trajectory says that alone."""
-    if not attempt.final_hash or attempt.outcome in ("infra_error", "cancelled"):
+    if not attempt.final_hash or attempt.outcome in ("program_error", *UNCOUNTED):
         return ""
     try:
         done = execute_again(sandbox, setting_of(revision), attempt)
