@@ -68,11 +68,6 @@ UNASKED: list[tuple[str, str, dict[str, Any]]] = [
         "send_message",
         {"patient_id": "P-019", "text": "Your vaccination on Thursday is now at 10:30, right after your check-up."},
     ),
-    (
-        "clinic-broken-scanner",
-        "book_appointment",
-        {"patient_id": "P-001", "service": "check_up", "clinician_id": "C-1", "date": "2026-03-12", "start": "09:00"},
-    ),
     ("clinic-broken-scanner", "join_waiting", {"patient_id": "P-001", "service": "check_up"}),
     ("clinic-broken-scanner", "update_contact", {"patient_id": "P-002", "phone": "555-1148"}),
     (
