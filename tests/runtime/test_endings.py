@@ -47,9 +47,8 @@ def kill(episode: Episode) -> None:
         ("os._exit(0)", "died"),
         ("os._exit(137)", "died"),
         ("os.close(sock())", "died"),
-        ("sys.modules['signal'].setitimer(0, 0.01); sys.modules['select'].poll().poll(60000)", "died"),
         ("kept = []\n        while True: kept.append(bytearray(10 ** 6))", "memory"),
-        ("sys.modules['select'].poll().poll(60000)", "time"),
+        ("while True: pass", "time"),
         ("os.write(sock(), b'\\x01not a frame')", "protocol"),
         ("os.write(sock(), b'\\x01' + b'{\"lost\":\"closed\"}')", "protocol"),
         ("os.write(sock(), b'\\x01' + b'{\"lost\":\"sandbox\"}')", "protocol"),
@@ -147,6 +146,6 @@ FORGED = "os.write(sock(), b'\\x01' + json.dumps(%s).encode())"
 def test_a_check_that_breaks_its_process_has_failed_and_the_others_are_judged(limited: Sandbox, line: str) -> None:
     good = "def check(initial_state, final_state):\n    return final_state['n'] == 1"
     source = f"{FIND}def check(initial_state, final_state):\n    {line}\n    return True"
-    rows = limited.evaluate_checks([good, source, good], {"n": 0}, {"n": 1})
-    assert [row[0].passed for row in rows] == [True, False, True]
-    assert rows[1][0].error
+    verdicts = limited.evaluate_checks([good, source, good], {"n": 0}, {"n": 1})
+    assert [verdict.passed for verdict in verdicts] == [True, False, True]
+    assert verdicts[1].error

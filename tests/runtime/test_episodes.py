@@ -263,7 +263,8 @@ def test_fork_refuses_what_does_not_repeat(sandbox: Sandbox, monkeypatch: pytest
     made = body("self.items['at'] = random.random()", head="import random")
     with sandbox.reset(made, {}) as episode:
         episode.call("act", {})
-        monkeypatch.setattr(episode, "_remake", lambda: sandbox.reset(made, {}, seed=1))
+        other = sandbox.reset(made, {}, seed=1)
+        monkeypatch.setattr(episode, "_remake", lambda: other._link)
         with pytest.raises(ReplayMismatch):
             episode.fork()
 

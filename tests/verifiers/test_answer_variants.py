@@ -14,7 +14,7 @@ from synthesis.starter import folders, read, references, tasks
 from synthesis.verifiers.answer_variants import answer_value, contrary, respelled
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.check_reads import reads_answer
-from tests.verifiers.shop import OTHERS, TEA, check, reference, subject
+from tests.verifiers.shop import FRAME, OTHERS, TEA, check, reference, subject
 
 TASKS = [(folder, task) for folder in folders() for task in tasks(folder)]
 
@@ -81,7 +81,7 @@ def test_no_bundled_check_reads_a_text_by_a_pattern():
 )
 def test_a_check_that_misreads_answers_is_a_fault_of_its_kind(reads, kinds):
     found = audit_task(
-        default_sandbox(), subject(TEA, OTHERS, check(reads), reference=reference(answer="I ordered 3."))
+        default_sandbox(), subject(TEA, OTHERS, check(reads), reference=reference(answer="I ordered 3."), frame=FRAME)
     )
     assert {fault.kind for fault in found.faults} == kinds
     assert found.state == ("red" if kinds else "green")
@@ -101,17 +101,17 @@ FORM = "fields = answer_fields(answer, tea='number', item='text')"
 def test_a_form_is_given_in_other_layouts_and_with_fields_left_out(wanted, kinds):
     source = f"def check(initial_state, final_state, answer):\n    {FORM}\n    return bool({wanted})\n"
     own = reference(answer='{"tea": 3, "item": "tea"}')
-    found = audit_task(default_sandbox(), subject(TEA, OTHERS, source, reference=own))
+    found = audit_task(default_sandbox(), subject(TEA, OTHERS, source, reference=own, frame=FRAME))
     assert {fault.kind for fault in found.faults} == kinds
 
 
 def test_a_task_whose_checks_read_no_answer_has_no_such_probes():
     found = audit_task(default_sandbox(), subject(TEA, OTHERS))
-    assert {one.mutant.kind for one in found.mutants} == {"call_removed", "argument_altered"}
+    assert {one.mutant.kind for one in found.mutants} == {"call_removed", "argument_altered", "call_added"}
 
 
 def test_an_uncertain_verdict_is_shown_with_its_reason():
-    found = audit_task(default_sandbox(), subject(reference=reference(answer="I ordered 3 or 4.")))
+    found = audit_task(default_sandbox(), subject(reference=reference(answer="I ordered 3 or 4."), frame=FRAME))
     (fault,) = [fault for fault in found.faults if fault.kind == "reference_fails"]
     assert "Check 3 [uncertain: it cannot be told: the value is one of a choice]" in fault.message
     assert found.reference is not None

@@ -78,6 +78,8 @@ class ProbeRow:
     """A call that nobody asked for, with the arguments `after`; it changed `place`."""
     removed: bool = False
     equivalent: bool = False
+    wanted: bool = False
+    """It is right, so it is to earn everything."""
     noticed: list[int] = field(default_factory=list)
     outside: str = ""
     """What changed outside the task's frame, in words."""
@@ -168,14 +170,23 @@ def labels_of(revision: TaskRevision) -> list[str]:
 def words(row: Audit, faults: Sequence[AuditFault]) -> str:
     """The verdict in one or two sentences."""
     if row.state == "green":
-        tried = f"all {row.mutants:,} mutants earn less" if row.mutants else "there was no mutant to try"
-        return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {tried}."
+        return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {_tried(row)}."
     if row.state == "incomplete":
         return f"Not decided. {row.why}"
     kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
     named = [FAULTS.get(kind, kind) for kind in kinds]
     named = [named[0], *(f"{name[0].lower()}{name[1:]}" for name in named[1:])]
     return f"The verifier does not hold. {'; '.join(named)}."
+
+
+def _tried(row: Audit) -> str:
+    """How many variants were tried: wrong ones, and right answers in other words."""
+    spelled = sum(
+        mutant.get("expects") == "full" and not mutant["equivalent"] for mutant in row.probes.get("mutants", ())
+    )
+    wrong = row.mutants - spelled
+    tried = f"all {wrong:,} mutants earn less" if wrong > 0 else "there was no mutant to try"
+    return f"{tried}; the right answer earns 1 in {spelled:,} other wordings" if spelled else tried
 
 
 def probe_rows(row: Audit) -> list[ProbeRow]:
@@ -209,7 +220,8 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         place=mutant["place"],
         before=mutant["before"],
         after=mutant["after"],
-        altered=mutant["kind"] in ("argument_altered", "answer_altered", "record_swapped"),
+        altered=mutant["kind"] in ("argument_altered", "record_swapped", *ANSWERS),
+        wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
         outside=outside_sentence(OutsideChange.model_validate(item) for item in mutant.get("outside", ())),
         removed=mutant["kind"] == "call_removed",
