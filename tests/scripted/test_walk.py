@@ -13,7 +13,7 @@ from synthesis.scripted import caught, planted, seen, themes
 from synthesis.stages import StageSettings
 from tests.scripted.walk import Walk, walk
 
-QUICK = 3
+QUICK = 1
 """So many themes are walked by `make test`, and all of them by `.ci/run`."""
 
 

@@ -181,10 +181,9 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
 
 def _tried(row: Audit) -> str:
     """How many variants were tried: wrong ones, and right answers in other words."""
-    spelled = sum(
-        mutant.get("expects") == "full" and not mutant["equivalent"] for mutant in row.probes.get("mutants", ())
-    )
-    wrong = row.mutants - spelled
+    mutants = row.probes.get("mutants", ())
+    spelled = sum(mutant.get("expects") == "full" and not mutant.get("equivalent") for mutant in mutants)
+    wrong = (row.mutants or 0) - spelled
     tried = f"all {wrong:,} mutants earn less" if wrong > 0 else "there was no mutant to try"
     return f"{tried}; the right answer earns 1 in {spelled:,} other wordings" if spelled else tried
 
