@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
 from typing import Any, Literal
 
 from synthesis.contracts import Frozen, Program, Reference, ReferenceCall, State
+from synthesis.verifiers.plausible_arguments import next_day
 
 MutantKind = Literal[
     "call_removed",
@@ -188,19 +188,13 @@ class _Pool:
     def near(self, path: Path, value: str) -> list[str]:
         """At most one other value: of the same shape in the state, a day later, or the same argument elsewhere."""
         if _DATE.fullmatch(value):
-            return _next_day(value)
+            later = next_day(value)
+            return [later] if later else []
         same = [text for text in self.by_shape.get(_shape(value), ()) if text != value]
         if same and any(character.isdigit() for character in value):
             return [same[sum(map(ord, value)) % len(same)]]
         elsewhere = [text for text in self.by_place.get(_name(path), ()) if text != value]
         return (elsewhere or same)[:1]
-
-
-def _next_day(value: str) -> list[str]:
-    try:
-        return [(date.fromisoformat(value) + timedelta(days=1)).isoformat()]
-    except (ValueError, OverflowError):
-        return []
 
 
 def _name(path: Path) -> str:

@@ -208,7 +208,7 @@ def _near(name: str, rule: dict[str, Any], kinds: Sequence[str], values: Sequenc
         return []
     days = [value for value in values[:5] if isinstance(value, str) and _DATE.fullmatch(value)]
     if days:
-        return [later for day in days if (later := _next_day(day))]
+        return [later for day in days if (later := next_day(day))]
     return [INVENTED_NAME if "name" in name.lower() else INVENTED_TEXT]
 
 
@@ -224,7 +224,8 @@ def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _next_day(value: str) -> str:
+def next_day(value: str) -> str:
+    """The day after an ISO date; empty where there is none."""
     try:
         return (date.fromisoformat(value) + timedelta(days=1)).isoformat()
     except (ValueError, OverflowError):

@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 
 from synthesis.contracts import OutsideChange
-from synthesis.verifiers.audit_report import GAPS, NOTES
+from synthesis.verifiers.audit_report import GAPS, NOTES, full
 from synthesis.verifiers.frame_words import outside_sentence
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
@@ -200,15 +200,15 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
     if name in ("nothing", "claim"):
         tone = "" if reward is None else "bad" if reward > 0 else "good"
     elif name == "reference":
-        tone = "good" if _full(reward) else "bad"
+        tone = "good" if full(reward) else "bad"
     else:
-        tone = "good" if _full(reward) else "warn"
+        tone = "good" if full(reward) else "warn"
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 
 def _mutant(mutant: dict[str, Any]) -> ProbeRow:
     reward = mutant["reward"]
-    right = _full(reward) == (mutant.get("expects", "less") == "full")
+    right = full(reward) == (mutant.get("expects", "less") == "full")
     tone = "" if mutant["equivalent"] or reward is None else "good" if right else "bad"
     name = _mutant_name(mutant)
     return ProbeRow(
@@ -237,10 +237,6 @@ def _mutant_name(mutant: dict[str, Any]) -> str:
     if mutant["kind"] == "call_added":
         return f"{mutant['tool']} called {'after' if mutant['step'] else 'before'} the reference"
     return f"Call {mutant['step'] + 1} {mutant['tool']}"
-
-
-def _full(reward: float | None) -> bool:
-    return reward is not None and reward >= 1 - 1e-9
 
 
 def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> Matrix:
