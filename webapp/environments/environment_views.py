@@ -104,7 +104,7 @@ def tabs_of(environment: Environment) -> list[tuple[str, str, int | None]]:
 
 
 def rules_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
-    worst = list(version.findings.filter(severity="fatal")[:5])
+    worst = list(version.findings.filter(severity="fatal").order_by("pk")[:5])
     source = Version.objects.values_list("source", flat=True).get(pk=version.pk)
     return {"rules": [str(rule) for rule in version.rules or []], "fatal": worst, "source": source}
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -117,6 +118,28 @@ def signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def kill_group(process: subprocess.Popen[Any], *, seconds: float = 5.0) -> None:
+    """Kill a child that leads its own process group, with all of it, and wait until none of them runs.
+
+    A grandchild's end is not ours to wait for: whether it still runs is looked at, for `seconds` at most.
+    """
+    signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + seconds
+    while _group_runs(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _group_runs(group: int) -> bool:
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+        except (psutil.Error, ProcessLookupError, PermissionError):
+            continue
+    return False
 
 
 def identity(pid: int) -> dict[str, float]:

@@ -39,7 +39,7 @@ def contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None
     """
     wanted = trajectory.revision.verifier_hash
     if scores is None:
-        scores = list(trajectory.scores.filter(verifier_hash=wanted)[:MOST_SCORES])
+        scores = list(trajectory.scores.filter(verifier_hash=wanted).order_by("-id")[:MOST_SCORES])
     told = [(score, _words(score.verdicts)) for score in scores if score.verifier_hash == wanted and score.verdicts]
     last = last_column(trajectory)
     found: dict[int, Contradiction] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 
 from synthesis.errors import EnvariumError
-from webapp.stack.process import signal_group
+from webapp.stack.process import kill_group
 
 MIB = 1024 * 1024
 LINES = 60
@@ -63,8 +62,7 @@ def run_pip(arguments: Sequence[str], seen: Callable[[str], None], python: str =
         if process.wait() != 0:
             raise InstallError(words(kept, process.returncode))
     finally:
-        signal_group(process.pid, signal.SIGKILL)
-        process.wait()
+        kill_group(process)
     return kept[-1] if kept else ""
 
 

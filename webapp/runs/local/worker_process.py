@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from webapp.runs.local import installation
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.wakeups import GPU_QUEUE
 from webapp.stack.account import die_with_parent
-from webapp.stack.process import identity, signal_group
+from webapp.stack.process import identity, kill_group
 
 USERNAME = "gpu-worker"
 TOKEN = "worker-token"
@@ -146,12 +147,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Ask first, so that a checkpoint is kept; then end all of its group."""
     if process.poll() is None:
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            signal_group(process.pid, signal.SIGKILL)
-            process.wait()
-    signal_group(process.pid, signal.SIGKILL)
+    kill_group(process)
 
 
 def end_below() -> int:
