@@ -7,7 +7,7 @@ import math
 from typing import Any, get_args
 
 from synthesis.contracts import CallError, CallResult, Limits, Patch, Verdict
-from synthesis.runtime.child.bounds import UNWEIGHED, weight
+from synthesis.json_weight import UNWEIGHED, weight
 from synthesis.runtime.child.codec import clean_text
 
 _KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended"}

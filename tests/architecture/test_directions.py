@@ -17,7 +17,7 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
 APPS += ["batches", "datasets", "runs", "workers", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "syntax", "prompts", "formats", "drafts"},
+    {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts"},
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "skeleton", "assessment"},

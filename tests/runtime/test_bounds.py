@@ -14,9 +14,10 @@ import pytest
 
 from synthesis.contracts import Limits
 from synthesis.errors import ProgramEnded, StateError
+from synthesis.json_weight import weight
 from synthesis.runtime import Sandbox, apply_patch, decode_state, encode_state, frames
 from synthesis.runtime.child import wire
-from synthesis.runtime.child.bounds import MOST_ALIKE, weight
+from synthesis.runtime.child.bounds import MOST_ALIKE
 from tests.runtime.programs import act, body
 
 MIB = 1 << 20
