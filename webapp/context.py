@@ -1,4 +1,4 @@
-"""What every template knows: the rail and the person's rights."""
+"""What every template knows: the rail, the person's rights, and whether the disk has room."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.http import HttpRequest
 
 from webapp.accounts.access import SCOPES, Scope
 from webapp.colour_schemes import COLOUR_SCHEMES
+from webapp.disk import disk
 
 RAIL: tuple[tuple[str, str, str, Scope], ...] = (
     ("labels", "Taxonomy", "taxonomy:index", "read"),
@@ -54,5 +55,6 @@ def house(request: HttpRequest) -> dict[str, Any]:
         "rail": [(key, label, name) for key, label, name, scope in RAIL if scope in scopes],
         "rail_key": key,
         "scopes": scopes,
+        "disk": disk(),
         "theme": theme if theme in COLOUR_SCHEMES else "auto",
     }

@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from synthesis.errors import EnvariumError, InfrastructureError
 from webapp.claims import StaleClaim
+from webapp.disk import FULL, is_disk_full
 from webapp.errors import (
     Conflict,
     NotFound,
@@ -87,10 +88,12 @@ class RefusalPages:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Called by Django for what a view raises; the API answers its own errors before."""
+        kind = "text/plain; charset=utf-8"
+        if is_disk_full(error):
+            return HttpResponse(FULL, status=503, headers=_retry_after(RETRY_SECONDS), content_type=kind)
         if not isinstance(error, Refusal):
             return None
         if isinstance(error, NotFound):
             raise Http404(str(error)) from error
         terms = http_terms(error)
-        kind = "text/plain; charset=utf-8"
         return HttpResponse(str(error), status=terms.status, headers=terms.headers, content_type=kind)

@@ -180,6 +180,8 @@ STORAGES = {
     },
 }
 UPLOAD_LIMIT_MIB = env.integer("ENVARIUM_UPLOAD_LIMIT_MIB", 256, low=1, high=4096)
+DISK_RESERVE_MIB = env.integer("ENVARIUM_DISK_RESERVE_MIB", 512, low=0, high=1_000_000)
+"""With less room than this no job begins and no file is taken, so that the database always has some."""
 OPENAI_BASE_URL = env.text("OPENAI_BASE_URL")
 OPENAI_API_KEY = env.text("OPENAI_API_KEY")
 ENDPOINT_HOSTS = env.words("ENVARIUM_ENDPOINT_HOSTS", [])

@@ -10,14 +10,11 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
-from synthesis.formats.files import Entry, decode, parse_entries
+from synthesis.formats.files import Entry, parse_entries
 from synthesis.formats.values import clean
 from webapp.jobs.services import FailedWithResult
 
 FOLDER = "imports"
-MOST_VALUES = 16_000_000
-"""Real files of 256 MiB hold fewer. Read into memory, a value takes a hundred bytes: a small compressed file of
-empty lists could otherwise fill the worker's."""
 
 
 def limit_bytes() -> int:
@@ -43,13 +40,7 @@ def read_upload(stored: dict[str, Any] | None) -> list[Entry]:
             content = stream.read(limit_bytes() + 1)
     except FileNotFoundError as error:
         raise InputError(f"{stored['original']}: the uploaded file is no longer here; upload it again.") from error
-    text = decode(content, stored["original"], limit_bytes())
-    values = text.count(",") + text.count("[") + text.count("{")
-    if values > MOST_VALUES:
-        raise InputError(
-            f"{stored['original']}: about {values:,} values; split it into files of {MOST_VALUES:,} at most."
-        )
-    return parse_entries(text.encode(), stored["original"], limit=limit_bytes())
+    return parse_entries(content, stored["original"], limit=limit_bytes())
 
 
 def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:

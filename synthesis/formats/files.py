@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.errors import FormatError, InputError
+from synthesis.json_weight import UNWEIGHED, weight
 
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORDS = 200_000
@@ -24,6 +25,10 @@ MAX_DEPTH = 100
 MAX_NODES = 2_000_000
 MAX_CHARACTERS = 64 * 1024 * 1024
 MAX_DIGITS = 1000
+MAX_WEIGHT = 512 << 20
+"""Bytes of memory that a file may take about, once it is read: more than real files of 256 MiB do."""
+PACKED_WEIGHT, PACKED_TIMES = 64 << 20, 100
+"""Of a packed file that, and so many times its size: real ones take twenty times theirs."""
 GZIP = b"\x1f\x8b"
 ARCHIVES = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstandard"}
 WRAPPERS = (
@@ -74,16 +79,37 @@ def read_entries(path: Path, *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
 
 
 def parse_entries(content: bytes, name: str = "file", *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
-    text = decode(content, name, limit)
+    """The records of a file's bytes, in order; how many there are, and what they take, is looked at before.
+
+    Raises `UnreadableFile` with a sentence a person can act on.
+    """
+    unpacked = unpack(content, name, limit)
+    heaviest = MAX_WEIGHT if unpacked is content else min(MAX_WEIGHT, PACKED_WEIGHT + PACKED_TIMES * len(content))
+    if len(unpacked) > UNWEIGHED and (weighs := weight(unpacked, heaviest)) > heaviest:
+        most = f"{heaviest >> 20:,} MiB" + " for a packed file of its size" * (heaviest < MAX_WEIGHT)
+        raise UnreadableFile(
+            f"{name}: it would take more than {weighs >> 20:,} MiB of memory to read, and {most} is the most. "
+            "Split it into several files."
+        )
+    text = _text(unpacked, name)
     if not text.strip():
         raise UnreadableFile(f"{name}: the file is empty.")
-    entries = list(_lines(text)) if _looks_like_lines(text, name) else _document(text, name)
-    if len(entries) > MAX_RECORDS:
-        raise UnreadableFile(f"{name}: {len(entries)} records; split it into files of {MAX_RECORDS} at most.")
-    return entries
+    if not _looks_like_lines(text, name):
+        entries = _document(text, name)
+        _require_few(len(entries), name)
+        return entries
+    lines = text.split("\n")
+    _require_few(len(lines) - lines.count(""), name)
+    return list(_lines(lines))
 
 
-def decode(content: bytes, name: str, limit: int) -> str:
+def _require_few(count: int, name: str) -> None:
+    if count > MAX_RECORDS:
+        raise UnreadableFile(f"{name}: {count} records; split it into files of {MAX_RECORDS} at most.")
+
+
+def unpack(content: bytes, name: str, limit: int) -> bytes:
+    """The file as it was before it was packed, if it was. Raises `UnreadableFile`."""
     if content.startswith(GZIP):
         try:
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
@@ -94,6 +120,15 @@ def decode(content: bytes, name: str, limit: int) -> str:
             raise UnreadableFile(f"{name}: a {kind} archive; unpack it and take the JSON file that is in it.")
     if len(content) > limit:
         raise UnreadableFile(f"{name}: larger than {limit // (1 << 20)} MiB; split it.")
+    return content
+
+
+def decode(content: bytes, name: str, limit: int) -> str:
+    """The text of a file, packed or not. Raises `UnreadableFile`."""
+    return _text(unpack(content, name, limit), name)
+
+
+def _text(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -116,8 +151,8 @@ def _looks_like_lines(text: str, name: str) -> bool:
         return False
 
 
-def _lines(text: str) -> Iterator[Entry]:
-    for number, line in enumerate(text.split("\n"), 1):
+def _lines(lines: list[str]) -> Iterator[Entry]:
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         place = f"line {number}"

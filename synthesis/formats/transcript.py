@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,9 @@ from synthesis.formats.files import json_type, loads, require_usable
 from synthesis.formats.values import clean
 
 THINK = re.compile(r"^\s*<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL)
-CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
-RESPONSE = re.compile(r"^\s*<tool_response>\s*(.*?)\s*</tool_response>\s*$", re.DOTALL)
+CALL_OPENS = re.compile(r"<tool_call>\s*(?=\{)")
+CALL_CLOSES = re.compile(r"(?<=\})\s*</tool_call>")
+RESPONSE = "<tool_response>", "</tool_response>"
 UNPARSED = "(arguments that are not a JSON object)"
 CHAT = "chat_with_user"
 
@@ -39,19 +41,23 @@ class Turn:
 def turns_of(messages: list[Any], place: str) -> list[Turn]:
     """The turns of a conversation; system messages are no turns, tool messages go to their calls."""
     turns: list[Turn] = []
+    unanswered = _UnansweredCalls()
     for index, message in enumerate(messages):
         where = f"{place}[{index}]"
         if not isinstance(message, dict):
             raise FormatError(where, f"expected an object, found a {json_type(message)}")
         role = message.get("role") if isinstance(message.get("role"), str) else ""
         content = text_of(message.get("content"), f"{where}.content")
-        response = RESPONSE.match(content) if role == "user" else None
-        if role in {"tool", "function"} or (response and turns and turns[-1].calls):
-            _attach(turns, str(message.get("tool_call_id") or ""), response[1] if response else content)
+        response = _response(content) if role == "user" else None
+        if role in {"tool", "function"} or (response is not None and turns and turns[-1].calls):
+            result = content if response is None else response
+            unanswered.answer(str(message.get("tool_call_id") or ""), result)
         elif role == "assistant":
             turns.append(_assistant(message, content, where))
+            unanswered.begin_turn(turns[-1].calls)
         elif role == "user":
             turns.append(Turn("user", content))
+            unanswered.begin_turn([])
         elif role not in {"system", "developer"}:
             raise FormatError(f"{where}.role", f"unknown role {clean(str(message.get('role')))[:40]!r}")
     return turns
@@ -82,8 +88,9 @@ def _assistant(message: dict[str, Any], content: str, place: str) -> Turn:
         raise FormatError(f"{place}.tool_calls", f"expected a list, found a {json_type(listed)}")
     calls = [_call(item, f"{place}.tool_calls[{index}]") for index, item in enumerate(listed or [])]
     if not calls and "<tool_call>" in content:
-        calls = [_call(text, f"{place}.content") for text in CALL.findall(content)]
-        content = CALL.sub("", content).strip() if calls else content
+        texts, rest = _written_calls(content)
+        calls = [_call(text, f"{place}.content") for text in texts]
+        content = rest.strip() if calls else content
     return Turn("assistant", content, clean(reasoning), calls)
 
 
@@ -115,9 +122,72 @@ def _json(text: str) -> Any:
     return value
 
 
-def _attach(turns: list[Turn], identity: str, content: str) -> None:
-    """Give a result to the call it names, or to the oldest one without a result."""
-    waiting = [call for turn in turns[-1:] + turns[:-1] for call in turn.calls if call.result is None]
-    named = [call for call in waiting if identity and call.id == identity]
-    for call in (named or waiting)[:1]:
-        call.result = content
+def _response(content: str) -> str | None:
+    """What stands in the one `<tool_response>` that a message consists of."""
+    opens, closes = RESPONSE
+    bare = content.strip()
+    whole = bare.startswith(opens) and bare.endswith(closes) and len(bare) >= len(opens) + len(closes)
+    return bare[len(opens) : -len(closes)].strip() if whole else None
+
+
+def _written_calls(content: str) -> tuple[list[str], str]:
+    """(the objects in `<tool_call>{...}</tool_call>`, the text without them), in one pass: each from its brace to the
+    next brace with a closing tag behind it."""
+    closes = CALL_CLOSES.finditer(content)
+    close = next(closes, None)
+    texts, rest, at = [], [], 0
+    for opens in CALL_OPENS.finditer(content):
+        while close is not None and close.start() <= opens.end():
+            close = next(closes, None)
+        if close is None:
+            break
+        if opens.start() >= at:
+            texts.append(content[opens.end() : close.start()])
+            rest.append(content[at : opens.start()])
+            at = close.end()
+    return texts, "".join(rest) + content[at:]
+
+
+class _CallQueue:
+    """Calls in their order, each found once, by its id or as the oldest."""
+
+    def __init__(self) -> None:
+        self.order: deque[RecordedCall] = deque()
+        self.by_id: dict[str, deque[RecordedCall]] = {}
+
+    def add(self, call: RecordedCall) -> None:
+        self.order.append(call)
+        if call.id:
+            self.by_id.setdefault(call.id, deque()).append(call)
+
+    def oldest(self) -> RecordedCall | None:
+        return _first_open(self.order)
+
+    def named(self, identity: str) -> RecordedCall | None:
+        return _first_open(self.by_id.get(identity, deque()))
+
+
+def _first_open(calls: deque[RecordedCall]) -> RecordedCall | None:
+    while calls and calls[0].result is not None:
+        calls.popleft()
+    return calls[0] if calls else None
+
+
+class _UnansweredCalls:
+    """Calls without a result. One goes to the call that it names, else to the last turn's first, else to the oldest."""
+
+    def __init__(self) -> None:
+        self.last, self.older = _CallQueue(), _CallQueue()
+
+    def begin_turn(self, calls: list[RecordedCall]) -> None:
+        for call in self.last.order:
+            if call.result is None:
+                self.older.add(call)
+        self.last = _CallQueue()
+        for call in calls:
+            self.last.add(call)
+
+    def answer(self, identity: str, content: str) -> None:
+        call = self.last.named(identity) or self.older.named(identity) or self.last.oldest() or self.older.oldest()
+        if call is not None:
+            call.result = content

@@ -143,9 +143,11 @@ def read_message(data: dict[str, Any]) -> Message:
 def split_reasoning(text: str) -> tuple[str, str]:
     """(content, reasoning) of a text with a `<think>` block, also one cut short or opened by the template."""
     parts: list[str] = []
-    while match := _THINK.match(text):
+    at = 0
+    while match := _THINK.match(text, at):
         parts.append(match[2].strip())
-        text = text[match.end() :]
+        at = match.end()
+    text = text[at:]
     if not parts and "<think" not in text and (tail := _UNOPENED.match(text)):
         parts.append(tail[1].strip())
         text = text[tail.end() :]

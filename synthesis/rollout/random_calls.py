@@ -14,7 +14,8 @@ from synthesis.syntax import UNREADABLE, literal
 
 TRIES = 20
 READ_CHARS = 200_000
-_IDENTIFIER = re.compile(r"\b(?=\w*[-_]?\w*\d)[A-Za-z][\w-]*\d[\w-]*\b")
+_IDENTIFIER = re.compile(r"\b(?=\w{0,40}[-_]?\w{0,40}\d)[A-Za-z][\w-]{0,40}\d[\w-]{0,40}\b")
+"""Bounded: what an observation holds may be one word of a hundred thousand letters."""
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _WORD = re.compile(r"\b[A-Z][a-z]{2,}\b")
 

@@ -33,6 +33,8 @@ class Link:
         self.limits: Limits = pool.limits
         self.number = 0
         self.busy_seconds = 0.0
+        self.sending_seconds = 0.0
+        """How long the child took to read a large request: that counts against its answer."""
         self.lost: EpisodeLost | None = None
 
     def send(self, payload: bytes) -> None:
@@ -40,7 +42,12 @@ class Link:
         if self.lost is not None:
             raise type(self.lost)(self.lost.reason, self.lost.detail)
         try:
-            wire.send(self.child.sock, payload)
+            if len(payload) < wire.PART:
+                wire.send(self.child.sock, payload)
+                return
+            started = time.monotonic()
+            wire.send(self.child.sock, payload, self.limits.call_seconds)
+            self.sending_seconds = time.monotonic() - started
         except wire.FrameError as error:
             raise self.lose(error.reason, error.detail) from None
         except BaseException:
@@ -59,15 +66,16 @@ class Link:
         limits = self.limits
         started = time.monotonic()
         try:
-            data = wire.receive(self.child.sock, limits.frame_bytes + 1_024, limits.call_seconds)
+            data = self._frame(limits)
             if data[:8] == b'{"lost":':
                 raise self.lose(*_told(data))
-            reply = frames.parse(data, number, limits.depth)
+            reply = frames.parse(data, number, limits)
         except wire.FrameError as error:
             self.busy_seconds += time.monotonic() - started
             raise self.lose(error.reason, error.detail) from None
         except frames.BadFrame as error:
-            raise self.lose("protocol", str(error)) from None
+            reason = "memory" if isinstance(error, frames.HeavyFrame) else "protocol"
+            raise self.lose(reason, str(error)) from None
         except EpisodeLost:
             raise
         except BaseException:
@@ -75,6 +83,17 @@ class Link:
             raise
         self.busy_seconds += time.monotonic() - started
         return reply
+
+    def _frame(self, limits: Limits) -> bytes:
+        sock, spent = self.child.sock, self.sending_seconds
+        self.sending_seconds = 0.0
+        left = limits.call_seconds - spent
+        if spent:
+            wire.set_timeout(sock, max(0.001, left))
+        data = wire.receive(sock, limits.frame_bytes + 1_024, left)
+        if spent or len(data) >= wire.PART:
+            wire.set_timeout(sock, limits.call_seconds)
+        return data
 
     def lose(self, reason: str, detail: str = "") -> EpisodeLost:
         """End the child, and remember why."""

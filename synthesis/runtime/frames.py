@@ -6,7 +6,8 @@ import json
 import math
 from typing import Any, get_args
 
-from synthesis.contracts import CallError, CallResult, Patch, Verdict
+from synthesis.contracts import CallError, CallResult, Limits, Patch, Verdict
+from synthesis.json_weight import UNWEIGHED, weight
 from synthesis.runtime.child.codec import clean_text
 
 _KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended"}
@@ -32,12 +33,20 @@ def _finite(text: str) -> float:
 _decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
 
 
-def parse(data: bytes, number: int | None, depth: int) -> dict[str, Any]:
-    """The reply to request `number`, as JSON of bounded depth without anything a database would refuse.
+class HeavyFrame(BadFrame):
+    """A frame would take more memory than the host gives it."""
+
+
+def parse(data: bytes, number: int | None, limits: Limits) -> dict[str, Any]:
+    """The reply to request `number`, as JSON of bounded size and depth without anything a database would refuse.
 
     Raises BadFrame. Encoding may nest each level of a value four deep.
     """
-    most = 4 * depth + 16
+    most = 4 * limits.depth + 16
+    # Half of what its process may have for everything: an honest one holds a value twice before it is sent.
+    heaviest = limits.memory_mib << 19
+    if len(data) > UNWEIGHED and weight(data, heaviest) > heaviest:
+        raise HeavyFrame(f"its reply would take more than {heaviest >> 20} MiB to read")
     try:
         reply = _decode(data.decode("ascii"))
     except (ValueError, RecursionError) as error:

@@ -14,7 +14,7 @@ from synthesis.contracts import Layer, Limits, SandboxReport
 from synthesis.errors import InfrastructureError, SandboxUnavailable
 from synthesis.runtime import frames
 from synthesis.runtime.child import wire
-from synthesis.runtime.process import Child, Zygote, set_timeout
+from synthesis.runtime.process import Child, Zygote
 
 MODES = ("auto", "root", "user", "no_namespaces", "reduced")
 READY_SECONDS = 15.0
@@ -101,12 +101,12 @@ class Pool:
         return self.zygote
 
     def _greet(self, child: Child) -> None:
-        set_timeout(child.sock, READY_SECONDS)
+        wire.set_timeout(child.sock, READY_SECONDS)
         hello = wire.receive(child.sock, 1 << 16)
         if hello != b"ready":
             child.kill()
             raise SandboxUnavailable(f"A process could not be locked in: {hello.decode(errors='replace')}")
-        set_timeout(child.sock, self.limits.call_seconds)
+        wire.set_timeout(child.sock, self.limits.call_seconds)
 
     def _drop(self) -> None:
         zygote, self.zygote = self.zygote, None
@@ -147,7 +147,7 @@ class Pool:
         child = self.acquire(ahead=False)  # nobody comes next: most who only look never run a program
         try:
             wire.send(child.sock, b'{"op":"probe","id":0}')
-            reply = frames.parse(wire.receive(child.sock, 1 << 20), 0, 100)
+            reply = frames.parse(wire.receive(child.sock, 1 << 20), 0, self.limits)
         except (wire.FrameError, frames.BadFrame) as error:
             raise SandboxUnavailable(f"The sandbox could not be examined: {error}") from None
         finally:

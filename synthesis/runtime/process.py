@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +22,6 @@ _START_SECONDS = 30.0
 _ANSWER_SECONDS = 10.0
 _SCRIPT = Path(__file__).with_name("child") / "zygote.py"
 _ANSWER_CAP = 64
-
-
-def set_timeout(sock: socket.socket, seconds: float) -> None:
-    """Bound each read and write in the kernel; Python's own time-outs cost a system call more."""
-    whole = int(seconds)
-    value = struct.pack("ll", whole, int((seconds - whole) * 1_000_000) or (0 if whole else 1))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
 class Child:
@@ -78,7 +69,7 @@ class Zygote:
         self.generation = generation
         self.waiting: collections.deque[Child] = collections.deque()
         ours, theirs = wire.pair()
-        set_timeout(ours, _START_SECONDS)
+        wire.set_timeout(ours, _START_SECONDS)
         options = limits.model_dump() | {"namespaces": namespaces}
         command = [sys.executable, "-P", "-s", "-S", str(_SCRIPT), str(theirs.fileno()), json.dumps(options)]
         environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -112,7 +103,7 @@ class Zygote:
         if "failed" in report:
             self.close()
             raise SandboxUnavailable(f"The sandbox cannot start here: {report['failed']}")
-        set_timeout(self.control, _ANSWER_SECONDS)
+        wire.set_timeout(self.control, _ANSWER_SECONDS)
         return report
 
     def request(self) -> Child:

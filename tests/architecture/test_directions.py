@@ -17,7 +17,7 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
 APPS += ["batches", "datasets", "runs", "workers", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "syntax", "prompts", "formats", "drafts"},
+    {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts"},
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "skeleton", "assessment"},
@@ -178,7 +178,7 @@ def test_lower_apps_do_not_know_upper_ones() -> None:
 def test_what_routers_share_knows_no_router() -> None:
     """`webapp/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
     below = ("webapp.accounts", "webapp.broker", "webapp.connections", "webapp.paging", "webapp.rest")
-    below += ("webapp.errors", "webapp.error_responses")
+    below += ("webapp.disk", "webapp.errors", "webapp.error_responses")
     wrong = [(p, t) for p, _, t in edges("webapp/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))]
     above = {"webapp.urls", "webapp.api_reference"}
     wrong += [(p, t) for p, o, t in edges("webapp") if t.startswith("webapp.api") and o not in above]

@@ -88,13 +88,13 @@ def test_a_forged_final_state_that_no_check_can_read_is_the_programs(sandbox: Sa
     assert "cannot be read in the end, after open_box" in made.note
 
 
-def test_a_number_too_large_to_write_is_a_result_like_another(sandbox: Sandbox) -> None:
+def test_a_number_too_large_to_keep_is_an_error_like_another(sandbox: Sandbox) -> None:
     source = SOURCE.replace("        raise RuntimeError", "        return 10 ** 5000\n        raise RuntimeError")
     program = task().program.model_copy(update={"source": source})
     calls = (ReferenceCall(tool="burn"), *REFERENCE.calls)
     (made,) = gather(sandbox, [Plan(task(program=program), ReferencePolicy(Reference(calls=calls)))])
     assert made.outcome == "solved"
-    assert "cannot be shown" in made.steps[1].observation
+    assert "more than 1,000 digits" in made.steps[1].observation
 
 
 class Slow:

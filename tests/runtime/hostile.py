@@ -43,7 +43,7 @@ TOOLS = (
     Attack("swallowed memory error", "tool", "kept = []\ntry:\n    while True: kept.append(bytearray(10 ** 6))\nexcept MemoryError: pass\nkept.clear()\nout = 'survived'", ("result", *MEMORY)),
     Attack("doubling dag", "tool", "x = []\nfor _ in range(60): x = [x, x]\nout = x", ("error:unencodable", *TIME, *MEMORY)),
     Attack("huge result", "tool", "out = 'x' * (20 * 2 ** 20)", ("error:too_large", *MEMORY)),
-    Attack("huge integer", "tool", "out = 1 << (8 * 2 ** 20)", ("result", "error:too_large", "error:raised", *MEMORY)),
+    Attack("huge integer", "tool", "out = 1 << (8 * 2 ** 20)", ("error:unencodable", *MEMORY)),
     Attack("fork", "tool", "import os\nos.fork()", RAISED),
     Attack("vfork and clone by number", "tool", LIBC + "found = [libc.syscall(n, 17, 0, 0, 0, 0) for n in (56, 57, 58, 435)]\n" + ALL_REFUSED, ("result",)),
     Attack("thread", "tool", "import threading\nthreading.Thread(target=print).start()", RAISED),

@@ -45,9 +45,12 @@ class Run:
     def start(self) -> None:
         """Start it, and wait for the ready line."""
         self.output.write_bytes(b"")
-        self.running = launch([sys.executable, "-m", self.module], self.output, self.environment())
+        self.running = launch(self.command(), self.output, self.environment())
         line = f"Envarium is ready at http://127.0.0.1:{self.port}\n"
         wait_for(lambda: line in self.text() or self.gone(), seconds=150, what="the ready line")
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", self.module]
 
     def gone(self) -> bool:
         if self.running and self.running.process.poll() is not None:

@@ -51,6 +51,13 @@ class JobClaim(Claim[Job]):
     def log(self, message: str, level: str = "info") -> None:
         JobLog.objects.create(job_id=self.row, attempt=self.number, level=level, message=message[:10_000])
 
+    def give_back(self, reason: str) -> bool:
+        """Queue the job again, as if nobody had begun it. False when the claim is stale."""
+        given = self.held().update(state=JobState.QUEUED, lease_until=None, woken_at=timezone.now(), note=reason[:300])
+        if given:
+            publish([f"job:{self.row}"])
+        return bool(given)
+
     def finish(self, state: JobState, *, result: Any = None, error: str = "") -> bool:
         """Close the row and tell who follows. False, and nothing written, when the claim is stale."""
         ended = self.held().update(

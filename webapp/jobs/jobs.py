@@ -16,6 +16,7 @@ from django.db import Error, connection
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from webapp.claims import StaleClaim
+from webapp.disk import is_disk_full
 from webapp.events import throttle
 from webapp.jobs import presence, services
 from webapp.jobs.claims import Cancelled, JobClaim
@@ -74,11 +75,24 @@ def perform(job: Job) -> None:
         claim.finish(JobState.FAILED, error=f"Stopped after its limit of {settings.JOB_LIMIT_SECONDS} s.")
     except services.FailedWithResult as error:
         claim.finish(JobState.FAILED, result=error.result, error=str(error))
-    except EnvariumError as error:
-        claim.finish(JobState.FAILED, error=str(error))
     except Exception as error:
-        logger.exception("job %s failed", job.pk)
-        claim.finish(JobState.FAILED, error=f"{type(error).__name__}: {error}")
+        if is_disk_full(error):
+            _wait_for_room(claim)
+        elif isinstance(error, EnvariumError):
+            claim.finish(JobState.FAILED, error=str(error))
+        else:
+            logger.exception("job %s failed", job.pk)
+            claim.finish(JobState.FAILED, error=f"{type(error).__name__}: {error}")
+
+
+def _wait_for_room(claim: JobClaim) -> None:
+    """A full disk is no failure of the job: it is queued again. Where even that cannot be written its lease ends."""
+    logger.warning("%s: the disk is full", claim)
+    try:
+        claim.give_back("The disk was full. It begins again when there is room.")
+    except Error as error:
+        logger.warning("%s: not queued again: %s", claim, error)
+        connection.close()
 
 
 @shared_task(name="jobs.probe_sandbox", bind=True)

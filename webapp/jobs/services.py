@@ -16,6 +16,7 @@ from kombu.exceptions import OperationalError
 from synthesis.errors import InputError
 from webapp.accounts.services import audit
 from webapp.celery import app
+from webapp.disk import disk
 from webapp.events.services import publish
 from webapp.jobs.claims import lease
 from webapp.jobs.models import Job, JobState
@@ -73,8 +74,12 @@ def create(kind: str, title: str, payload: dict[str, Any], user: Any = None, *, 
 def claim(job_id: int, worker: str) -> Job | None:
     """Take a queued job under the next attempt number; None if it is not free.
 
-    One whose lease is over is not free either: the reaper queues it first, and counts that.
+    One whose lease is over is not free either: the reaper queues it first, and counts that. While the disk is almost
+    full no job is taken; the reaper wakes them when there is room.
     """
+    if disk().is_short:
+        Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(woken_at=None)
+        return None
     now = timezone.now()
     taken = Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(
         state=JobState.RUNNING,
@@ -136,8 +141,10 @@ def reap() -> int:
     """Queue and wake jobs that nobody holds: leases that are over, and queued rows whose message was lost.
 
     A job that lost its worker `JOB_MAX_ATTEMPTS` times fails with that reason instead of another try, and one
-    that was asked to stop ends as cancelled. Returns how many were woken.
+    that was asked to stop ends as cancelled. Returns how many were woken: none while the disk is almost full.
     """
+    if disk().is_short:
+        return 0
     now = timezone.now()
     over = Job.objects.filter(state=JobState.RUNNING, lease_until__lt=now)
     given_up = Q(cancel_requested=True) | Q(lost__gte=settings.JOB_MAX_ATTEMPTS - 1)

@@ -22,6 +22,7 @@ from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access
 from webapp.broker import client
 from webapp.celery import REQUIRED_QUEUES
+from webapp.disk import MIB, disk
 from webapp.jobs import presence
 
 PROBE_SECONDS = 2.0
@@ -121,6 +122,12 @@ def look() -> Answer:
     down = missing or not all(part["ok"] for part in parts.values())
     unwell = not all(worker["ok"] for worker in people.values()) or parts["sandbox"].get("mode") == "reduced"
     status = "down" if down else "degraded" if unwell else "ok"
+    room = disk()
+    if room.is_short and status == "ok":
+        status = "degraded"
+    parts["disk"] = {"ok": not room.is_short, "free_mib": room.free // MIB, "reserve_mib": room.reserve // MIB}
+    if room.is_short:
+        parts["disk"]["error"] = room.sentence
     return {"status": status, **parts, "workers": people, "missing_queues": missing}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -57,7 +58,9 @@ class Child:
         service.before()
         with open(logs / f"{service.name}.log", "ab") as log:
             self.process = spawn(service, sys.stdout.fileno() if service.in_view else log.fileno())
-        self.record.write_text(json.dumps(identity(self.process.pid)))
+        # On a full disk it runs without: only a run that is killed meanwhile would miss it.
+        with contextlib.suppress(OSError):
+            self.record.write_text(json.dumps(identity(self.process.pid)))
 
     @property
     def pid(self) -> int:
@@ -190,7 +193,11 @@ def bound_log(path: Path, limit: int = LOG_BYTES) -> None:
     try:
         if path.stat().st_size <= limit:
             return
-        path.with_name(path.name + ".1").write_bytes(path.read_bytes()[-limit:])
+        older = path.with_name(path.name + ".1")
+        try:
+            older.write_bytes(path.read_bytes()[-limit:])
+        except OSError:  # a full disk: the room is worth more than the lines
+            older.unlink(missing_ok=True)
         os.truncate(path, 0)
-    except FileNotFoundError:
+    except OSError:
         return

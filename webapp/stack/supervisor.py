@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from webapp.disk import free_bytes
 from webapp.stack.errors import Interrupted, StackError
 from webapp.stack.home import Home
 from webapp.stack.process import Child, Service, bound_log
@@ -17,6 +18,8 @@ STEADY_SECONDS = 60.0
 """A process that ran so long has recovered: its next crash starts the back-off anew."""
 START_TRIES = 3
 LOG_CHECK_SECONDS = 30.0
+FULL_BYTES = 64 << 20
+"""With less room than this a service that ends has probably ended for it."""
 
 
 @dataclass
@@ -127,12 +130,21 @@ class Supervisor:
         if entry.child is not None and (code := entry.child.ended()) is not None:
             self._ended(entry, code, starting=starting)
         if entry.child is None and now >= entry.start_at:
-            entry.child = self.spawn(entry.service)
+            self._start_again(entry, now, starting=starting)
         if entry.child is not None and not entry.is_ready and entry.service.ready():
             entry.is_ready = True
             if entry.down_since:
                 show(f"{entry.service.name} is back after {time.monotonic() - entry.down_since:.1f} s")
                 entry.down_since = 0.0
+
+    def _start_again(self, entry: ManagedService, now: float, *, starting: bool) -> None:
+        try:
+            entry.child = self.spawn(entry.service)
+        except OSError as error:  # a full disk, or no memory for a process: neither must end what still runs
+            if starting:
+                raise StackError(f"{entry.service.name} could not be started: {error}") from error
+            entry.start_at = now + LONGEST_DELAY_SECONDS / 6
+            show(f"{entry.service.name} could not be started ({error.strerror}); it is tried again")
 
     def _ended(self, entry: ManagedService, code: int, *, starting: bool) -> None:
         service, now = entry.service, time.monotonic()
@@ -146,6 +158,8 @@ class Supervisor:
             raise StackError(f"{service.name} does not start ({describe(code)}).{self._tail(service)}")
         if not waits_for_lock:
             show(f"{service.name} ended ({describe(code)}); it is started again in {delay:.1f} s")
+            if (room := free_bytes(self.home.path)) < FULL_BYTES:
+                show(f"  {room >> 20} MiB are free in {self.home.path}: make room there, and all goes on by itself")
             entry.down_since = entry.down_since or now
         entry.child, entry.is_ready, entry.start_at = None, False, now + delay
 

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .bounds import require_plain, require_short
 from .decoder import decode
 from .records import BASED, FACTORIES, EncodingError, EnumRecord, Opaque, Record, TupleRecord
 
@@ -78,7 +79,7 @@ class Encoder:
         if value is None or kind is bool:
             return value
         if kind is int:
-            return value if -(2**63) <= value < 2**63 else {"$int": hex(value)}
+            return value if -(2**63) <= value < 2**63 else {"$int": hex(require_short(value))}
         if kind is float:
             return value if math.isfinite(value) else {"$float": repr(value)}
         if depth <= 0:
@@ -249,6 +250,12 @@ def _deque(encoder: Encoder, value: Any, depth: int) -> Any:
     return {"$deque": {"items": encoder._list(value, depth - 1), "maxlen": value.maxlen}}
 
 
+def _ratio(value: fractions.Fraction) -> str:
+    require_short(value.numerator)
+    require_short(value.denominator)
+    return str(value)
+
+
 def _packed(data: bytes | bytearray) -> str:
     return base64.b64encode(data).decode("ascii")
 
@@ -265,8 +272,8 @@ _HANDLERS: dict[type, Callable[[Encoder, Any, int], Any]] = {
     datetime.date: lambda e, v, d: {"$date": v.isoformat()},
     datetime.time: lambda e, v, d: {"$time": v.isoformat()},
     datetime.timedelta: lambda e, v, d: {"$timedelta": [v.days, v.seconds, v.microseconds]},
-    decimal.Decimal: lambda e, v, d: {"$decimal": str(v)},
-    fractions.Fraction: lambda e, v, d: {"$fraction": str(v)},
+    decimal.Decimal: lambda e, v, d: {"$decimal": str(require_plain(v))},
+    fractions.Fraction: lambda e, v, d: {"$fraction": _ratio(v)},
     uuid.UUID: lambda e, v, d: {"$uuid": str(v)},
     collections.OrderedDict: lambda e, v, d: {"$ordereddict": e._pairs(v, d - 1)},
     collections.Counter: lambda e, v, d: {"$counter": e._pairs(v, d - 1)},

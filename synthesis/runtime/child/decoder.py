@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import collections
 import datetime
-import decimal
-import fractions
 import math
 import random
 import uuid
 from collections.abc import Callable
 from typing import Any
 
+from .bounds import read_decimal, read_fraction, read_whole, require_spread
 from .records import BASED, FACTORIES, EncodingError, EnumRecord, Opaque, Record, tuple_record
 
 
@@ -58,7 +57,13 @@ def _tagged(value: dict[str, Any]) -> Any:
 
 
 def _pairs_of(body: Any) -> list[tuple[Any, Any]]:
-    return [(_decode(key), _decode(item)) for key, item in body]
+    pairs = [(_decode(key), _decode(item)) for key, item in body]
+    require_spread([key for key, _ in pairs])
+    return pairs
+
+
+def _members(body: Any) -> list[Any]:
+    return require_spread([_decode(item) for item in body])
 
 
 def _read_datetime(body: Any) -> datetime.datetime:
@@ -103,11 +108,11 @@ def _read_random(body: Any) -> random.Random:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "$str": lambda b: b.encode("ascii").decode("unicode_escape"),
-    "$int": lambda b: int(b, 16),
+    "$int": read_whole,
     "$float": lambda b: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[b],
     "$tuple": lambda b: tuple(_decode(list(b))),
-    "$set": lambda b: {_decode(item) for item in b},
-    "$frozenset": lambda b: frozenset(_decode(item) for item in b),
+    "$set": lambda b: set(_members(b)),
+    "$frozenset": lambda b: frozenset(_members(b)),
     "$dict": lambda b: dict(_pairs_of(b)),
     "$bytes": lambda b: base64.b64decode(b, validate=True),
     "$bytearray": lambda b: bytearray(base64.b64decode(b, validate=True)),
@@ -117,9 +122,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$date": lambda b: datetime.date.fromisoformat(b),
     "$time": lambda b: datetime.time.fromisoformat(b),
     "$timedelta": lambda b: datetime.timedelta(*b),
-    "$decimal": lambda b: decimal.Decimal(b),
-    # From its two numbers: of "1e99999999" the constructor would make a number of so many digits.
-    "$fraction": lambda b: fractions.Fraction(*map(int, b.split("/", 1))),
+    "$decimal": read_decimal,
+    "$fraction": read_fraction,
     "$uuid": lambda b: uuid.UUID(b),
     "$ordereddict": lambda b: collections.OrderedDict(_pairs_of(b)),
     "$counter": lambda b: collections.Counter(dict(_pairs_of(b))),

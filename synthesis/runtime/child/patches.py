@@ -10,6 +10,7 @@ import marshal
 from collections.abc import Callable
 from typing import Any
 
+from .bounds import MOST_MOVED
 from .codec import Encoder, EncodingError, clean_text, encode
 
 Operations = list[dict[str, Any]]
@@ -140,11 +141,15 @@ def apply_patch(state: Any, patch: Operations) -> Any:
     owned: set[int] = set()
     keep: list[Any] = []
     root = state
+    moved = 0
     for operation in patch:
         try:
-            root = _apply(root, operation, owned, keep)
+            root, count = _apply(root, operation, owned, keep)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise EncodingError(f"the patch does not fit the state: {operation!r:.200} ({error!r:.100})") from None
+        moved += count
+        if moved > MOST_MOVED:
+            raise EncodingError(f"the patch moves items of lists more than {MOST_MOVED:,} times")
     return root
 
 
@@ -159,14 +164,15 @@ def _own(value: Any, owned: set[int], keep: list[Any]) -> Any:
     return copy
 
 
-def _apply(root: Any, operation: dict[str, Any], owned: set[int], keep: list[Any]) -> Any:
+def _apply(root: Any, operation: dict[str, Any], owned: set[int], keep: list[Any]) -> tuple[Any, int]:
+    """(the root after the operation, how many items of a list it moved)"""
     kind, path = operation["op"], operation["path"]
     if kind not in ("add", "remove", "replace"):
         raise ValueError(f"unknown operation {kind!r}")
     if path == "":
         if kind == "remove":
             raise ValueError("the whole state cannot be removed")
-        return operation["value"]
+        return operation["value"], 0
     if path[:1] != "/":
         raise ValueError("a path starts with a slash")
     *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
@@ -176,29 +182,28 @@ def _apply(root: Any, operation: dict[str, Any], owned: set[int], keep: list[Any
         child = _own(parent[key], owned, keep)
         parent[key] = child
         parent = child
-    _edit(parent, last, operation)
-    return root
+    return root, _edit(parent, last, operation)
 
 
-def _edit(parent: Any, last: str, operation: dict[str, Any]) -> None:
+def _edit(parent: Any, last: str, operation: dict[str, Any]) -> int:
     kind = operation["op"]
     if type(parent) is list:
         if kind == "add":
             place = len(parent) if last == "-" else _index(last, len(parent))
             parent.insert(place, operation["value"])
-            return
+            return len(parent) - place
         place = _index(last, len(parent) - 1)
         if kind == "remove":
             del parent[place]
-        else:
-            parent[place] = operation["value"]
-        return
-    if kind == "remove":
+            return len(parent) - place
+        parent[place] = operation["value"]
+    elif kind == "remove":
         del parent[last]
-        return
-    if kind == "replace" and last not in parent:
+    elif kind == "replace" and last not in parent:
         raise KeyError(last)
-    parent[last] = operation["value"]
+    else:
+        parent[last] = operation["value"]
+    return 0
 
 
 def _index(text: str, most: int) -> int:

@@ -14,6 +14,9 @@ class EncodingError(ValueError):
 FACTORIES: dict[str, Any] = {t.__name__: t for t in (dict, list, set, int, float, str, tuple, bool, collections.deque)}
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 class Record:
     """An object of a class that is not at hand: its attributes, readable as attributes and as items."""
 
@@ -48,7 +51,8 @@ class Record:
         return self.record_class == other.record_class and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        return hash((self.record_class, len(self.__dict__)))
+        plain = ((key, value) for key, value in self.__dict__.items() if type(value) in _PLAIN)
+        return hash((self.record_class, len(self.__dict__), frozenset(plain)))
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{key}={value!r}" for key, value in self.__dict__.items())

@@ -7,6 +7,7 @@ system has no sequenced packets (macOS) a stream carries the same parts behind a
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 import time
 
@@ -30,9 +31,22 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, SOCKET_TYPE)
 
 
-def send(sock: socket.socket, payload: bytes) -> None:
-    """Send one frame. Raises FrameError `closed` or, with a time-out set on the socket, `time`."""
+def set_timeout(sock: socket.socket, seconds: float) -> None:
+    """Bound each read and write in the kernel; Python's own time-outs cost a system call more."""
+    whole = int(seconds)
+    value = struct.pack("ll", whole, int((seconds - whole) * 1_000_000) or (0 if whole else 1))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+def send(sock: socket.socket, payload: bytes, seconds: float | None = None) -> None:
+    """Send one frame; with `seconds`, give up on a slow reader after that time.
+
+    The first silence is bounded by the socket's own time-out, which is shorter afterwards. Raises FrameError `closed`
+    or `time`.
+    """
     size = len(payload)
+    deadline = None if seconds is None else time.monotonic() + seconds
     try:
         if size < PART:
             if STREAM:
@@ -43,6 +57,8 @@ def send(sock: socket.socket, payload: bytes) -> None:
         view = memoryview(payload)
         for start in range(0, size, PART):
             mark = _LAST if start + PART >= size else _MORE
+            if start:
+                _shorten(sock, deadline)
             _send_part(sock, mark + bytes(view[start : start + PART]))
     except (BlockingIOError, TimeoutError):
         raise FrameError("time") from None
@@ -53,21 +69,32 @@ def send(sock: socket.socket, payload: bytes) -> None:
 def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> bytes:
     """Receive one frame of at most `cap` bytes; with `seconds`, give up on a trickle after that time.
 
-    A single silence is bounded by the socket's own time-out.
+    The first silence is bounded by the socket's own time-out, which is shorter afterwards where there were several
+    parts.
     """
+    deadline = None if seconds is None else time.monotonic() + seconds
     try:
         part = _receive_part(sock) if STREAM else sock.recv(PART + 1)
         if part[:1] == _LAST:
             return part[1:]
-        return _receive_rest(sock, part, cap, seconds)
+        return _receive_rest(sock, part, cap, deadline)
     except (BlockingIOError, TimeoutError):
         raise FrameError("time") from None
     except OSError as error:
         raise FrameError("closed", str(error)) from None
 
 
-def _receive_rest(sock: socket.socket, part: bytes, cap: int, seconds: float | None) -> bytes:
-    deadline = None if seconds is None else time.monotonic() + seconds
+def _shorten(sock: socket.socket, deadline: float | None) -> None:
+    """Leave the socket the time that is left. Raises FrameError `time`."""
+    if deadline is None:
+        return
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise FrameError("time")
+    set_timeout(sock, left)
+
+
+def _receive_rest(sock: socket.socket, part: bytes, cap: int, deadline: float | None) -> bytes:
     frame = bytearray()
     while True:
         if not part:
@@ -79,8 +106,7 @@ def _receive_rest(sock: socket.socket, part: bytes, cap: int, seconds: float | N
             raise FrameError("protocol", f"a frame is larger than {cap} bytes")
         if part[:1] == _LAST:
             return bytes(frame)
-        if deadline is not None and time.monotonic() > deadline:
-            raise FrameError("time")
+        _shorten(sock, deadline)
         part = _receive_part(sock)
 
 

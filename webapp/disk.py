@@ -1,0 +1,69 @@
+"""The disk that this installation writes to: whether there is room, and which errors say that there is none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+from psycopg.errors import DiskFull
+
+LOOK_SECONDS = 1.0
+MIB = 1 << 20
+FULL = "The disk of this installation is full, so nothing was saved. Try again when there is room."
+_NUMBERS = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes that are free, and that are kept free: with less no job begins and no file is taken."""
+
+    free: int
+    reserve: int
+
+    @property
+    def is_short(self) -> bool:
+        return self.free < self.reserve
+
+    @property
+    def sentence(self) -> str:
+        """For people; the same on pages, in `/healthz` and in answers."""
+        return (
+            f"The disk is almost full: {self.free // MIB:,} MiB are free, and {self.reserve // MIB:,} MiB are kept for "
+            "the database. What is here is safe; no job begins and no file is taken until there is room. Then all goes "
+            "on by itself."
+        )
+
+
+_seen: tuple[float, Disk] | None = None
+
+
+def disk() -> Disk:
+    """The disk of this installation's home, looked at once a second."""
+    global _seen
+    now = time.monotonic()
+    if _seen is None or now - _seen[0] > LOOK_SECONDS or _seen[1].reserve != settings.DISK_RESERVE_MIB * MIB:
+        _seen = now, Disk(free_bytes(settings.ENVARIUM_HOME), settings.DISK_RESERVE_MIB * MIB)
+    return _seen[1]
+
+
+def free_bytes(folder: str | os.PathLike[str]) -> int:
+    """Bytes that an ordinary account may still write there; a folder that is not there yet has room."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 1 << 62
+    return found.f_bavail * found.f_frsize
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came of, says that a disk is full: ours, or the database's."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _NUMBERS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
