@@ -6,9 +6,10 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
-from webapp.accounts import services
+from webapp.accounts import login_brake
 from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
+from webapp.accounts.people import is_made_password
 from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
 from webapp.forms.rows import PlainInput
 
@@ -16,26 +17,29 @@ UNREMEMBERED = {"autocomplete": "off"}
 
 
 class LoginForm(AuthenticationForm):
-    """Django's form behind a brake: a locked username is refused before its password is looked at."""
+    """Django's form behind a brake: a locked username is refused before its password is looked at.
+
+    A password that was made here passes, whoever else tries that name: nobody guesses one.
+    """
 
     def clean(self) -> dict[str, Any]:
-        username = self.cleaned_data.get("username", "")
-        address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
-        tries = bool(username and self.cleaned_data.get("password"))
-        wait = services.begin_login(username, address) if tries else 0
+        username, password = (self.cleaned_data.get(name, "") for name in ("username", "password"))
+        if not username or not password or is_made_password(password):
+            return super().clean()
+        place = login_brake.place_of(self.request, username)
+        wait = login_brake.begin_login(place)
         if wait:
             raise ValidationError(
-                f"Too many failed sign-ins for this name from your address. Try again in {wait} seconds, "
-                "or ask an administrator for a new password.",
+                f"Too many failed sign-ins for this name. Try again in {wait} seconds, in a browser in which you have "
+                "signed in before, or with a new password from an administrator.",
                 code="locked",
             )
         try:
             cleaned = super().clean()
         except ValidationError:
-            services.note_failure(username, address)
+            login_brake.note_failure(place)
             raise
-        if self.user_cache is not None:
-            services.forget_failures(username, address)
+        login_brake.forget_failures(place)
         return cleaned
 
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import LoginForm, PasswordForm
+from webapp.accounts.login_brake import remember_browser
 from webapp.accounts.services import audit
 from webapp.colour_schemes import COLOUR_SCHEMES
 
@@ -23,7 +24,9 @@ class Login(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         with transaction.atomic():
             audit(form.get_user(), "login")
-            return super().form_valid(form)
+            response = super().form_valid(form)
+        remember_browser(self.request, response, form.get_user().get_username())
+        return response
 
 
 login = access("public")(
