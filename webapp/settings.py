@@ -32,7 +32,7 @@ DEBUG = env.boolean("ENVARIUM_DEBUG", False)
 ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
 TRUSTED_PROXIES = env.networks("ENVARIUM_TRUSTED_PROXIES")
-"""Whose X-Forwarded-For and X-Forwarded-Proto are believed (`webapp/asgi.py`); nobody's unless named."""
+"""Whose X-Forwarded-For is believed (`webapp/asgi.py`): addresses and networks; nobody's unless named."""
 DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "redis", "secret"}
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
 DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
