@@ -70,7 +70,7 @@ def test_a_reset_ends_every_token_and_says_so_before(page: Client, annotator: Us
     first, second = (token_of(annotator, "read") for _ in range(2))
     worker = token_of(pages_seed.person("operator"), "worker", "read")
     url = f"/account/users/{annotator.pk}/"
-    assert "their API tokens (2) are revoked" in flat(page.get(url))
+    assert "Their API tokens (2) are revoked" in flat(page.get(url))
     owner = User.objects.get(pk=annotator.pk)
     assert "2 API tokens revoked" in flat(page.post(f"{url}password/"))
     for text in (first, second):
@@ -80,7 +80,7 @@ def test_a_reset_ends_every_token_and_says_so_before(page: Client, annotator: Us
     assert AuditEntry.objects.filter(action="token.revoke").count() == 2
     with pytest.raises(InputError, match="Sign in again"):
         tokens.create_token(owner, owner, "of a session that has ended", ["read"])
-    assert "none" in flat(page.get(url))
+    assert "no active API token" in flat(page.get(url))
 
 
 def test_the_last_active_administrator_stays(page: Client, admin: User) -> None:

@@ -45,6 +45,17 @@ def test_changing_the_password(page: Client, annotator: User) -> None:
     assert annotator.check_password(new)
 
 
+def test_whoever_took_a_session_does_not_guess_its_password(page: Client, annotator: User) -> None:
+    new = "another long password"
+    form = {"new_password1": new, "new_password2": new}
+    answers = [page.post("/account/", {"old_password": f"guess {number}", **form}) for number in range(5)]
+    assert not any("Too many wrong passwords" in flat(answer) for answer in answers)
+    assert "Too many wrong passwords" in flat(page.post("/account/", {"old_password": PASSWORD, **form}))
+    annotator.refresh_from_db()
+    assert annotator.check_password(PASSWORD)
+    assert Client().post(LOGIN, {"username": "the-annotator", "password": PASSWORD}).status_code == 302
+
+
 def test_the_theme_is_kept_and_leads_back(page: Client) -> None:
     response = page.post("/account/theme/", {"theme": "dark", "next": "/jobs/?state=failed"})
     assert response.headers["Location"] == "/jobs/?state=failed"

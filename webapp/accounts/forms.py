@@ -26,30 +26,35 @@ class LoginForm(AuthenticationForm):
         username, password = (self.cleaned_data.get(name, "") for name in ("username", "password"))
         if not username or not password or is_made_password(password):
             return super().clean()
-        place = login_brake.place_of(self.request, username)
-        wait = login_brake.begin_login(place)
-        if wait:
-            raise ValidationError(
-                f"Too many failed sign-ins for this name. Try again in {wait} seconds, in a browser in which you have "
-                "signed in before, or with a new password from an administrator.",
-                code="locked",
-            )
         try:
-            cleaned = super().clean()
-        except ValidationError:
-            login_brake.note_failure(place)
-            raise
-        login_brake.forget_failures(place)
-        return cleaned
+            with login_brake.braked(login_brake.place_of(self.request, username)):
+                return super().clean()
+        except login_brake.Locked as locked:
+            raise ValidationError(
+                f"Too many failed sign-ins for this name. Try again in {locked.seconds} seconds, in a browser in which "
+                "you have signed in before, or with a new password from an administrator.",
+                code="locked",
+            ) from None
 
 
 class PasswordForm(PasswordChangeForm):
-    """Django's, with the rules of a password in the page's words."""
+    """Django's, with the rules of a password in the page's words, and its look at the old one behind a brake."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, place: login_brake.Place, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.place = place
         for name in ("new_password1", "new_password2"):
             self.fields[name].help_text = ""
+
+    def clean_old_password(self) -> str:
+        try:
+            with login_brake.braked(self.place):
+                return str(super().clean_old_password())
+        except login_brake.Locked as locked:
+            raise ValidationError(
+                f"Too many wrong passwords. Try again in {locked.seconds} seconds, or ask an administrator for one.",
+                code="locked",
+            ) from None
 
 
 class TokenForm(forms.Form):

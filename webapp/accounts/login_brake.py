@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, TimestampSigner
 from django.db import connection, transaction
 from django.db.models import Count, Max
@@ -31,7 +34,8 @@ FREE_FAILURES = 5
 COUNTED_FOR = timedelta(minutes=15)
 LOCKED_FOR = timedelta(minutes=1)
 FREE_BY_NAME = 20
-"""For a name at all unknown places within `KEPT_FOR`; from there on the wait doubles, from a second to the longest."""
+"""For a name at all unknown places within `KEPT_FOR`; from there on each further one doubles the wait."""
+FIRST_WAIT = timedelta(seconds=10)
 LONGEST_WAIT = timedelta(minutes=5)
 KEPT_FOR = timedelta(days=1)
 KNOWN_FOR = timedelta(days=365)
@@ -56,6 +60,21 @@ class Place:
         except ValueError:
             return self.address[:45]
         return str(ipaddress.ip_network((address, 64), strict=False) if address.version == 6 else address)
+
+
+class Locked(Exception):
+    """No password is looked at for so many seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"locked for {seconds} seconds")
+        self.seconds = seconds
+
+
+def session_place(request: HttpRequest, username: str) -> Place:
+    """The session of somebody who is signed in: whoever took it over has no more guesses at the password than others,
+    and none of them count against anybody else."""
+    key = hashlib.sha256(str(request.session.session_key).encode()).hexdigest()
+    return Place(username.lower()[:150], client_address(request), f"session {key[:24]}")
 
 
 def place_of(request: HttpRequest | None, username: str) -> Place:
@@ -102,6 +121,20 @@ def begin_login(place: Place) -> int:
     return wait
 
 
+@contextmanager
+def braked(place: Place) -> Iterator[None]:
+    """Around the look at a password, which a ValidationError says is wrong. Raises `Locked` before it."""
+    wait = begin_login(place)
+    if wait:
+        raise Locked(wait)
+    try:
+        yield
+    except ValidationError:
+        note_failure(place)
+        raise
+    forget_failures(place)
+
+
 def note_failure(place: Place) -> None:
     """After a failed login: what locks the name is written to the audit log."""
     here, by_name = _locked_here(place), _locked_by_name(place)
@@ -129,7 +162,7 @@ def _locked_by_name(place: Place) -> int:
     above = seen["count"] - FREE_BY_NAME
     if above < 0:
         return 0
-    return _seconds_left(seen["last"] + min(timedelta(seconds=2 ** min(above, 20)), LONGEST_WAIT))
+    return _seconds_left(seen["last"] + min(FIRST_WAIT * 2 ** min(above, 20), LONGEST_WAIT))
 
 
 def _seconds_left(until: datetime) -> int:
