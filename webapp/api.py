@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
@@ -61,7 +62,7 @@ SECURITY = {
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "sessionid",
+        "name": settings.SESSION_COOKIE_NAME,
         "description": "A signed-in browser; writes also need the header X-CSRFToken.",
     },
 }

@@ -3,11 +3,12 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
@@ -47,6 +48,14 @@ def bounded(app: App, most: int) -> App:
     return application
 
 
+def behind(proxies: list[str], app: App) -> App:
+    """Take client and scheme from the headers of these proxies (addresses, networks), and of nobody else.
+
+    uvicorn's own belief, which is in whoever comes from this machine, is off where the site is started.
+    """
+    return cast(App, ProxyHeadersMiddleware(cast(Any, app), proxies)) if proxies else app
+
+
 def settle() -> None:
     """Load what the first request would, and keep the collector off what then lives as long as the process: walking
     it amid a request took a tenth of a second."""
@@ -71,5 +80,5 @@ LARGEST = (2 * settings.UPLOAD_LIMIT_MIB + 1) << 20
 django_application = get_asgi_application()
 from webapp.rest import problems  # noqa: E402 - Django has to be set up first
 
-application = bounded(django_application, LARGEST)
+application = behind(settings.TRUSTED_PROXIES, bounded(django_application, LARGEST))
 settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 
 from django.core.exceptions import ImproperlyConfigured
@@ -34,3 +35,19 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
 def words(name: str, default: list[str]) -> list[str]:
     raw = os.environ.get(name, "")
     return [word.strip() for word in raw.split(",") if word.strip()] or default
+
+
+def networks(name: str) -> list[str]:
+    """Addresses and networks, as `ipaddress` spells them. One that holds every address names nobody."""
+    found = []
+    for word in words(name, []):
+        try:
+            network = ipaddress.ip_network(word)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name}: {word!r} is no address and no network. Use such as 127.0.0.1 or 10.0.0.0/8, commas between."
+            ) from None
+        if not network.prefixlen:
+            raise ImproperlyConfigured(f"{name}: {word} is every address there is. Name the proxies.")
+        found.append(str(network))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from webapp.accounts.origin import CURRENT, RequestOrigin
+from webapp.accounts.origin import CURRENT, RequestOrigin, client_address
 
 POLICY = "; ".join(
     [
@@ -41,7 +41,7 @@ def request_origin(
     """What the audit log writes down of a request: a page and the address; a token says so itself."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        before = CURRENT.set(RequestOrigin("page", str(request.META.get("REMOTE_ADDR", ""))))
+        before = CURRENT.set(RequestOrigin("page", client_address(request)))
         try:
             return get_response(request)
         finally:

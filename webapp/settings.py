@@ -5,6 +5,7 @@ ENVARIUM_ENV is `development` (default) or `production`; production refuses to s
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,8 @@ SECRET_KEY_FALLBACKS = env.words("ENVARIUM_OLD_SECRET_KEYS", [])
 DEBUG = env.boolean("ENVARIUM_DEBUG", False)
 ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
+TRUSTED_PROXIES = env.networks("ENVARIUM_TRUSTED_PROXIES")
+"""Whose X-Forwarded-For is believed (`webapp/asgi.py`): addresses and networks; nobody's unless named."""
 DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "redis", "secret"}
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
 DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
@@ -150,8 +153,15 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "accounts:login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "accounts:login"
-SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION and not env.boolean("ENVARIUM_PLAIN_HTTP", False)
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # pages carry the CSRF token themselves
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# Cookies know no ports: other sites on this host, further installations among them, must have other names.
+INSTALLATION = hashlib.sha256(f"installation {[SECRET_KEY, *SECRET_KEY_FALLBACKS][-1]}".encode()).hexdigest()[:8]
+_COOKIES = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}envarium_{INSTALLATION}"
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_COOKIES}_session", f"{_COOKIES}_csrf"
+KNOWN_BROWSER_COOKIE = f"envarium_{INSTALLATION}_known"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie that others overwrite
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None

@@ -68,7 +68,8 @@ class Connection:
         """Where many may be sent at once, a few more are written down before their turn, which is not spent on that."""
         self._quiet_until = 0.0
         self._key = endpoint.api_key.get_secret_value()
-        transport = BoundedTransport(Lanes(endpoint.max_concurrency), self._key, endpoint.reply_bytes)
+        lanes = Lanes(endpoint.max_concurrency, endpoint.reach)
+        transport = BoundedTransport(lanes, self._key, endpoint.reply_bytes)
         self._http = httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False)
         self._client = openai.AsyncOpenAI(
             api_key="set by the transport",

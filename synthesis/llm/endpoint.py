@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 
 from synthesis.contracts import Frozen
+from synthesis.llm.reach import Reach
 
 StructuredForm = Literal["none", "json_object", "json_schema"]
 """What of `response_format` a server honours: nothing, that a reply is some JSON object, or its whole schema."""
@@ -30,6 +31,8 @@ class Endpoint(Frozen):
     structured: StructuredForm = "none"
     """What it is known to hold its models to, by `response_format`."""
     reply_bytes: int = Field(default=4 * 1024 * 1024, ge=1_024)
+    reach: Reach | None = None
+    """Where its name may lead, looked at for each connection; None: anywhere."""
 
     @field_validator("base_url")
     @classmethod

@@ -1,30 +1,89 @@
-"""HTTP to an endpoint, kept narrow: few headers, no redirects, replies of bounded size."""
+"""HTTP to an endpoint, kept narrow: few headers, no redirects, bounded replies, addresses that were looked at."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
+import httpcore
 import httpx
 
 from synthesis.errors import LLMError
+from synthesis.llm.reach import Reach, refused, resolve
 
 _KEPT = {"host", "content-type", "content-length", "connection", "user-agent", "transfer-encoding"}
 
 
+FIRST_ADDRESSES_S = 5.0
+"""So long each address of a name but the last is tried: a machine's way to IPv6 may end in nothing."""
 A_LANE = 8
 """So many requests at once share a connection pool: a pool looks at all its connections with each request."""
+
+
+class _Lane(httpx.AsyncHTTPTransport):
+    """A connection pool; with a `reach`, of connections to addresses that were looked at.
+
+    httpx has no setting for what connects, so its pool is replaced. `tests/endpoints/test_reach.py` fails if it is
+    another one that connects.
+    """
+
+    def __init__(self, context: ssl.SSLContext, reach: Reach | None) -> None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=A_LANE)
+        super().__init__(verify=context, limits=limits)
+        if reach is not None:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=context,
+                max_connections=limits.max_connections,
+                max_keepalive_connections=limits.max_keepalive_connections,
+                keepalive_expiry=limits.keepalive_expiry,
+                network_backend=CheckedConnections(reach),
+            )
+
+
+class CheckedConnections(httpcore.AsyncNetworkBackend):
+    """Connects to the very addresses that were looked at. Host and TLS go by the name, as ever.
+
+    Another look by whatever connects could be answered otherwise (DNS rebinding).
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            addresses = await asyncio.to_thread(resolve, host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(str(error)) from error
+        away = refused(addresses, self.reach)
+        if away is not None:
+            raise LLMError("refused", f"The name {host} leads to {away} now, where requests must not go.")
+        for address in addresses[:-1]:
+            wait = FIRST_ADDRESSES_S if timeout is None else min(timeout, FIRST_ADDRESSES_S)
+            with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return await self._inner.connect_tcp(str(address), port, wait, local_address, socket_options)
+        return await self._inner.connect_tcp(str(addresses[-1]), port, timeout, local_address, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
 
 
 class Lanes(httpx.AsyncBaseTransport):
     """Connection pools taken in turn. How many requests run at once is for the caller to bound."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, reach: Reach | None = None) -> None:
         context = httpx.create_ssl_context(trust_env=True)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=A_LANE)
-        self.lanes = [
-            httpx.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(1 + (at_once - 1) // A_LANE)
-        ]
+        self.lanes = [_Lane(context, reach) for _ in range(1 + (at_once - 1) // A_LANE)]
         self._next = itertools.cycle(self.lanes)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -71,7 +71,7 @@ def test_a_locked_login_is_written_once(annotator: User) -> None:
     for _ in range(8):
         Client().post("/account/login/", {"username": "the-annotator", "password": "wrong"})
     entry = AuditEntry.objects.get(action="login.lock")
-    assert entry.detail == {"username": "the-annotator"}
+    assert entry.detail == {"username": "the-annotator", "where": "here"}
     assert entry.actor is None
 
 

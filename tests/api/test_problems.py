@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from tests.fixtures import pages_seed
@@ -144,7 +145,7 @@ def test_a_session_reads_but_writes_only_with_its_csrf_token(annotator: User) ->
     row.refresh_from_db()
     assert row.state == JobState.QUEUED
     client.get("/account/")
-    token = client.cookies["csrftoken"].value
+    token = client.cookies[settings.CSRF_COOKIE_NAME].value
     assert client.post(url, headers={"X-CSRFToken": token}).status_code == 200
 
 

@@ -8,8 +8,9 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from tests.fixtures import pages_seed
+from tests.fixtures.api import Program, problem, token_of
 from tests.fixtures.markup import flat
-from webapp.accounts import people
+from webapp.accounts import people, tokens
 from webapp.accounts.models import AuditEntry, User
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +64,23 @@ def test_roles_passwords_and_deactivation(page: Client, annotator: User) -> None
     assert page.post(f"{url}role/", {"role": "boss"}).status_code == 409
     assert page.get("/account/users/999999/").status_code == 404
     assert page.post("/account/users/999999/password/").status_code == 404
+
+
+def test_a_reset_ends_every_token_and_says_so_before(page: Client, annotator: User) -> None:
+    first, second = (token_of(annotator, "read") for _ in range(2))
+    worker = token_of(pages_seed.person("operator"), "worker", "read")
+    url = f"/account/users/{annotator.pk}/"
+    assert "Their API tokens (2) are revoked" in flat(page.get(url))
+    owner = User.objects.get(pk=annotator.pk)
+    assert "2 API tokens revoked" in flat(page.post(f"{url}password/"))
+    for text in (first, second):
+        assert "revoked" in problem(Program(text).get("/jobs"), 401)["detail"]
+    assert Program(worker).get("/jobs").status_code == 200
+    assert AuditEntry.objects.get(action="user.password").detail == {"tokens": 2}
+    assert AuditEntry.objects.filter(action="token.revoke").count() == 2
+    with pytest.raises(InputError, match="Sign in again"):
+        tokens.create_token(owner, owner, "of a session that has ended", ["read"])
+    assert "no active API token" in flat(page.get(url))
 
 
 def test_the_last_active_administrator_stays(page: Client, admin: User) -> None:

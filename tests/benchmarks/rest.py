@@ -143,7 +143,7 @@ def use(run: Run) -> None:
     with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as client:
         client.get("/account/login/")
         form = {"username": "demo", "password": run.home.secret("demo-password")}
-        token = client.cookies["csrftoken"]
+        token = next(value for name, value in client.cookies.items() if name.endswith("_csrf"))
         client.post("/account/login/", data={**form, "csrfmiddlewaretoken": token}, headers={"Referer": url})
         for page in PAGES:
             answer = client.get(page)

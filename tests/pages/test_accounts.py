@@ -1,24 +1,15 @@
 from __future__ import annotations
 
-import threading
-from datetime import timedelta
-from typing import Any
-
 import pytest
-from django.db import connection
 from django.test import Client
-from django.utils import timezone
 
-from tests.fixtures import pages_seed
+from tests.fixtures.api import Program, token_of
+from tests.fixtures.markup import flat
 from tests.fixtures.pages_seed import PASSWORD
-from webapp.accounts.models import LoginAttempt, User
+from webapp.accounts.models import User
 
 pytestmark = pytest.mark.django_db
 LOGIN = "/account/login/"
-
-
-def sign_in(client: Client, password: str, username: str = "the-annotator") -> int:
-    return client.post(LOGIN, {"username": username, "password": password}).status_code
 
 
 def test_anonymous_people_go_to_the_login_and_back(annotator: User) -> None:
@@ -30,55 +21,6 @@ def test_anonymous_people_go_to_the_login_and_back(annotator: User) -> None:
     assert client.post(LOGIN, {"next": "https://elsewhere.example/"}).status_code == 302
 
 
-def test_five_failures_lock_the_name_for_that_address(annotator: User) -> None:
-    client = Client()
-    for _ in range(5):
-        assert sign_in(client, "wrong") == 200
-    locked = client.post(LOGIN, {"username": "The-Annotator", "password": PASSWORD})
-    assert b"Too many failed sign-ins" in locked.content
-    assert LoginAttempt.objects.count() == 5, "a refused try does not count"
-    assert sign_in(Client(REMOTE_ADDR="10.1.1.1"), PASSWORD) == 302
-    LoginAttempt.objects.update(at=timezone.now() - timedelta(seconds=61))
-    assert sign_in(client, "wrong") == 200
-    assert b"Too many" in client.post(LOGIN, {"username": "the-annotator", "password": PASSWORD}).content
-    LoginAttempt.objects.update(at=timezone.now() - timedelta(seconds=61))
-    assert sign_in(client, PASSWORD) == 302
-    assert not LoginAttempt.objects.filter(address="127.0.0.1").exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_tries_at_one_time_are_counted_before_they_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    person = pages_seed.person("annotator")
-    looked: list[str] = []
-    gate = threading.Barrier(10)
-
-    def wrong(request: Any, **given: Any) -> None:
-        looked.append(str(given["username"]))
-
-    monkeypatch.setattr("django.contrib.auth.forms.authenticate", wrong)
-
-    def guess() -> None:
-        try:
-            gate.wait(20)
-            sign_in(Client(), "wrong", person.username)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=guess) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(looked) == LoginAttempt.objects.count() == 5
-
-
-def test_an_unknown_name_is_slowed_down_too(db: None) -> None:
-    client = Client()
-    for _ in range(5):
-        sign_in(client, "wrong", "nobody")
-    assert b"Too many" in client.post(LOGIN, {"username": "nobody", "password": "x"}).content
-
-
 def test_signing_out_needs_a_post(page: Client) -> None:
     assert page.get("/account/logout/").status_code == 405
     assert page.post("/account/logout/").status_code == 302
@@ -86,14 +28,32 @@ def test_signing_out_needs_a_post(page: Client) -> None:
 
 
 def test_changing_the_password(page: Client, annotator: User) -> None:
+    other, token = Client(), token_of(annotator)
+    other.force_login(annotator)
+    said = flat(page.get("/account/"))
+    assert "Your other browsers are signed out" in said
+    assert "go on working" in said
     wrong = page.post("/account/", {"old_password": "x", "new_password1": "a", "new_password2": "b"})
     assert wrong.status_code == 422
     new = "another long password"
     right = page.post("/account/", {"old_password": PASSWORD, "new_password1": new, "new_password2": new})
     assert right.status_code == 302
     assert page.get("/jobs/").status_code == 200, "this browser stays signed in"
+    assert other.get("/jobs/").status_code == 302, "others are signed out"
+    assert Program(token).get("/jobs").status_code == 200
     annotator.refresh_from_db()
     assert annotator.check_password(new)
+
+
+def test_whoever_took_a_session_does_not_guess_its_password(page: Client, annotator: User) -> None:
+    new = "another long password"
+    form = {"new_password1": new, "new_password2": new}
+    answers = [page.post("/account/", {"old_password": f"guess {number}", **form}) for number in range(5)]
+    assert not any("Too many wrong passwords" in flat(answer) for answer in answers)
+    assert "Too many wrong passwords" in flat(page.post("/account/", {"old_password": PASSWORD, **form}))
+    annotator.refresh_from_db()
+    assert annotator.check_password(PASSWORD)
+    assert Client().post(LOGIN, {"username": "the-annotator", "password": PASSWORD}).status_code == 302
 
 
 def test_the_theme_is_kept_and_leads_back(page: Client) -> None:

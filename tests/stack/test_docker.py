@@ -91,6 +91,12 @@ def test_the_image_of_the_gpu_worker_holds_what_training_needs_torch_first():
     assert json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0]) == SERVICES["worker-gpu"]["command"]
 
 
+def test_the_site_believes_no_header_of_a_proxy_by_uvicorn():
+    target = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM base AS ")[1]
+    command = json.loads(re.findall(r"^CMD ((?:.*\\\n)*.*)$", target, flags=re.MULTILINE)[0].replace("\\\n", ""))
+    assert {"webapp.asgi:application", "--no-proxy-headers"} <= set(command)
+
+
 def test_images_run_as_an_ordinary_user_and_leave_secrets_out():
     dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
     for target in dockerfile.split("\nFROM ")[2:]:

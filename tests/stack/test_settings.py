@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -19,11 +20,13 @@ GOOD = {
 }
 
 
-def load(changes: dict[str, str | None]) -> subprocess.CompletedProcess[str]:
+SHOWN = "from webapp import settings as s; print(s.DATABASES['default']['HOST'], s.SESSION_COOKIE_SECURE, s.DEBUG)"
+
+
+def load(changes: Mapping[str, str | None], code: str = SHOWN) -> subprocess.CompletedProcess[str]:
     """Import the settings in a fresh process with GOOD and `changes`; None unsets a variable."""
     wanted = {**GOOD, **changes}
     environment = {name: value for name, value in wanted.items() if value is not None}
-    code = "from webapp import settings as s; print(s.DATABASES['default']['HOST'], s.SESSION_COOKIE_SECURE, s.DEBUG)"
     return subprocess.run(
         [sys.executable, "-c", code],
         env={"PATH": os.environ["PATH"], **environment},
@@ -53,6 +56,9 @@ def test_production_starts_with_real_secrets():
         ({"ENVARIUM_DEBUG": "true"}, "ENVARIUM_DEBUG must be off"),
         ({"ENVARIUM_DEBUG": "maybe"}, "is not a yes or no"),
         ({"ENVARIUM_ENV": "prod"}, "use development or production"),
+        ({"ENVARIUM_TRUSTED_PROXIES": "*"}, "is no address and no network"),
+        ({"ENVARIUM_TRUSTED_PROXIES": "10.0.0.1/8"}, "is no address and no network"),
+        ({"ENVARIUM_TRUSTED_PROXIES": "10.0.0.1, ::/0"}, "is every address there is"),
         ({"ENVARIUM_JOB_LEASE_SECONDS": "soon"}, "is not a whole number"),
         ({"DATABASE_URL": "postgresql://db/x?nonsense=1"}, "DATABASE_URL is not a PostgreSQL URL"),
     ],
@@ -66,3 +72,20 @@ def test_a_value_that_cannot_be_meant_stops_the_start(changes, said):
 def test_a_password_is_not_repeated_in_the_error():
     result = load({"DATABASE_URL": "postgresql://envarium:hT5w9QpLx2@db/x?nonsense=1"})
     assert "hT5w9QpLx2" not in result.stderr.splitlines()[-1]
+
+
+def cookies(**changes: str) -> list[str]:
+    shown = "SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.KNOWN_BROWSER_COOKIE"
+    return load(changes, f"from webapp import settings as s; print(s.{shown})").stdout.split()
+
+
+def test_cookies_are_named_by_the_installation():
+    """Two sites on one host, at whatever ports, would else take each other's."""
+    here, old = cookies(), GOOD["ENVARIUM_SECRET_KEY"]
+    there = cookies(ENVARIUM_SECRET_KEY="m3" * 30)
+    assert len(here) == len(there) == 3
+    assert not {*here, *there} & {"sessionid", "csrftoken", "messages"}
+    assert not set(here) & set(there)
+    assert cookies(ENVARIUM_SECRET_KEY="m3" * 30, ENVARIUM_OLD_SECRET_KEYS=old) == here, "a new secret signs nobody out"
+    assert [name.startswith("__Host-") for name in here] == [True, True, False]
+    assert not any("__Host-" in name for name in cookies(ENVARIUM_PLAIN_HTTP="true"))

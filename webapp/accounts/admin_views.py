@@ -16,7 +16,7 @@ from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import NewUserForm
 from webapp.accounts.models import Role, User
 from webapp.accounts.token_views import person
-from webapp.accounts.tokens import scopes_of
+from webapp.accounts.tokens import active_tokens, scopes_of
 from webapp.forms import filter_bar
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -60,6 +60,7 @@ def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> Http
         "person": row,
         "rights": scopes_of(row),
         "roles": [(role, label, ", ".join(sorted(SCOPES[role]))) for role, label in Role.choices],
+        "active_tokens": active_tokens(row).count(),
         "page": keyset(request, queries.tokens(row), size=20),
         **more,
     }
@@ -102,8 +103,8 @@ def changed(request: HttpRequest, pk: int, change: Any) -> HttpResponse:
 def password(request: HttpRequest, pk: int) -> HttpResponse:
     """A new password, in this answer and nowhere else."""
     get_object_or_404(User.objects.only("pk"), pk=pk)
-    _, text = people.give_password(person(request), pk)
-    return shown(request, pk, password=text)
+    _, text, revoked = people.give_password(person(request), pk)
+    return shown(request, pk, password=text, revoked=revoked)
 
 
 @access("admin")

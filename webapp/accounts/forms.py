@@ -6,9 +6,10 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
-from webapp.accounts import services
+from webapp.accounts import login_brake
 from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
+from webapp.accounts.people import is_made_password
 from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
 from webapp.forms.rows import PlainInput
 
@@ -16,36 +17,44 @@ UNREMEMBERED = {"autocomplete": "off"}
 
 
 class LoginForm(AuthenticationForm):
-    """Django's form behind a brake: a locked username is refused before its password is looked at."""
+    """Django's form behind a brake: a locked username is refused before its password is looked at.
+
+    A password that was made here passes, whoever else tries that name: nobody guesses one.
+    """
 
     def clean(self) -> dict[str, Any]:
-        username = self.cleaned_data.get("username", "")
-        address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
-        tries = bool(username and self.cleaned_data.get("password"))
-        wait = services.begin_login(username, address) if tries else 0
-        if wait:
-            raise ValidationError(
-                f"Too many failed sign-ins for this name from your address. Try again in {wait} seconds, "
-                "or ask an administrator for a new password.",
-                code="locked",
-            )
+        username, password = (self.cleaned_data.get(name, "") for name in ("username", "password"))
+        if not username or not password or is_made_password(password):
+            return super().clean()
         try:
-            cleaned = super().clean()
-        except ValidationError:
-            services.note_failure(username, address)
-            raise
-        if self.user_cache is not None:
-            services.forget_failures(username, address)
-        return cleaned
+            with login_brake.braked(login_brake.place_of(self.request, username)):
+                return super().clean()
+        except login_brake.Locked as locked:
+            raise ValidationError(
+                f"Too many failed sign-ins for this name. Try again in {locked.seconds} seconds, in a browser in which "
+                "you have signed in before, or with a new password from an administrator.",
+                code="locked",
+            ) from None
 
 
 class PasswordForm(PasswordChangeForm):
-    """Django's, with the rules of a password in the page's words."""
+    """Django's, with the rules of a password in the page's words, and its look at the old one behind a brake."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, place: login_brake.Place, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.place = place
         for name in ("new_password1", "new_password2"):
             self.fields[name].help_text = ""
+
+    def clean_old_password(self) -> str:
+        try:
+            with login_brake.braked(self.place):
+                return str(super().clean_old_password())
+        except login_brake.Locked as locked:
+            raise ValidationError(
+                f"Too many wrong passwords. Try again in {locked.seconds} seconds, or ask an administrator for one.",
+                code="locked",
+            ) from None
 
 
 class TokenForm(forms.Form):

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import SCOPES, access
 from webapp.accounts.forms import LoginForm, PasswordForm
+from webapp.accounts.login_brake import remember_browser, session_place
 from webapp.accounts.services import audit
 from webapp.colour_schemes import COLOUR_SCHEMES
 
@@ -23,7 +24,9 @@ class Login(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         with transaction.atomic():
             audit(form.get_user(), "login")
-            return super().form_valid(form)
+            response = super().form_valid(form)
+        remember_browser(self.request, response, form.get_user().get_username())
+        return response
 
 
 login = access("public")(
@@ -39,7 +42,8 @@ logout = access("public")(LogoutView.as_view())
 @access("read")
 @sensitive_post_parameters()
 def profile(request: HttpRequest) -> HttpResponse:
-    form = PasswordForm(request.user, request.POST or None)
+    place = session_place(request, request.user.get_username())
+    form = PasswordForm(request.user, request.POST or None, place=place)
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             audit(request.user, "password.change", request.user)  # type: ignore[arg-type]

@@ -30,7 +30,10 @@ class User(AbstractUser):
 
 
 class LoginAttempt(models.Model):
-    """A failed login. Enough of them from one address lock that username for a moment, for that address."""
+    """A failed login. Enough of them lock that username for a while (`login_brake.py`).
+
+    `address` is where it was tried from: an address, a network, or a known browser.
+    """
 
     username = models.CharField(max_length=150)
     address = models.CharField(max_length=45)

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 
+from django.conf import settings
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from synthesis.errors import InputError
 from webapp.accounts.models import Role, User
 from webapp.accounts.services import audit
+from webapp.accounts.tokens import revoke_tokens
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_MADE = re.compile(rf"(?:[{LETTERS}]{{5}}-){{3}}[{LETTERS}]{{5}}")
 
 
 def new_password() -> str:
-    """Twenty characters that can be read aloud: four groups of five, without look-alikes."""
-    letters = "abcdefghjkmnpqrstuvwxyz23456789"
-    return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(4))
+    """Twenty characters that can be read aloud: four groups of five, without look-alikes.
+
+    Three groups are random (74 bits), the fourth says that the password was made here.
+    """
+    random = "-".join("".join(secrets.choice(LETTERS) for _ in range(5)) for _ in range(3))
+    return f"{random}-{_mark(random, settings.SECRET_KEY)}"
+
+
+def is_made_password(text: str) -> bool:
+    """Whether it is one of `new_password`, whosoever."""
+    if not _MADE.fullmatch(text):
+        return False
+    random, _, mark = text.rpartition("-")
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return any(constant_time_compare(mark, _mark(random, key)) for key in keys)
+
+
+def _mark(random: str, key: str) -> str:
+    digest = salted_hmac("webapp.accounts.people.new_password", random, secret=key, algorithm="sha256").digest()
+    return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:5])
 
 
 @transaction.atomic
@@ -79,11 +103,12 @@ def set_active(actor: User, pk: int, active: bool) -> User:
 
 
 @transaction.atomic
-def give_password(actor: User, pk: int) -> tuple[User, str]:
-    """A new password, shown once; the person's sessions end."""
+def give_password(actor: User, pk: int) -> tuple[User, str, int]:
+    """A new password, shown once; the person's sessions and tokens end. The last is how many tokens those were."""
     user = User.objects.select_for_update().get(pk=pk)
     password = new_password()
     user.set_password(password)
     user.save(update_fields=["password"])
-    audit(actor, "user.password", user)
-    return user, password
+    revoked = revoke_tokens(user, actor)
+    audit(actor, "user.password", user, tokens=revoked)
+    return user, password, revoked

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from synthesis.errors import InputError
@@ -42,11 +42,14 @@ def create_token(
 ) -> tuple[ApiToken, str]:
     """A new token of `user` and its text, which is shown once and cannot be had again. No `actor`: a command.
 
-    Raises `InputError` for no scope, one above the owner's role, or days out of 1 to 365.
+    Raises `InputError` for no scope, one above the owner's role, days out of 1 to 365, or a password that is another
+    since `user` was read: a session that ends leaves no token.
     """
     wanted = sorted(set(scopes))
     if not wanted:
         raise InputError("Choose at least one scope: a token without any may do nothing.")
+    if User.objects.select_for_update().get(pk=user.pk).password != user.password:
+        raise InputError("The password was changed a moment ago, which ends what was open before. Sign in again.")
     above = [scope for scope in wanted if scope not in scopes_of(user)]
     if above:
         raise InputError(f"The role {user.role} of {user.username} does not have: {', '.join(above)}.")
@@ -78,6 +81,16 @@ def revoke_token(token: ApiToken, actor: User) -> bool:
         return False
     audit(actor, "token.revoke", token, owner=token.user.username, name=token.name)
     return True
+
+
+@transaction.atomic
+def revoke_tokens(user: User, actor: User) -> int:
+    """End every token that still gives this person's rights; how many that were."""
+    return sum(revoke_token(token, actor) for token in active_tokens(user).select_related("user").order_by("pk"))
+
+
+def active_tokens(user: User) -> QuerySet[ApiToken]:
+    return ApiToken.objects.filter(user=user, revoked_at=None, expires_at__gt=timezone.now())
 
 
 @dataclass(frozen=True)

@@ -191,9 +191,10 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
 def opened(row: Endpoint) -> llm.Endpoint:
     """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
     its name is not known. Only its own address ever gets the key."""
-    check_address(row.base_url, vouched=row.from_environment)
+    reach = check_address(row.base_url, vouched=row.from_environment)
     key = unseal(row.sealed_key)
-    return _opened(row.name, row.base_url, key, row.max_concurrency, row.timeout_s, row.structured)
+    endpoint = _opened(row.name, row.base_url, key, row.max_concurrency, row.timeout_s, row.structured)
+    return endpoint.model_copy(update={"reach": reach})
 
 
 def register_from_environment() -> Endpoint | None:

@@ -85,9 +85,10 @@ def prepare(environment: Mapping[str, str]) -> Service:
 def web(environment: Mapping[str, str], port: int) -> Service:
     command = python("-m", "uvicorn", "webapp.asgi:application", "--host", HOST, "--port", str(port))
     command += ["--timeout-graceful-shutdown", str(GRACE_SECONDS), "--lifespan", "off", "--no-access-log"]
+    command += ["--no-server-header", "--no-proxy-headers"]  # whose are believed is for webapp/asgi.py
     return Service(
         "web",
-        [*command, "--no-server-header"],
+        command,
         lambda: listens(port),
         environment,
         folder=ROOT,
