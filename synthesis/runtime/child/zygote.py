@@ -108,6 +108,7 @@ class Zygote:
         _raise_own_risk()
         gc.collect()
         self.kept = names.KEPT, density.fill_holes()
+        density.use_large_pages()
         self.jail = jails.Jail(options)
         # While there is a /proc to find them by.
         self.clocks = vdso.remove_clocks()
