@@ -27,7 +27,7 @@ from .patches import Tracker
 from .schema import validate_arguments
 
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
-_scan = json.JSONDecoder().scan_once
+_scan: Any = vars(json.JSONDecoder())["scan_once"]
 _LOST = {name: b'{"lost":"%s"}' % name.encode() for name in ("memory", "too_large")}
 
 
