@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Limits
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Limits
 from synthesis.errors import InfrastructureError, SandboxUnavailable
 from synthesis.runtime.child import wire
 
@@ -70,7 +70,7 @@ class Zygote:
         self.waiting: collections.deque[Child] = collections.deque()
         ours, theirs = wire.pair()
         wire.set_timeout(ours, _START_SECONDS)
-        options = limits.model_dump() | {"namespaces": namespaces}
+        options = limits.model_dump() | {"namespaces": namespaces, "seed": DEFAULT_SEED, "now": DEFAULT_NOW}
         command = [sys.executable, "-P", "-s", "-S", str(_SCRIPT), str(theirs.fileno()), json.dumps(options)]
         environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
         # Else the kernel keeps the number of the processor in the C library's memory, where programs could read it.

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import datetime
 import hashlib
+import itertools
 import json
 import os
 import threading
@@ -176,8 +177,22 @@ class Sandbox:
 
         Raises StateError (the states are no JSON, or malformed) and InfrastructureError (the sandbox itself failed).
         """
-        world = world_text(state_text(initial_state), state_text(final_state), answer)
-        return list(self.verdicts((source, world) for source in checks))
+        return next(self.evaluate_ends(initial_state, [(checks, final_state, answer)]))
+
+    def evaluate_ends(
+        self, initial_state: State, ends: Sequence[tuple[Sequence[str], State, str | None]]
+    ) -> Iterator[list[Verdict]]:
+        """`evaluate_checks` of several ends (checks, final state, answer), the next one asked about ahead."""
+        initial = state_text(initial_state)
+
+        def asked() -> Iterator[tuple[str, str]]:
+            for checks, final_state, answer in ends:
+                world = world_text(initial, state_text(final_state), answer)
+                yield from ((source, world) for source in checks)
+
+        verdicts = self.verdicts(asked())
+        for checks, _, _ in ends:
+            yield list(itertools.islice(verdicts, len(checks)))
 
     def verdicts(self, asked: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
         """The verdicts on (a check's source, the world it looks at), in order; a world is made by `world_text`.

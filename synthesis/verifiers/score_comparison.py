@@ -1,11 +1,11 @@
-"""End states of an audit judged once more as scores are: each alone, by `score_checks`, with nothing shared.
+"""End states of an audit judged once more as scores are: by the sandbox's own scoring, with nothing shared.
 
 A verdict that differs makes the audit worthless: the check tells an audit from a score, or answers by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import State, Verdict
@@ -13,7 +13,6 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import Fault
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.check_table import NOT_RUN
-from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.faults import label
 from synthesis.verifiers.probe_families import spread
 
@@ -53,18 +52,17 @@ def score_faults(
     and InfrastructureError.
     """
 
-    def scored(end: JudgedEnd, checks: Sequence[int]) -> Sequence[Verdict]:
-        # The rule counts verdicts; it has no part in them.
-        sources = [subject.checks[index] for index in checks]
-        return score_checks(sandbox, sources, start, end.state, answer=end.answer, rule="proportion").verdicts
+    def scored(ends: Sequence[tuple[JudgedEnd, Sequence[int]]]) -> Iterator[list[Verdict]]:
+        asked = [([subject.checks[index] for index in checks], end.state, end.answer) for end, checks in ends]
+        return sandbox.evaluate_ends(start, asked)
 
     faults: dict[int, Fault] = {}
-    for end, checks in ends:
-        audited, alone = [end.verdicts[index] for index in checks], scored(end, checks)
+    for (end, checks), alone in zip(ends, scored(ends), strict=True):
+        audited = [end.verdicts[index] for index in checks]
         new = [place for place in _differing(audited, alone) if checks[place] not in faults]
         if not new:
             continue
-        changing = set(_differing(alone, scored(end, checks)))
+        changing = set(_differing(alone, next(scored([(end, checks)]))))
         for place in new:
             index = checks[place]
             said = label(subject.labels, index), end.name, _word(audited[place]), _word(alone[place])

@@ -6,7 +6,9 @@ For the bundled tasks (all, or `N` of them, evenly taken) the end states of an a
 judged, in turns in one run, in the shape that audits had before (a check meets many states in one process, as patches,
 where a score meets one) and in the shape of a score. `table_ratio` is the second by the first, over all tasks;
 `judging_ratio` is that with the ends that are scored once more (`score_comparison.py`); `audit_ratio` adds to both
-what the episodes take. Costs of an audit are those of the new shape. The last line of output is one JSON object.
+what the episodes take. Costs of an audit are those of the new shape. Each is wall time; `cpu_` is the same of processor
+time, of this process and all of the sandbox's, which other work on the machine disturbs less. The last line of output
+is one JSON object.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+import psutil
 
 from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox, default_sandbox, encode_state, make_patch, state_hash
@@ -39,7 +44,7 @@ import sys
 
 def check(final_state):
     modules = sys.modules
-    evaluate, space = modules["envbox.check_run"].evaluate, modules["envbox.worker"].BUILTINS
+    evaluate, space = modules["envbox.check_run"].evaluate, modules["envbox.worker"].CHECK_BUILTINS
     dumps, loads = modules["marshal"].dumps, modules["marshal"].loads
     states = [final_state["final"]]
     for patch in final_state["patches"]:
@@ -63,7 +68,32 @@ class Case:
     ends: list[END]
     digests: list[str]
     variants: int
-    episodes_s: float
+
+
+class Meter:
+    """Wall and processor seconds by part; the second are of this process and all that it started."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, list[float]] = {}
+
+    @contextmanager
+    def of(self, part: str) -> Iterator[None]:
+        began = time.perf_counter(), _processor_seconds()
+        yield
+        ended = time.perf_counter(), _processor_seconds()
+        known = self.spent.setdefault(part, [0.0, 0.0])
+        for place, (start, end) in enumerate(zip(began, ended, strict=True)):
+            known[place] += end - start
+
+
+def _processor_seconds() -> float:
+    own = psutil.Process()
+    seconds = sum(own.cpu_times()[:2])
+    for process in own.children(recursive=True):
+        with suppress(psutil.Error):
+            # With those of its children that have ended, and that it waited for.
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
 
 
 def subjects(most: int | None) -> list[Subject]:
@@ -88,19 +118,17 @@ def subjects(most: int | None) -> list[Subject]:
 def case_of(sandbox: Sandbox, subject: Subject) -> Case:
     """A task's end states, executed once."""
     assert subject.reference is not None
-    started = time.perf_counter()
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
     own = run_reference(sandbox, subject, start, subject.reference.calls)
     chosen = [variant for family in chosen_variants(sandbox, subject, start, own.first) for variant in family.variants]
     runs = run_variants(sandbox, subject, start, chosen, own.first, AT_ONCE, lambda: None)
-    spent = time.perf_counter() - started
     answer = subject.reference.answer
     ends = [(start, "")] + [(run.state, answer) for _, run in own.named() if run.state is not None]
     ends += [
         (run.state, mutant.reference.answer) for mutant, run in zip(chosen, runs, strict=True) if run.state is not None
     ]
-    return Case(subject, start, ends, [state_hash(state) for state, _ in ends], len(chosen), spent)
+    return Case(subject, start, ends, [state_hash(state) for state, _ in ends], len(chosen))
 
 
 def judged_before(sandbox: Sandbox, case: Case) -> list[str]:
@@ -131,18 +159,14 @@ def _world(start: State, source: str, ends: Sequence[END]) -> str:
     return world_text("{}", state_text(world), "")
 
 
-def judged_now(sandbox: Sandbox, case: Case) -> tuple[list[list[Verdict]], float, float]:
-    """(verdicts, seconds of the table, seconds of the ends that are scored once more)."""
-    started = time.perf_counter()
-    columns = verdict_table(sandbox, case.subject.checks, case.start, case.ends)
-    between = time.perf_counter()
+def scored_again(sandbox: Sandbox, case: Case, columns: list[list[Verdict]]) -> None:
+    """The start, the reference and a sample, as an audit has them scored once more."""
     judged = [
         JudgedEnd("", state, digest, answer, column)
         for (state, answer), digest, column in zip(case.ends, case.digests, columns, strict=True)
     ]
     chosen = sample(case.subject.checks, judged[0], judged[1], judged[5:])
     assert not score_faults(sandbox, case.subject, case.start, chosen)
-    return columns, between - started, time.perf_counter() - between
 
 
 class Counting:
@@ -164,24 +188,24 @@ class Counting:
 def measure(most: int | None, rounds: int) -> dict[str, Any]:
     """The figures, over all tasks together."""
     sandbox = default_sandbox()
-    cases = [case_of(sandbox, subject) for subject in subjects(most)]
-    counting = Counting(sandbox)
-    before = table = scored = 0.0
+    counting, meter = Counting(sandbox), Meter()
+    with meter.of("episodes"):
+        cases = [case_of(sandbox, subject) for subject in subjects(most)]
     processes = 0
     for case in cases * rounds:
-        started = time.perf_counter()
-        old = judged_before(sandbox, case)
-        before += time.perf_counter() - started
+        with meter.of("before"):
+            old = judged_before(sandbox, case)
         processes += len(old)
-        columns, of_table, of_scores = judged_now(counting, case)  # type: ignore[arg-type]
-        table, scored = table + of_table, scored + of_scores
+        with meter.of("table"):
+            columns = verdict_table(counting, case.subject.checks, case.start, case.ends)  # type: ignore[arg-type]
+        with meter.of("scored_again"):
+            scored_again(sandbox, case, columns)
         assert old[-len(case.subject.checks) :] == [str(int(verdict.passed)) for verdict in columns[1]]
     seconds = []
     for case in cases:
         started = time.perf_counter()
         audit_task(sandbox, case.subject)
         seconds.append(time.perf_counter() - started)
-    episodes = sum(case.episodes_s for case in cases) * rounds
     return {
         "tasks": len(cases),
         "mutants": sum(case.variants for case in cases),
@@ -189,14 +213,24 @@ def measure(most: int | None, rounds: int) -> dict[str, Any]:
         "pairs": sum(len(case.ends) * len(case.subject.checks) for case in cases),
         "questions": counting.count // rounds,
         "processes_before": processes // rounds,
-        "before_s": before / rounds,
-        "table_s": table / rounds,
-        "scored_again_s": scored / rounds,
-        "table_ratio": table / before,
-        "judging_ratio": (table + scored) / before,
-        "audit_ratio": (episodes + table + scored) / (episodes + before),
+        **_figures(meter, rounds, 0, ""),
+        **_figures(meter, rounds, 1, "cpu_"),
         "audit_median_s": statistics.median(seconds),
         "audit_max_s": max(seconds),
+    }
+
+
+def _figures(meter: Meter, rounds: int, kind: int, name: str) -> dict[str, float]:
+    """Seconds a round and ratios, of wall time or of processor time."""
+    episodes = meter.spent["episodes"][kind]
+    before, table, scored = (meter.spent[part][kind] / rounds for part in ("before", "table", "scored_again"))
+    return {
+        f"{name}before_s": before,
+        f"{name}table_s": table,
+        f"{name}scored_again_s": scored,
+        f"{name}table_ratio": table / before,
+        f"{name}judging_ratio": (table + scored) / before,
+        f"{name}audit_ratio": (episodes + table + scored) / (episodes + before),
     }
 
 

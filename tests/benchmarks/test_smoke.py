@@ -16,7 +16,10 @@ HERE = Path(__file__).resolve().parent
 HELPERS = {"databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
-    "audits": ("--tasks 1", {"judging_ratio", "audit_ratio", "audit_median_s", "audit_max_s", "mutants", "states"}),
+    "audits": (
+        "--tasks 1",
+        {"judging_ratio", "cpu_judging_ratio", "audit_ratio", "audit_median_s", "audit_max_s", "mutants", "states"},
+    ),
     "batch": (
         "--items 4 --at-once 4 --latency 0.01",
         {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},

@@ -11,6 +11,7 @@ from synthesis.contracts import Verdict
 from synthesis.errors import InputError, StateError
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.episode import Link
+from synthesis.runtime.sandbox import AT_ONCE
 from synthesis.verifiers import do_nothing, marks, reward_of, score_checks, trace, verifier_hash
 from synthesis.verifiers.check_table import verdict_table
 
@@ -41,6 +42,8 @@ def one(sandbox: Sandbox, source: str, **options: object) -> Verdict:
         "def verify_it(final_state): return True",
         "def check_func(final_state):\n    from datetime import datetime\n    return datetime.strptime('2025', '%Y').year == 2025",
         "check_func = lambda final_state: final_state['n'] == 2",
+        "def check_func(f, /, *, answer, extra=5): return (f['n'], answer, extra) == (2, 'yes', 5)",
+        "from functools import wraps\ndef inner(final_state, answer): return (final_state['n'], answer) == (2, 'yes')\n@wraps(inner)\ndef check_func(*given): return inner(*given)",
     ],
 )
 def test_ways_to_write_a_check(sandbox: Sandbox, source: str) -> None:
@@ -68,6 +71,23 @@ def test_a_check_cannot_change_what_others_see(sandbox: Sandbox) -> None:
     spoil = "def check_func(f):\n    ok = initial_state['n'] == 1 and 'x' not in f\n    f['x'] = initial_state['n'] = 9\n    return ok"
     verdicts = sandbox.evaluate_checks([spoil, spoil, DONE], {"n": 1}, {"n": 2})
     assert [verdict.passed for verdict in verdicts] == [True, True, True]
+
+
+def test_ends_are_asked_ahead_each_as_alone(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+    send = Link.send
+
+    def noted(link: Link, payload: bytes) -> None:
+        sent.append(payload)
+        send(link, payload)
+
+    monkeypatch.setattr(Link, "send", noted)
+    ends = [([DONE], {"n": n}, "") for n in range(6)]
+    found = sandbox.evaluate_ends({"n": 1}, ends)
+    first = next(found)
+    assert len(sent) == AT_ONCE, "the ends that follow are asked about before the first is said"
+    assert [first, *found] == [sandbox.evaluate_checks(checks, {"n": 1}, end) for checks, end, _ in ends]
+    assert sent[:6] == sent[6:], "with the same bytes"
 
 
 MARKS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits, Program
+from synthesis.contracts import DEFAULT_NOW, Limits, Program
 from synthesis.runtime import Sandbox
 from tests.runtime.programs import program
 
@@ -103,3 +103,21 @@ class Env:
 '''
     with sandbox.reset(program(source), {}) as episode:
         assert episode.call("act", {}).duration_us > 1_000
+
+
+def test_an_episode_begun_ahead_is_one_begun_now(sandbox: Sandbox) -> None:
+    """The zygote begins the usual seed and moment for all; a moment in another spelling is begun in the child."""
+    source = '''
+import random, time, uuid
+class Env:
+    def __init__(self, init_config=None):
+        self.drawn = [random.random(), random.Random().random(), str(uuid.uuid4()), time.time(), id(object())]
+    def act(self) -> list:
+        """Draw again."""
+        return [random.random(), str(uuid.uuid1()), time.time(), id(object())]
+'''
+    seen = []
+    for now in (DEFAULT_NOW, DEFAULT_NOW.replace("+00:00", "Z")):
+        with sandbox.reset(program(source), {}, now=now) as episode:
+            seen.append((episode.state(), episode.call("act", {}).result))
+    assert seen[0] == seen[1]

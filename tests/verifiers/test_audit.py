@@ -178,12 +178,15 @@ class Apart:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sandbox, name)
 
-    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
-        verdicts = self.sandbox.evaluate_checks(checks, *given, **options)
-        return [
-            Verdict(passed=not verdict.passed) if source == ANSWER else verdict
-            for source, verdict in zip(checks, verdicts, strict=True)
-        ]
+    def evaluate_ends(self, initial: Any, ends: list[Any]) -> Iterator[list[Verdict]]:
+        for (checks, _, _), verdicts in zip(ends, self.sandbox.evaluate_ends(initial, ends), strict=True):
+            yield [
+                Verdict(passed=not verdict.passed) if source == ANSWER and self.turned() else verdict
+                for source, verdict in zip(checks, verdicts, strict=True)
+            ]
+
+    def turned(self) -> bool:
+        return True
 
 
 def test_a_check_that_tells_an_audit_from_a_score_is_red(sandbox: Sandbox) -> None:
@@ -207,9 +210,8 @@ class Flaky(Apart):
 
     turns = itertools.count()
 
-    def evaluate_checks(self, checks: list[str], *given: Any, **options: Any) -> list[Verdict]:
-        right = self.sandbox.evaluate_checks(checks, *given, **options)
-        return right if next(self.turns) % 2 else super().evaluate_checks(checks, *given, **options)
+    def turned(self) -> bool:
+        return next(self.turns) % 2 == 0
 
 
 def test_a_check_that_answers_by_chance_is_named(sandbox: Sandbox) -> None:

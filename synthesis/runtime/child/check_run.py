@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .answers import HELPERS, CannotTell
+from .answers import CannotTell
 
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
@@ -40,16 +40,15 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str
     """(passed, whether it said something other than a boolean, why it failed to say anything, whether that is because
     it cannot be told what a text says).
 
-    Only the object `True` passes. The helpers of `answers` are among the names of the check. The states are decoded
-    copies that belong to this evaluation alone.
+    Only the object `True` passes. `space` holds the built-ins of the check, the helpers of `answers` among them. The
+    states are decoded copies that belong to this evaluation alone.
     """
     values = {"initial_state": initial, "final_state": final, "answer": answer, "state": final}
     scope: dict[str, Any] = {"__builtins__": space, "__name__": "check"}
-    scope |= HELPERS | {"initial_state": initial, "final_state": final, "answer": answer}
-    before = dict(scope)
+    scope |= {"initial_state": initial, "final_state": final, "answer": answer}
     try:
         exec(compile(source, "<check>", "exec", dont_inherit=True), scope)
-        verdict = _call(_find(scope, before), values)
+        verdict = _call(_find(scope), values)
         if verdict is True or verdict is False:
             return verdict, False, "", False
         return False, True, f"it returned a {_name(verdict)}, not a boolean", False
@@ -66,11 +65,11 @@ def _name(value: Any) -> str:
     return str(type.__getattribute__(type(value), "__name__"))[:100]
 
 
-def _find(scope: dict[str, Any], before: dict[str, Any]) -> Callable[..., Any]:
+def _find(scope: dict[str, Any]) -> Callable[..., Any]:
     functions = {
         name: value
         for name, value in scope.items()
-        if isinstance(value, types.FunctionType) and value is not before.get(name) and value.__globals__ is scope
+        if isinstance(value, types.FunctionType) and value.__globals__ is scope
     }
     if not functions:
         raise CheckError("it defines no function")
@@ -81,11 +80,24 @@ def _find(scope: dict[str, Any], before: dict[str, Any]) -> Callable[..., Any]:
     return (likely or list(functions.values()))[-1]
 
 
-def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+def _parameters(function: Any) -> tuple[list[str], list[str], list[str]]:
+    """The names of positional parameters, of those that must be given, and of those that are given by name."""
+    if not function.__dict__:
+        # Nothing wraps it. `inspect` says the same, of objects that cost a process of its own a hundred pages.
+        code = function.__code__
+        count = code.co_argcount
+        names = list(code.co_varnames[:count])
+        others = list(code.co_varnames[count : count + code.co_kwonlyargcount])
+        return names, names[: max(0, count - len(function.__defaults__ or ()))], others
     parameters = inspect.signature(function).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    keywords = {p.name: values[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in KNOWN}
     needed = [p.name for p in parameters if p.default is p.empty and p.name in names]
+    return names, needed, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    names, needed, others = _parameters(function)
+    keywords = {name: values[name] for name in others if name in KNOWN}
     if all(name in KNOWN for name in needed):
         # One function sees one final state, under whichever names it asks for it.
         order = [name for name in names if name in KNOWN] if needed or names else []

@@ -116,6 +116,7 @@ class Zygote:
             raise jails.JailError(f"no namespaces: {self.detail}")
         self.jail.begin()
         machine.install()
+        virtual.prepare(options["seed"], options["now"])
         self.ended: dict[int, int] = {}
         self.running: set[int] = set()
         self.reaping = self.again = False
