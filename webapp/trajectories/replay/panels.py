@@ -227,7 +227,8 @@ def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
     """What one check said on this run: its flips, and its error where it raised."""
     names = queries.labels(trajectory)
     flips = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
-    score = trajectory.scores.filter(source="replay").order_by("-id").values_list("verdicts", flat=True).first() or []
+    scores = trajectory.scores.filter(verifier_hash=trajectory.revision.verifier_hash).exclude(source="recorded")
+    score = scores.order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
     check_verdict = score[place] if place < len(score) else None
     return {
