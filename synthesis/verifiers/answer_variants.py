@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from synthesis.contracts import Reference, State
@@ -76,7 +77,7 @@ def contrary(reference: Reference, checks: Sequence[str], initial: State) -> lis
     text = reference.answer.strip()
     given = form_answer(text, checks)
     if given is not None:
-        return _mutants(reference, "answer_contrary", "less", _false_forms(given))
+        return _mutants(reference, "answer_contrary", "less", _false_forms(given, form_types(checks)))
     one = answer_value(reference.answer, checks) if text else None
     if one is None:
         return []
@@ -114,12 +115,17 @@ def answer_value(answer: str, checks: Sequence[str]) -> AnswerValue | None:
 
 def form_answer(answer: str, checks: Sequence[str]) -> dict[str, Any] | None:
     """The fields of an answer whose checks read a form, as they were given; None where they read none."""
-    calls = [call for source in checks for call in _calls(source, {"answer_fields"})]
-    names = dict.fromkeys(word.arg for call in calls for word in call.keywords if word.arg)
+    names = list(form_types(checks))
     try:
-        return raw_fields(answer, list(names)) if names else None
+        return raw_fields(answer, names) if names else None
     except CannotTell:
         return None
+
+
+def form_types(checks: Sequence[str]) -> dict[str, Any]:
+    """The fields that checks read of an answer in a form, with their types."""
+    calls = [call for source in checks for call in _calls(source, {"answer_fields"})]
+    return {word.arg: _constant(word.value) for call in calls for word in call.keywords if word.arg}
 
 
 def _forms(given: dict[str, Any]) -> list[str]:
@@ -127,6 +133,7 @@ def _forms(given: dict[str, Any]) -> list[str]:
     text, turned = json.dumps(given), json.dumps(dict(reversed(given.items())))
     listed = {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
     lines = [f"{name}: {value}" for name, value in listed.items()]
+    named = [f"{name.replace('_', ' ').capitalize()}: {value}" for name, value in listed.items()]
     block = f"Done.\n\n```json\n{json.dumps(given, indent=2)}\n```"
     return [
         text,
@@ -134,6 +141,7 @@ def _forms(given: dict[str, Any]) -> list[str]:
         block,
         f"Here it is: {text}",
         "\n".join(lines),
+        "\n".join(named),
         "\n".join(f"- **{line}" for line in _bold(lines)),
     ]
 
@@ -142,9 +150,12 @@ def _bold(lines: list[str]) -> Iterator[str]:
     return (line.replace(": ", "**: ", 1) for line in lines)
 
 
-def _false_forms(given: dict[str, Any]) -> list[str]:
-    """One field left out, hedged, or given twice; and no form at all."""
+def _false_forms(given: dict[str, Any], types: dict[str, Any]) -> list[str]:
+    """One field left out, hedged, or given twice; two of a type in each other's place; and no form at all."""
     found = ["All is done.", "{}"]
+    for one, other in combinations(given, 2):
+        if types.get(one) == types.get(other) and given[one] != given[other]:
+            found.append(json.dumps({**given, one: given[other], other: given[one]}))
     for name, value in given.items():
         hedged = [*value, "and more"] if isinstance(value, list) else f"{value} or another"
         found.append(json.dumps({key: item for key, item in given.items() if key != name}))
