@@ -11,7 +11,7 @@ import ast
 import datetime
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -19,9 +19,10 @@ from typing import Any
 from synthesis.contracts import Reference, State
 from synthesis.runtime.child.answers import labels, quantities
 from synthesis.runtime.child.answers.clock_times import clock_times
-from synthesis.runtime.child.answers.dates import dates
+from synthesis.runtime.child.answers.dates import DAYS, dates
 from synthesis.runtime.child.answers.fields import raw_fields
 from synthesis.runtime.child.answers.helpers import units_of
+from synthesis.runtime.child.answers.opposites import contradiction
 from synthesis.runtime.child.answers.statements import Candidate, CannotTell
 from synthesis.runtime.child.answers.tokens import MOST_CHARS, Token, cut
 from synthesis.syntax import UNREADABLE, parse
@@ -43,13 +44,18 @@ MOST_RECORDS = 5_000
 
 @dataclass(frozen=True)
 class AnswerValue:
-    """A value that an answer must say. `start` and `end` are its place in the answer's text, after normalising."""
+    """A value that an answer must say. `start` and `end` are its place in the answer's text, after normalising.
+
+    `hints` are the words by which its check knows what was asked, `weekday` is that of its day where the check knows.
+    """
 
     kind: str
     value: Any
     start: int
     end: int
     currency: str = ""
+    hints: tuple[str, ...] = ()
+    weekday: int | None = None
 
 
 def respelled(reference: Reference, checks: Sequence[str]) -> list[Mutant]:
@@ -86,6 +92,10 @@ def contrary(reference: Reference, checks: Sequence[str], initial: State) -> lis
     wrong = [plain(one.kind, value, right, one.currency) for value in other_values(one.kind, one.value, names)]
     before, after = text[: one.start], text[one.end :]
     others = [f"{before}maybe {right}{after}", f"It is not {right}.", f"I think {right} is wrong."]
+    if word := contradiction(one.hints):
+        others.append(f"{right} {word}.")
+    if one.weekday is not None:
+        others.append(f"{DAYS[(one.weekday + 1) % 7].capitalize()}, {right}.")
     for other in wrong:
         others += [
             f"{before}{right} or {other}{after}",
@@ -222,8 +232,19 @@ def _told_value(text: str, tokens: list[Token], call: ast.Call) -> AnswerValue |
     own = [one for one in candidates if fits(one)]
     if not own:
         return None
-    currency = str(options.get("currency") or "")
-    return _placed(kind, value, tokens, own[0], currency) if text else None
+    found = _placed(kind, value, tokens, own[0], str(options.get("currency") or ""))
+    hints = [options.get("asked"), options.get("unit")]
+    words = [part for hint in hints for part in ([hint] if isinstance(hint, str) else hint or ())]
+    return replace(found, hints=tuple(filter(None, words)), weekday=_weekday(kind, value, options)) if text else None
+
+
+def _weekday(kind: str, value: Any, options: dict[str, Any]) -> int | None:
+    """The weekday that the check holds a text to, from 0."""
+    if kind == "date":
+        return int(value.weekday())
+    if kind == "time" and options.get("on"):
+        return datetime.date.fromisoformat(str(options["on"])).weekday()
+    return DAYS.index(options["weekday"]) if kind == "time" and options.get("weekday") in DAYS else None
 
 
 Fits = Callable[[Candidate], bool]
