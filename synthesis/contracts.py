@@ -87,16 +87,32 @@ class CallResult(Frozen):
     aliases_state: bool | None = None
 
 
+class Judgement(Frozen):
+    """What a judge decided where a check could not tell what an answer says."""
+
+    passed: bool
+    judge: str
+    criterion: str
+    reason: str = ""
+
+
 class Verdict(Frozen):
     """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false.
 
-    `uncertain`: it could not be told whether a text says what it should; `error` says why, and `passed` is false.
+    `uncertain`: the check could not tell whether a text says what it should; `error` says why. Then `passed` is false,
+    unless a judge that was asked (`judged`) says otherwise.
     """
 
     passed: bool
     error: str = ""
     non_boolean: bool = False
     uncertain: bool = False
+    judged: Judgement | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the check could not tell, and no judge did."""
+        return self.uncertain and self.judged is None
 
     @property
     def raised(self) -> bool:
@@ -155,13 +171,20 @@ class Reward(Frozen):
     verdicts: tuple[Verdict, ...]
     outside: tuple[OutsideChange, ...] = ()
 
+    @property
+    def doubts(self) -> tuple[int, ...]:
+        """The checks, from 1, of which it is still uncertain whether they pass; they count as not passed."""
+        return tuple(number for number, verdict in enumerate(self.verdicts, 1) if verdict.undecided)
+
 
 class AnswerField(Frozen):
-    """One field of the form in which a task may ask for its answer. `choices` are what a `choice` may be."""
+    """One field of the form in which a task may ask for its answer. `unit` is what its type leaves open (kg, EUR),
+    `choices` are what a `choice` may be."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
     type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
     about: str = Field(default="", max_length=300)
+    unit: str = Field(default="", max_length=40)
     choices: tuple[str, ...] = ()
 
 

@@ -13,6 +13,7 @@ from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     Allowance,
+    AnswerField,
     Frame,
     Frozen,
     Reference,
@@ -155,10 +156,14 @@ class ScenarioDraft(Frozen):
 
 
 class TaskDraft(Frozen):
-    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it."""
+    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it.
+
+    The instruction ends with the `answer_form`, if there is one.
+    """
 
     title: str
     instruction: str
+    answer_form: tuple[AnswerField, ...] = ()
     checklist: tuple[str, ...] = ()
     checks: tuple[CheckRecord, ...] = ()
     rule: ScoreRule = "goals"

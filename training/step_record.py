@@ -88,6 +88,7 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
         "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
         "tool_errors": _share(not result.ok for result in calls),
         "program_errors": _share(tried.attempt.outcome == "program_error" for tried, _ in judged),
+        "uncertain": _share(bool(tried.attempt.reward and tried.attempt.reward.doubts) for tried, _ in counted),
     }  # fmt: skip
 
 

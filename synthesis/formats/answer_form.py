@@ -1,7 +1,7 @@
 """The form that a task may ask its answer in: named, typed fields, asked for at the end of the instruction.
 
-A task's record names them in `answer_form`, a list of `{name, type, about, choices}`; its checks read them as data by
-`answer_fields(answer, name="type", ...)`.
+A task's record names them in `answer_form`, a list of `{name, type, about, unit, choices}`, all of them required; its
+checks read them as data by `answer_fields(answer, name="type", ...)`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def answer_form(raw: dict[str, Any], place: str) -> tuple[AnswerField, ...]:
         except ValidationError as error:
             first = error.errors()[0]
             named = ".".join([where, *(str(part) for part in first["loc"])])
-            raise FormatError(named, f"{first['msg']}; a field has name, type, about and choices") from None
+            raise FormatError(named, f"{first['msg']}; a field has name, type, about, unit and choices") from None
         if field.type == "choice" and not field.choices:
             raise FormatError(f"{where}.choices", "missing: a choice names what may be chosen")
         if field.name in {other.name for other in found}:
@@ -50,15 +50,28 @@ def answer_form(raw: dict[str, Any], place: str) -> tuple[AnswerField, ...]:
     return tuple(found)
 
 
+def form_record(form: Sequence[AnswerField]) -> dict[str, Any]:
+    """The form as a task's record holds it; empty without one."""
+    return {"answer_form": [field.model_dump(mode="json", exclude_defaults=True) for field in form]} if form else {}
+
+
 def with_form(instruction: str, form: Sequence[AnswerField]) -> str:
     """The instruction as an agent is given it: what is wanted, then how to answer."""
-    if not form:
-        return instruction
+    return f"{instruction.rstrip()}{_request(form)}" if form else instruction
+
+
+def without_form(instruction: str, form: Sequence[AnswerField]) -> str:
+    """What is wanted, without how to answer: the inverse of `with_form`."""
+    return instruction.removesuffix(_request(form)) if form else instruction
+
+
+def _request(form: Sequence[AnswerField]) -> str:
     lines = [f"- {field.name}: {_said(field)}" for field in form]
     request = "End with an answer in this form, as a JSON object with these fields and nothing beside it:"
-    return "\n".join([instruction.rstrip(), "", request, *lines])
+    return "\n".join(["", "", request, *lines])
 
 
 def _said(field: AnswerField) -> str:
     kind = _SPELLED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
-    return f"{field.about} ({kind})" if field.about else kind
+    kind += f", in {field.unit}" if field.unit else ""
+    return f"{field.about}; {kind}" if field.about else kind

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from synthesis.contracts import CallResult, Reward, State
+from synthesis.contracts import CallResult, Mark, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
-from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
-from synthesis.verifiers.checks import score_checks
+from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, make_patch, state_hash
+from synthesis.verifiers.checks import marks, score_checks
+from synthesis.verifiers.doubts import Decision, decided
+from synthesis.verifiers.rubric import RubricCase
 
 SPELLED_CHARS = 300
 """So much of a call is told in the note of an attempt that its program ended."""
@@ -76,29 +78,34 @@ class AttemptEpisode:
         """Raises ProgramError (the call ended the episode) and SandboxLost."""
         return await self._environment(lambda: self._call(tool, arguments))
 
-    async def judge(self, answer: str) -> tuple[str, Reward]:
+    async def judge(self, answer: str) -> tuple[str, Decision]:
         """(hash of the final state, what it earns). Ends the episode first: checks run in processes of their own.
 
-        Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError.
+        Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError, LLMError among
+        them: a check could not tell, and the judge could not be asked.
         """
         final, digest = await self._environment(self._final)
-        task = self.plan.task
+        task, judge = self.plan.task, self.plan.judge
+        frame, rule = task.frame, task.rule
 
-        def score() -> Reward:
-            return score_checks(
-                self.sandbox,
-                task.checks,
-                self.initial,
-                final,
-                answer=answer,
-                rule=task.rule,
-                marks=task.marks,
-                frame=task.frame,
-            )
+        def score() -> tuple[Reward, Sequence[Mark] | None]:
+            known: Sequence[Mark] | None = task.marks
+            if known is None and rule == "goals":
+                known = marks(self.sandbox, task.checks, self.initial)
+            given = (self.sandbox, task.checks, self.initial, final)
+            return score_checks(*given, answer=answer, rule=rule, marks=known, frame=frame), known
 
-        reward, seconds = await self._in_thread(score)
+        (reward, known), seconds = await self._in_thread(score)
         self.verification_s += seconds
-        return digest, reward
+        if judge is None or not reward.doubts:
+            return digest, Decision(reward)
+        asked = time.perf_counter()
+        changes = make_patch(self.initial, final)
+        case = RubricCase(instruction=task.instruction, criteria=(), answer=answer, changes=changes)
+        try:
+            return digest, await decided(judge, task.checks, reward, known, case)
+        finally:
+            self.verification_s += time.perf_counter() - asked
 
     def close(self) -> None:
         """Kill the episode, also one that is just being made or is in a call."""

@@ -30,6 +30,7 @@ from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
 from synthesis.rollout.user import STOP, UserFault
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.doubts import doubt_words
 
 UNNAMED = "(no name)"
 
@@ -106,7 +107,10 @@ def _last_call(log: Log) -> str:
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        return await episode.judge(log.answer)
+        digest, decision = await episode.judge(log.answer)
+    log.prompts |= decision.prompts
+    log.note = " ".join(part for part in (log.note, doubt_words(decision.reward)) if part)
+    return digest, decision.reward
 
 
 async def _act(log: Log, episode: AttemptEpisode) -> Ending:

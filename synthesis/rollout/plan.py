@@ -20,6 +20,7 @@ from synthesis.contracts import (
     Validation,
 )
 from synthesis.errors import InputError
+from synthesis.llm import ChatModel
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
 
@@ -70,13 +71,17 @@ class AttemptSetting(Frozen):
 
 @dataclass(frozen=True)
 class Plan:
-    """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart."""
+    """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
+
+    A `judge` decides where a check cannot tell what the answer says; without one the check stays uncertain.
+    """
 
     task: RolloutTask
     policy: Policy
     setting: AttemptSetting = field(default_factory=AttemptSetting)
     user: User | None = None
     ordinal: int = 0
+    judge: ChatModel | None = None
 
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:

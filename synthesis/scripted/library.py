@@ -6,7 +6,7 @@
 | `plan.json` | introduction, kinds of records, rules, operations |
 | `program.py` | the whole program; cut at its public methods |
 | `states.json` | `scenario-N`: name and initial state |
-| `tasks.json` | `scenario-N/task-M`: title and instruction |
+| `tasks.json` | `scenario-N/task-M`: title, instruction, and the form of the answer where it has one |
 | `checks.py` | a class a task, a function a check; its docstring is the item of the checklist |
 | `planted.json`, `planted/` | faults, and the replies that carry them |
 """
@@ -34,7 +34,7 @@ class ThemeFiles(Frozen):
     theme: dict[str, Any]
     plan: dict[str, Any]
     states: dict[str, dict[str, Any]]
-    tasks: dict[str, dict[str, str]]
+    tasks: dict[str, dict[str, Any]]
     fragments: Fragments
     checks: dict[str, list[WrittenCheck]]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Allowance, Frame, Program, Reference, Tool
+from synthesis.formats.answer_form import answer_form, form_record, with_form
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
@@ -73,12 +74,14 @@ def _task(
     free = [Allowance(source="author", **place) for place in task.get("free", ())]
     frame = widen(spanned, free) if spanned is not None else None
     listed = [{"check_item": check["label"], "check_func": check["source"]} for check in task["checks"]]
+    form = answer_form(task, task["key"])
     return TaskRecord(
         environment_key=about["key"],
         key=task["key"],
         title=task["title"],
         scenario_name=scene["name"],
-        instruction=task["instruction"],
+        instruction=with_form(task["instruction"], form),
+        answer_form=form,
         initial_state=scene["initial_state"],
         checks=tuple(CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]),
         score_rule=task["score_rule"],
@@ -90,6 +93,7 @@ def _task(
             "task_id": task["key"],
             "init_config": scene["initial_state"],
             "task": task["instruction"],
+            **form_record(form),
             "checklist_with_func": listed,
             **({"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}),
         },

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from pydantic import Field
 
+from synthesis.contracts import AnswerField
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import InputError, MalformedReply
+from synthesis.errors import FormatError, InputError, MalformedReply
+from synthesis.formats.answer_form import answer_form, form_record, with_form
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import prompt
 from synthesis.scenarios import prompt_text
@@ -21,10 +23,11 @@ AROUND = 3
 
 
 class InstructionReply(AuthorReply):
-    """What the author replies: a title for lists, and what the user says."""
+    """What the author replies: a title for lists, what the user says, and the form of the answer, if it has one."""
 
     title: str = Field(min_length=3, max_length=120)
     instruction: str = Field(min_length=40, max_length=6_000)
+    answer_form: tuple[AnswerField, ...] = ()
 
 
 async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, ordinal: int) -> TaskDraft:
@@ -42,7 +45,11 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
 
     def check(reply: InstructionReply) -> None:
         try:
-            require_no_leak(f"{reply.title}\n{reply.instruction}", names)
+            answer_form(form_record(reply.answer_form), "the reply")
+        except FormatError as error:
+            raise Unfit("answer_form", str(error)) from error
+        try:
+            require_no_leak(f"{reply.title}\n{with_form(reply.instruction, reply.answer_form)}", names)
         except InputError as error:
             raise Unfit("names_a_tool", str(error)) from error
 
@@ -50,7 +57,9 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
         reply = await kit.ask("author", "instruction", words, InstructionReply, check)
     except MalformedReply as error:
         raise rejected(error) from error
-    return TaskDraft(title=reply.title, instruction=reply.instruction, rule=kit.settings.rule)
+    form = reply.answer_form
+    asked = with_form(reply.instruction, form)
+    return TaskDraft(title=reply.title, instruction=asked, answer_form=form, rule=kit.settings.rule)
 
 
 def _around(kit: Kit, record: EnvironmentRecord, ordinal: int) -> list[str]:

@@ -11,16 +11,18 @@ import ast
 import datetime
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from synthesis.contracts import Reference, State
 from synthesis.runtime.child.answers import labels, quantities
 from synthesis.runtime.child.answers.clock_times import clock_times
-from synthesis.runtime.child.answers.dates import dates
+from synthesis.runtime.child.answers.dates import DAYS, dates
 from synthesis.runtime.child.answers.fields import raw_fields
 from synthesis.runtime.child.answers.helpers import units_of
+from synthesis.runtime.child.answers.opposites import contradiction
 from synthesis.runtime.child.answers.statements import Candidate, CannotTell
 from synthesis.runtime.child.answers.tokens import MOST_CHARS, Token, cut
 from synthesis.syntax import UNREADABLE, parse
@@ -42,13 +44,18 @@ MOST_RECORDS = 5_000
 
 @dataclass(frozen=True)
 class AnswerValue:
-    """A value that an answer must say. `start` and `end` are its place in the answer's text, after normalising."""
+    """A value that an answer must say. `start` and `end` are its place in the answer's text, after normalising.
+
+    `hints` are the words by which its check knows what was asked, `weekday` is that of its day where the check knows.
+    """
 
     kind: str
     value: Any
     start: int
     end: int
     currency: str = ""
+    hints: tuple[str, ...] = ()
+    weekday: int | None = None
 
 
 def respelled(reference: Reference, checks: Sequence[str]) -> list[Mutant]:
@@ -76,7 +83,7 @@ def contrary(reference: Reference, checks: Sequence[str], initial: State) -> lis
     text = reference.answer.strip()
     given = form_answer(text, checks)
     if given is not None:
-        return _mutants(reference, "answer_contrary", "less", _false_forms(given))
+        return _mutants(reference, "answer_contrary", "less", _false_forms(given, form_types(checks)))
     one = answer_value(reference.answer, checks) if text else None
     if one is None:
         return []
@@ -85,6 +92,10 @@ def contrary(reference: Reference, checks: Sequence[str], initial: State) -> lis
     wrong = [plain(one.kind, value, right, one.currency) for value in other_values(one.kind, one.value, names)]
     before, after = text[: one.start], text[one.end :]
     others = [f"{before}maybe {right}{after}", f"It is not {right}.", f"I think {right} is wrong."]
+    if word := contradiction(one.hints):
+        others.append(f"{right} {word}.")
+    if one.weekday is not None:
+        others.append(f"{DAYS[(one.weekday + 1) % 7].capitalize()}, {right}.")
     for other in wrong:
         others += [
             f"{before}{right} or {other}{after}",
@@ -114,12 +125,17 @@ def answer_value(answer: str, checks: Sequence[str]) -> AnswerValue | None:
 
 def form_answer(answer: str, checks: Sequence[str]) -> dict[str, Any] | None:
     """The fields of an answer whose checks read a form, as they were given; None where they read none."""
-    calls = [call for source in checks for call in _calls(source, {"answer_fields"})]
-    names = dict.fromkeys(word.arg for call in calls for word in call.keywords if word.arg)
+    names = list(form_types(checks))
     try:
-        return raw_fields(answer, list(names)) if names else None
+        return raw_fields(answer, names) if names else None
     except CannotTell:
         return None
+
+
+def form_types(checks: Sequence[str]) -> dict[str, Any]:
+    """The fields that checks read of an answer in a form, with their types."""
+    calls = [call for source in checks for call in _calls(source, {"answer_fields"})]
+    return {word.arg: _constant(word.value) for call in calls for word in call.keywords if word.arg}
 
 
 def _forms(given: dict[str, Any]) -> list[str]:
@@ -127,6 +143,7 @@ def _forms(given: dict[str, Any]) -> list[str]:
     text, turned = json.dumps(given), json.dumps(dict(reversed(given.items())))
     listed = {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
     lines = [f"{name}: {value}" for name, value in listed.items()]
+    named = [f"{name.replace('_', ' ').capitalize()}: {value}" for name, value in listed.items()]
     block = f"Done.\n\n```json\n{json.dumps(given, indent=2)}\n```"
     return [
         text,
@@ -134,6 +151,7 @@ def _forms(given: dict[str, Any]) -> list[str]:
         block,
         f"Here it is: {text}",
         "\n".join(lines),
+        "\n".join(named),
         "\n".join(f"- **{line}" for line in _bold(lines)),
     ]
 
@@ -142,9 +160,12 @@ def _bold(lines: list[str]) -> Iterator[str]:
     return (line.replace(": ", "**: ", 1) for line in lines)
 
 
-def _false_forms(given: dict[str, Any]) -> list[str]:
-    """One field left out, hedged, or given twice; and no form at all."""
+def _false_forms(given: dict[str, Any], types: dict[str, Any]) -> list[str]:
+    """One field left out, hedged, or given twice; two of a type in each other's place; and no form at all."""
     found = ["All is done.", "{}"]
+    for one, other in combinations(given, 2):
+        if types.get(one) == types.get(other) and given[one] != given[other]:
+            found.append(json.dumps({**given, one: given[other], other: given[one]}))
     for name, value in given.items():
         hedged = [*value, "and more"] if isinstance(value, list) else f"{value} or another"
         found.append(json.dumps({key: item for key, item in given.items() if key != name}))
@@ -211,8 +232,19 @@ def _told_value(text: str, tokens: list[Token], call: ast.Call) -> AnswerValue |
     own = [one for one in candidates if fits(one)]
     if not own:
         return None
-    currency = str(options.get("currency") or "")
-    return _placed(kind, value, tokens, own[0], currency) if text else None
+    found = _placed(kind, value, tokens, own[0], str(options.get("currency") or ""))
+    hints = [options.get("asked"), options.get("unit")]
+    words = [part for hint in hints for part in ([hint] if isinstance(hint, str) else hint or ())]
+    return replace(found, hints=tuple(filter(None, words)), weekday=_weekday(kind, value, options)) if text else None
+
+
+def _weekday(kind: str, value: Any, options: dict[str, Any]) -> int | None:
+    """The weekday that the check holds a text to, from 0."""
+    if kind == "date":
+        return int(value.weekday())
+    if kind == "time" and options.get("on"):
+        return datetime.date.fromisoformat(str(options["on"])).weekday()
+    return DAYS.index(options["weekday"]) if kind == "time" and options.get("weekday") in DAYS else None
 
 
 Fits = Callable[[Candidate], bool]

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, ValidationError
 
 from synthesis.contracts import Frozen, Message, Patch
-from synthesis.errors import InputError, LLMError
+from synthesis.errors import InputError, MalformedReply
 from synthesis.llm import ChatModel
 from synthesis.prompts import hashes, prompt
 
@@ -70,7 +70,7 @@ def rubric_hash(criteria: Sequence[str]) -> str:
 async def judge_rubric(judge: ChatModel, case: RubricCase, tries: int = TRIES) -> RubricReward:
     """The judge's reward for one end. A reply that cannot be used is asked for again, `tries` times in all.
 
-    Raises InputError (no criteria, or more than 50) and LLMError (no usable verdict).
+    Raises InputError (no criteria, or more than 50), LLMError, and of those MalformedReply (no usable verdict).
     """
     if not 0 < len(case.criteria) <= MOST_CRITERIA:
         raise InputError(f"A rubric needs 1 to {MOST_CRITERIA} criteria; this one has {len(case.criteria)}.")
@@ -94,7 +94,7 @@ async def judge_rubric(judge: ChatModel, case: RubricCase, tries: int = TRIES) -
             judge=judge.name,
             prompts=hashes(prompt("judge", "rubric")),
         )
-    raise LLMError("malformed", f"The judge {judge.name} gave no usable verdict in {tries} replies: {wrong}")
+    raise MalformedReply(f"The judge {judge.name} gave no usable verdict in {tries} replies: {wrong}")
 
 
 def spelled(case: RubricCase) -> str:

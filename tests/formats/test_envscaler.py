@@ -125,7 +125,7 @@ def test_a_form_for_the_answer_ends_the_instruction_and_stays_as_it_was_in_the_r
     told = found.instruction.splitlines()
     assert told[0] == "They pay."
     assert told[-2:] == [
-        "- bill: what they pay (an amount with two decimals, such as 5.90)",
+        "- bill: what they pay; an amount with two decimals, such as 5.90",
         "- how: one of card, cash",
     ]
     assert (found.raw["task"], found.raw["answer_form"]) == ("They pay.", form)

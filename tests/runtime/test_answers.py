@@ -37,6 +37,11 @@ END = {"beside": ("08:00",), "asked": ("finish", "done", "until")}
 THURSDAY = {"on": "2026-03-12", "today": "2026-03-09"}
 LEFT = {"beside": (18450, 22475), "asked": ("left", "remain")}
 KG = {"unit": {"kg": 1, "kilo": 1, "g": "0.001"}}
+PLACES = {"unit": ("place", "spot", "free"), "beside": (17, 20)}
+OWES = {"beside": (4500,), "asked": ("owe", "open", "remain", "left")}
+PAID = {"beside": (240, 350), "asked": ("paid", "total")}
+WEDNESDAY = {"weekday": "wednesday", "beside": ("15:30",), "asked": ("first",)}
+ARRIVES = {"beside": ("15:10",), "asked": ("arrive", "reach")}
 CASES = [
     # (helper, value, options, expected, texts)
     (says_number, 10, TABLE, YES, ["10", "ten", "T-10", "Table ten."]),
@@ -56,6 +61,17 @@ CASES = [
     (says_number, 3, {"unit": "place", "beside": (17, 7)}, YES, ["3 of 20 places", "B7 has 3 free places"]),
     (says_number, 3, {"unit": "place", "beside": (17, 7)}, YES, ["three", "3/20 places"]),
     (says_number, 3, {"unit": "place", "beside": (17, 7)}, NO, ["4", "13", "3.5", "no places", "B3", "30"]),
+    (says_number, 3, PLACES, YES, ["3 free, 17 taken", "17 are taken and 3 are free", "free: 3, taken: 17"]),
+    (says_number, 3, PLACES, YES, ["3 places can still be taken", "With 17 taken there are 3", "17 used, so 3"]),
+    (
+        says_number,
+        3,
+        PLACES,
+        YES,
+        ["I booked her in: 3", "20 minus 17 taken is 3", "17 places taken, 3", "3 (17 are taken)"],
+    ),
+    (says_number, 3, PLACES, UNCERTAIN, ["17 free, 3 taken", "17 places are free and 3 are taken", "3 are occupied"]),
+    (says_number, 3, PLACES, UNCERTAIN, ["free: 17, taken: 3", "Taken: 3. Free: 17.", "3 of 20 places are taken"]),
     (says_number, 0, {"unit": "place"}, YES, ["no places are left", "none", "0", "zero places"]),
     (says_number, 12, {}, YES, ["12", "twelve", "a dozen"]),
     (says_number, "2.5", {}, YES, ["2.5", "2,5", "two and a half", "2½", "2 1/2", "two point five"]),
@@ -75,6 +91,42 @@ CASES = [
     (says_money, 4025, LEFT, UNCERTAIN, ["What is left is 224.75; the bill was 40.25."]),
     (says_money, 24000, {}, YES, ["240", "240 euros", "two hundred and forty euros", "24000 cents"]),
     (says_money, 24000, {}, UNCERTAIN, ["45 or 240"]),
+    (
+        says_money,
+        24000,
+        OWES,
+        YES,
+        ["240.00 after the locker is paid", "240.00 must still be paid", "He has to pay 240.00"],
+    ),
+    (
+        says_money,
+        24000,
+        OWES,
+        YES,
+        ["With the locker paid it is 240.00", "45.00 paid, 240.00 open", "Locker: paid. 240.00"],
+    ),
+    (
+        says_money,
+        24000,
+        OWES,
+        YES,
+        ["He has paid 45.00 and still owes 240.00.", "He has paid the locker: 240.00 are left"],
+    ),
+    (
+        says_money,
+        24000,
+        OWES,
+        UNCERTAIN,
+        ["He has paid 240.00.", "240.00 were settled", "240.00 were paid, 45.00 are left"],
+    ),
+    (
+        says_money,
+        590,
+        PAID,
+        YES,
+        ["5.90 received by card", "She owes nothing any more, she paid 5.90", "All is paid: 5.90"],
+    ),
+    (says_money, 590, PAID, UNCERTAIN, ["She owes 5.90.", "5.90 was refunded", "In total 5.90 is unpaid"]),
     (says_money, 159745, {}, YES, ["1,597.45", "1.597,45", "1 597,45", "1'597.45 €"]),
     (says_money, 800, {"bare": "cents"}, YES, ["800", "8.00", "eight euros"]),
     (says_money, 7330, {"asked": ("bill",)}, YES, ["The bill comes to 73.30. Two soups are 23.00 and a bowl 11.40."]),
@@ -98,6 +150,41 @@ CASES = [
     (says_time, "17:00", {**THURSDAY, "on": "2026-03-11"}, UNCERTAIN, ["Friday 17:00", "Tuesday 17:00"]),
     (says_time, "17:00", {**THURSDAY, "on": "2026-03-11"}, UNCERTAIN, ["tomorrow at 17:00"]),
     (says_time, "17:00", {**THURSDAY, "on": "2026-03-11"}, UNCERTAIN, [["Friday 17:00", "Wednesday 17:00"]]),
+    (says_time, "08:30", END, UNCERTAIN, ["She starts at 08:30.", "It begins at half past eight"]),
+    (says_time, "08:30", END, YES, ["It starts at 08:00, so 08:30", "start 08:00 end 08:30"]),
+    (says_time, "17:40", ARRIVES, YES, ["They leave at 15:10 and are there at 17:40.", "17:40 (they leave at 15:10)"]),
+    (says_time, "17:40", ARRIVES, UNCERTAIN, ["They leave at 17:40.", "departs 17:40, arrives 19:00"]),
+    (says_time, "08:15", WEDNESDAY, YES, ["On Wednesday at 08:15.", "At 08:15; I cancelled Tuesday 17:15."]),
+    (says_time, "08:15", WEDNESDAY, YES, ["Tuesday's test is off. At 08:15.", "08:15 on Wednesday, 15:30 on Thursday"]),
+    (says_time, "08:15", WEDNESDAY, UNCERTAIN, ["On Tuesday at 08:15.", "08:15 (Friday)", "Thursday, 5 March, 08:15"]),
+    (
+        says_date,
+        "2026-04-16",
+        {},
+        YES,
+        ["16 April 2026, which is a Thursday", "Thu., 16 Apr", "Thursday - 16 April 2026"],
+    ),
+    (
+        says_date,
+        "2026-04-16",
+        {"today": "2026-03-10"},
+        YES,
+        ["16 April 2026 is a Thursday", "It is a Thursday: 16 April"],
+    ),
+    (
+        says_date,
+        "2026-04-16",
+        {},
+        NO,
+        ["on Tuesday 16 April 2026", "16 April 2026, which is a Tuesday", "Tue., 16 Apr"],
+    ),
+    (
+        says_date,
+        "2026-04-16",
+        {},
+        NO,
+        ["on Tuesday, that is 16 April", "16 April 2026 (a Tuesday)", "Due Tuesday: 16 April"],
+    ),
     (says_date, "2026-04-16", {}, YES, ["16. April 2026", "April 16th", "16/04/2026"]),
     (says_date, "2026-04-16", {}, YES, ["04/16/2026", "16.4.2026", "2026-04-16"]),
     (says_date, "2026-04-16", {}, YES, ["Thursday, the sixteenth of April", "no later than 16 April"]),

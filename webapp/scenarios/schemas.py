@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
+from webapp.scenarios.answer_form import form_of
+from webapp.scenarios.models import TaskRevision
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -143,11 +145,26 @@ class FrameOut(Schema):
     allowances: list[AllowanceOut] = []
 
 
+class AnswerFieldOut(Schema):
+    """One field of the form in which the task asks for its answer; all are required."""
+
+    name: str
+    type: str
+    about: str
+    unit: str
+    choices: list[str]
+
+
 class RevisionOut(RevisionLine):
     instruction: str
+    answer_form: Annotated[list[AnswerFieldOut], Field(description="Empty where the task asks for no form.")]
     frame: Annotated[FrameOut | None, Field(description="null: whatever no check looks at may change.")]
     checks: list[CheckOut]
     findings: list[TaskFindingOut]
+
+    @staticmethod
+    def resolve_answer_form(row: TaskRevision) -> list[AnswerFieldOut]:
+        return [AnswerFieldOut(**field.model_dump()) for field in form_of(row)]
 
 
 class TaskOut(TaskLine):

@@ -15,6 +15,7 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
+from webapp.scenarios.answer_form import form_of, form_rows
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.exporter import attachment
 from webapp.scenarios.frames.page import frame_context
@@ -90,6 +91,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "scenarios/checks.html", context)
     if revision is not None:
         context |= audit_context(row, revision) | frame_context(row, revision)
+        context["form_rows"] = form_rows(form_of(revision))
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
 

@@ -65,8 +65,10 @@ def last_column(trajectory: Trajectory) -> list[bool | None]:
 
 
 def _words(verdicts: Sequence[dict[str, Any]]) -> list[bool | None]:
-    """By check whether it passed, None where nobody knows."""
+    """By check whether it passed by its own word, not by a judge's; None where nobody knows."""
     return [
-        None if str(verdict.get("error", "")).startswith(UNKNOWN) else bool(verdict.get("passed"))
+        None
+        if str(verdict.get("error", "")).startswith(UNKNOWN)
+        else bool(verdict.get("passed")) and not verdict.get("judged")
         for verdict in verdicts
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from synthesis.assessment.bounded_checks import bounded_checks
-from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward, ScoreRule, State
+from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward, ScoreRule, State, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
+from synthesis.verifiers.doubts import as_judged, doubt_words
 from synthesis.verifiers.frame import outside_changes
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
@@ -27,6 +28,8 @@ class ReplaySetting:
     rule: ScoreRule
     marks: tuple[Mark, ...]
     frame: Frame | None = None
+    judged: tuple[Verdict, ...] = ()
+    """What this site scored the same end with before: a judge's decisions are taken from it."""
 
 
 @dataclass
@@ -117,7 +120,8 @@ def _judge(
         return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
     try:
         outside = outside_changes(setting.frame, start, final)
-        return reward_of(done.verdicts, setting.rule, marks, outside), ""
+        reward = reward_of(as_judged(done.verdicts, setting.judged), setting.rule, marks, outside)
+        return reward, doubt_words(reward)
     except InputError:
         return None, ""
 

@@ -13,6 +13,7 @@ from synthesis.verifiers.frame import place_of
 from synthesis.verifiers.frame_words import outside_sentence
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
+from webapp.scenarios.answer_form import form_of, given_rows
 from webapp.scenarios.models import Check
 from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import is_fresh, matrix_job
@@ -102,7 +103,16 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         context["result"] = result(row, full)
         if row.matches is False and row.ok is not None:
             context["departures"] = value_text.departures(row.recorded, row.result)
-    return context | state(request, trajectory, row, full)
+    return context | answer(trajectory, row) | state(request, trajectory, row, full)
+
+
+def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
+    """The given answer beside the form that the task asks for, at the step that gives it."""
+    if row.kind != StepKind.MESSAGE or not row.content or row.content != trajectory.answer:
+        return {}
+    form = form_of(trajectory.revision)
+    rows, problem = given_rows(form, trajectory.answer) if form else ([], "")
+    return {"form_rows": rows, "form_problem": problem}
 
 
 def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
@@ -227,7 +237,8 @@ def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
     """What one check said on this run: its flips, and its error where it raised."""
     names = queries.labels(trajectory)
     flips = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
-    score = trajectory.scores.filter(source="replay").order_by("-id").values_list("verdicts", flat=True).first() or []
+    scores = trajectory.scores.filter(verifier_hash=trajectory.revision.verifier_hash).exclude(source="recorded")
+    score = scores.order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
     check_verdict = score[place] if place < len(score) else None
     return {

@@ -21,7 +21,9 @@ from synthesis.rollout import (
     SimulatedUser,
     documentation,
 )
-from webapp.endpoints.queries import find_choice
+from synthesis.verifiers.doubts import may_be_judged
+from webapp.endpoints.models import LLMRole
+from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
@@ -35,13 +37,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedRollout:
-    """All that a rollout needs of the database, read before it runs. `agent` and `user` are endpoint and model."""
+    """All that a rollout needs of the database, read before it runs. `agent`, `user` and `judge`: endpoint and model.
+
+    A judge is there where some check leaves its doubts to one, and one is registered.
+    """
 
     task: RolloutTask
     spec: Spec
     reference: Reference | None
     agent: tuple[llm.Endpoint, str] | None
     user: tuple[llm.Endpoint, str] | None
+    judge: tuple[llm.Endpoint, str] | None = None
 
     @property
     def setting(self) -> AttemptSetting:
@@ -61,12 +67,14 @@ def prepare(rollout: Rollout) -> PreparedRollout:
     reference = reference_of(rollout.revision) if spec.policy in ("reference", "noisy") else None
     if spec.policy in ("reference", "noisy") and reference is None:
         raise InputError("The reference of this task is gone. Start another rollout.")
+    task = task_of(rollout.revision)
     return PreparedRollout(
-        task=task_of(rollout.revision),
+        task=task,
         spec=spec,
         reference=as_reference(reference) if reference else None,
         agent=_opened(spec.model) if spec.policy == "model" else None,
         user=_opened(spec.user_model) if spec.conversational else None,
+        judge=_judge() if may_be_judged(task.checks) else None,
     )
 
 
@@ -87,6 +95,12 @@ def task_of(revision: TaskRevision) -> RolloutTask:
     )
 
 
+def _judge() -> tuple[llm.Endpoint, str] | None:
+    """The default model of the role judge, if an administrator has set one."""
+    known = default_of(LLMRole.JUDGE)
+    return (opened(known[0]), known[1]) if known else None
+
+
 def _opened(value: str) -> tuple[llm.Endpoint, str]:
     choice = find_choice(value)
     if choice is None:
@@ -95,16 +109,21 @@ def _opened(value: str) -> tuple[llm.Endpoint, str]:
 
 
 def plans(
-    prepared: PreparedRollout, ordinals: Iterable[int], agent: Connection | None, user: Connection | None
+    prepared: PreparedRollout,
+    ordinals: Iterable[int],
+    agent: Connection | None,
+    user: Connection | None,
+    judge: Connection | None = None,
 ) -> Iterator[Plan]:
     """A plan for each ordinal, made as it is asked for."""
+    decides = judge.chat(prepared.judge[1]) if judge and prepared.judge else None
     for ordinal in ordinals:
         simulated = None
         if user is not None and prepared.user is not None:
             model = user.chat(prepared.user[1])
             simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind)
         policy = policy_of(prepared, ordinal, agent)
-        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal)
+        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal, decides)
 
 
 def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:

@@ -101,9 +101,10 @@ async def _run(run: RolloutRun, prepared: PreparedRollout, ordinals: list[int]) 
         user = agent if agent and prepared.user and prepared.agent and prepared.user[0] == prepared.agent[0] else None
         if user is None:
             user = await _connected(stack, prepared.user[0] if prepared.user else None)
+        judge = await _connected(stack, prepared.judge[0] if prepared.judge else None)
         watch = asyncio.create_task(_watch(run))
         try:
-            await _attempts(run, plans(prepared, ordinals, agent, user))
+            await _attempts(run, plans(prepared, ordinals, agent, user, judge))
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)

@@ -7,6 +7,7 @@ the ones in which it succeeds.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -92,7 +93,8 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
     if not attempt.final_hash or attempt.outcome in ("program_error", *UNCOUNTED):
         return ""
     try:
-        done = execute_again(sandbox, setting_of(revision), attempt)
+        judged = attempt.reward.verdicts if attempt.reward else ()
+        done = execute_again(sandbox, replace(setting_of(revision), judged=judged), attempt)
     except SandboxUnavailable as error:
         _note(row, f"Not executed again: {error}")
         return ""

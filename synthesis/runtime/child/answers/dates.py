@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from .lexicon import listed
+from .lexicon import listed, words
 from .statements import Candidate
 from .tokens import Token, text_at
 
@@ -24,6 +24,9 @@ _ORDINALS = listed(
 )
 _ORDINAL = {word: number for number, word in enumerate(_ORDINALS) if number} | {"thirtieth": 30}
 _ENDINGS = frozenset({"st", "nd", "rd", "th"})
+_BETWEEN = words(", ( . ; : - \u2013 \u2014 the on a an is was which that being")
+"""What may stand between a weekday and the date that it is the weekday of."""
+MOST_BETWEEN = 5
 
 
 class Day:
@@ -73,10 +76,10 @@ def dates(tokens: list[Token], today: datetime.date | None) -> list[Candidate]:
 
 
 def _same_day(tokens: Sequence[Token], left: Candidate, right: Candidate) -> bool:
-    """`Thursday, 16 April` and `16 April (Thursday)`."""
+    """`Thursday, 16 April`, `16 April (Thursday)`, `16 April, which is a Thursday`."""
     gap = [token.text for token in tokens[left.last + 1 : right.first]]
     bare = [all(day.weekday is not None and day.day is None for day in one.value) for one in (left, right)]
-    return bare[0] != bare[1] and gap in ([], [","], ["("], ["the"], [",", "the"], ["."], ["on"])
+    return bare[0] != bare[1] and len(gap) <= MOST_BETWEEN and _BETWEEN.issuperset(gap)
 
 
 def _merged(left: Candidate, right: Candidate) -> Candidate:

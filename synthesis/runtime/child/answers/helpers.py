@@ -9,7 +9,7 @@ from itertools import combinations
 
 from . import labels, quantities
 from .clock_times import clock_times
-from .dates import dates
+from .dates import DAYS, dates
 from .statements import Candidate, CannotTell, judge
 from .tokens import MOST_CHARS, Token, cut, joined
 
@@ -36,7 +36,8 @@ def says_number(
     """
     tokens = _read(texts)
     found = quantities.counts(tokens, units_of(unit), [code.lower() for code in codes])
-    return _judge_values(tokens, found, _exact(value), [_exact(one) for one in beside], asked)
+    about = [] if isinstance(unit, Mapping) else [unit] if isinstance(unit, str) else unit
+    return _judge_values(tokens, found, _exact(value), [_exact(one) for one in beside], asked, about)
 
 
 def says_money(
@@ -88,14 +89,15 @@ def says_time(
     *,
     on: str = "",
     today: str = "",
+    weekday: str = "",
     beside: Sequence[str] = (),
     asked: Sequence[str] = (),
 ) -> bool:
     """Whether the text says a time of day, `HH:MM`: 20:15, 8:15 pm, 8.15 p.m., quarter past eight in the evening.
 
     Without a half of the day, 8:15 is either, 08:15 only the morning. `on` is the day that it is about (`YYYY-MM-DD`):
-    another day or weekday beside it is a contradiction; `today` makes "tomorrow" and weekdays into days. Raises
-    CannotTell.
+    another day or weekday anywhere is a contradiction; `today` makes "tomorrow" and weekdays into days. With `weekday`
+    (`"friday"`) another weekday is one only where it stands with the time. Raises CannotTell.
     """
     tokens = _read(texts)
     if on:
@@ -103,6 +105,8 @@ def says_time(
     found = clock_times(tokens)
     wanted = _minute(time)
     others = {_minute(one) for one in beside}
+    if weekday:
+        _require_weekday(tokens, [one for one in found if wanted in one.value], found, weekday)
     return judge(
         tokens,
         found,
@@ -235,8 +239,31 @@ def _require_day(tokens: list[Token], on: str, today: str) -> None:
     judge(tokens, found, lambda one: _names(one, wanted, now))
 
 
+def _require_weekday(tokens: list[Token], wanted: list[Candidate], times: list[Candidate], weekday: str) -> None:
+    """Raises CannotTell where another weekday stands with the time, no other time or sentence between them."""
+    place = DAYS.index(weekday)
+    named = [one for one in dates(tokens, None) if one.value[0].weekday is not None]
+    marks = [at for at, token in enumerate(tokens) if token.raw in (".", ";", "!", "?", "\n") and not token.glued]
+    marks += [at for at, token in enumerate(tokens) if token.raw in ("!", "?", ";", "\n")]
+
+    def beside(day: Candidate, time: Candidate) -> bool:
+        first, last = min(day.last, time.last), max(day.first, time.first)
+        others = [one.first for one in times if one is not time] + [one.first for one in named if one is not day]
+        return not any(first < at < last for at in (*others, *marks))
+
+    for time in wanted:
+        with_it = [day for day in named if beside(day, time)]
+        if with_it and all(day.value[0].weekday != place for day in with_it):
+            raise CannotTell("another weekday stands with the time")
+
+
 def _judge_values(
-    tokens: list[Token], found: list[Candidate], wanted: Fraction, beside: list[Fraction], asked: Sequence[str]
+    tokens: list[Token],
+    found: list[Candidate],
+    wanted: Fraction,
+    beside: list[Fraction],
+    asked: Sequence[str],
+    about: Sequence[str] = (),
 ) -> bool:
     explained: Callable[[list[Candidate]], bool] = lambda rivals: _adds_up(rivals, wanted)  # noqa: E731
     return judge(
@@ -246,6 +273,7 @@ def _judge_values(
         lambda one: any(value in one.value for value in beside),
         explained,
         asked,
+        about=about,
     )
 
 

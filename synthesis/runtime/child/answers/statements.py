@@ -25,6 +25,7 @@ from .lexicon import (
     TURNS,
     WRONG,
 )
+from .opposites import opposed
 from .tokens import Token
 
 MOST_CANDIDATES = 200
@@ -79,12 +80,14 @@ def judge(
     explained: Callable[[list[Candidate]], bool] = lambda rivals: False,
     asked: Sequence[str] = (),
     spans: bool = False,
+    about: Sequence[str] = (),
 ) -> bool:
     """Whether the text asserts a candidate that fits.
 
     Other values are no contradiction where they are denied, `explained` (the parts of a sum), or stand outside the
     clauses with an `asked` word while the wanted value stands in one. Those that are `beside` (known to belong to the
-    matter) are none unless it is the other way round. `spans`: "8 to 9" is no choice, as with times. Raises CannotTell.
+    matter) are none unless it is the other way round. `spans`: "8 to 9" is no choice, as with times. `about` are words
+    for what is asked that need not stand there, but whose opposite must not. Raises CannotTell.
     """
     if not any(map(fits, candidates)):
         return False
@@ -103,6 +106,8 @@ def judge(
         raise CannotTell("the value is one of a choice")
     if all(one.hedged for one in asserted):
         raise CannotTell("the value is not said for certain")
+    if all(opposed(tokens, layout.clause, one, candidates, (*asked, *about)) for one in asserted):
+        raise CannotTell("what is said of the value is the opposite of what was asked")
     strong = any(one.strong for one in wanted)
     rivals = [one for one in candidates if not fits(one) and not one.denied and (one.strong or not strong)]
     if not rivals or explained(rivals):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from synthesis.scripted.programs.recipes.words import after, full_names, named_in, number_before
 from synthesis.scripted.programs.solver import Recipe, Steps
 
 SERVICE_KILOMETRES = 500
+FORM = "as a JSON object"
+"""Stands in a request that asks for its answer in a form."""
 
 
 def ride_over(words: str) -> Steps | None:
@@ -50,6 +54,8 @@ def _station_shut(words: str) -> Steps:
         else:
             yield "send_to_workshop", {"bike_id": bike["bike_id"]}
     yield "set_station_closed", {"station_id": source["station_id"], "closed": True}
+    if FORM in words:
+        return json.dumps({"carried": carried, "workshop": len(standing["bikes"]) - carried})
     return f"{carried} bikes were carried over to {target['name']}, and {source['name']} is shut."
 
 

@@ -40,8 +40,8 @@ class Scenario0Task1:
         return final_state["stations"]["S-2"]["closed"] is True
 
     def answer_counts(initial_state, final_state, answer):
-        """The answer says that 3 bikes were carried over."""
-        return says_number(answer, 3, "bike")
+        """The answer says that 3 bikes were carried over and none went to the workshop."""
+        return answer_fields(answer, carried="number", workshop="number") == {"carried": 3, "workshop": 0}
 
     def rest_as_before(initial_state, final_state, answer):
         """Other stations, other bikes and all rides are as before."""
