@@ -43,6 +43,19 @@ def one_clear_line() -> Iterator[None]:
         raise CommandError(f"The database cannot be used: {line}", returncode=BAD_HOUSE) from error
 
 
+def tell_frames(write: Callable[[str], object], result: dict[str, Any]) -> None:
+    """Say what became of the wish for frames, where there was one."""
+    frames = result.get("frames")
+    if frames is None:
+        return
+    for item in frames["failed"]:
+        write(f"no frame made, {plain(item['place'])}: {plain(item['reason'])}")
+    write(
+        f"frames: {frames['made']} made, {frames['had_one']} had one, "
+        f"{frames['no_reference']} without a reference, {len(frames['failed'])} failed"
+    )
+
+
 def source_name(text: str) -> str:
     """The `--source` of a command, as argparse checks it."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", text):

@@ -12,7 +12,7 @@ from synthesis.contracts import Mark, OutsideChange, Reference, State, Verdict
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
-from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, state_of
+from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of
 from synthesis.verifiers.call_sequences import (
     AT_ONCE,
     ExecutedSequence,
@@ -106,7 +106,7 @@ def _judge(
     faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
     faults += said.reference_faults(subject.labels, reference, marks, ends[0].verdicts, same)
     faults += unsteady
-    faults += _family_faults(chosen, probes)
+    faults += _family_faults(chosen, probes, solved=full(reference.reward))
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
@@ -157,13 +157,13 @@ def _comparison_faults(
     return faults + [fault for fault in scored if fault.check not in named]
 
 
-def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]) -> list[Fault]:
-    """What the probes show; they stand in the order of the families."""
+def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe], *, solved: bool) -> list[Fault]:
+    """What the probes show; they stand in the order of the families. `solved`: the reference earns everything."""
     faults: list[Fault] = []
     place = 0
     for item in chosen:
         own = probes[place : place + len(item.variants)]
-        faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name)
+        faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name, solved=solved)
         place += len(own)
     return faults
 

@@ -83,6 +83,11 @@ class UnseenChanges(Frozen):
     unseen: int
     at: Literal["reference", "start"]
 
+    @property
+    def share(self) -> float | None:
+        """Of the records that were tried; None of an empty state."""
+        return self.unseen / self.tried if self.tried else None
+
 
 class TaskAudit(Frozen):
     version: int = AUDIT_VERSION

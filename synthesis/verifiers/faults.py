@@ -71,11 +71,17 @@ def elsewhere_faults(reference: ProbedState, clock: ProbedState, seed: ProbedSta
 
 
 def probe_faults(
-    probes: Sequence[MutantProbe], wanted: int, kind: FaultKind = "mutant_passes", name: str = "mutants"
+    probes: Sequence[MutantProbe],
+    wanted: int,
+    kind: FaultKind = "mutant_passes",
+    name: str = "mutants",
+    *,
+    solved: bool = True,
 ) -> list[Fault]:
     """Probes of one family that earn what they must not (`kind`), and those whose episode was lost.
 
-    `wanted` is how many there are to try, `name` what they are called.
+    `wanted` is how many there are to try, `name` what they are called. A reference that is not `solved` is wrong or
+    judged wrongly, which is told: what is changed of it may be what it lacks, so nothing follows from what that earns.
     """
     faults = []
     for probe in probes:
@@ -85,6 +91,8 @@ def probe_faults(
         if reward is None:
             message = f"Could not be judged: {describe(probe.mutant)}. {probe.probe.note}"
             faults.append(Fault(kind="mutant_lost", message=message))
+        elif not solved:
+            continue
         elif probe.mutant.expects == "less" and full(reward):
             faults.append(Fault(kind=kind, message=f"Earns the full reward: {describe(probe.mutant)}."))
         elif probe.mutant.expects == "full" and not full(reward):

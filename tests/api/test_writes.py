@@ -17,10 +17,10 @@ from webapp.jobs.models import Job, JobState
 pytestmark = pytest.mark.django_db
 
 
-def upload(caller: Program, content: bytes = b"[1]", key: str = "") -> Any:
+def upload(caller: Program, content: bytes = b"[1]", key: str = "", **fields: str) -> Any:
     headers = {**caller.headers, **({"Idempotency-Key": key} if key else {})}
     file = SimpleUploadedFile("envs.json", content, "application/json")
-    return caller.client.post(f"{BASE}/imports/environments", {"environments": file}, headers=headers)
+    return caller.client.post(f"{BASE}/imports/environments", {"environments": file, **fields}, headers=headers)
 
 
 def test_an_import_becomes_a_job_of_the_tokens_owner(writer: Program, annotator: User) -> None:
@@ -30,6 +30,9 @@ def test_an_import_becomes_a_job_of_the_tokens_owner(writer: Program, annotator:
     assert answer.json()["id"] == row.pk
     assert row.created_by == annotator
     assert writer.get(f"/jobs/{row.pk}").json()["state"] == "queued"
+    assert row.payload["frames"] is False
+    assert upload(writer, frames="true").status_code == 202
+    assert Job.objects.latest("pk").payload["frames"] is True
     assert "empty" in problem(upload(writer, b""), 422)["detail"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +16,7 @@ from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.audits.audit_job import audit_tasks
-from webapp.scenarios.audits.page import FAULTS
+from webapp.scenarios.audits.page import FAULTS, PROBE_FAMILIES, probe_rows
 from webapp.scenarios.models import Task, TaskReference
 from webapp.scenarios.references import save_reference
 
@@ -160,6 +161,28 @@ def test_many_probes_are_paged_and_cost_no_more_queries(django_assert_max_num_qu
     assert "First probes" in shown(client, task, "scenarios:audit", **{"from": "100"})
     assert "All " in shown(client, task)
     assert TaskReference.objects.count() == 1
+
+
+def test_probes_are_chosen_by_sort_or_by_being_wrong() -> None:
+    task = audited(make_task(TEA, ANSWER, WEAK, frame=None))
+    client = browser()
+    counts = Counter(probe.family for probe in probe_rows(task.audit))
+    whole = shown(client, task, "scenarios:audit")
+    assert f"all {sum(counts.values())}" in whole
+    for family, count in counts.items():
+        text = shown(client, task, "scenarios:audit", only=family)
+        assert (text.count("<tr data-row"), f"{PROBE_FAMILIES[family]} {count}" in text) == (
+            count + len(task.current.checks.all()),
+            True,
+        )
+    headers = {"HX-Request": "true", "HX-Target": "probes"}
+    part = client.get(reverse("scenarios:audit", args=[task.pk]), {"only": "wrong"}, headers=headers)
+    text = markup(part)
+    assert text.lstrip().startswith("<details")
+    wrong = sum(probe.tone == "bad" for probe in probe_rows(task.audit))
+    assert wrong
+    assert text.count("<tr data-row") == text.count('class="wrong"') == wrong
+    assert shown(client, task, "scenarios:audit", only="nonsense").count("<tr data-row") == whole.count("<tr data-row")
 
 
 def test_every_kind_of_fault_has_words() -> None:

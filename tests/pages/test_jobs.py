@@ -89,8 +89,8 @@ def test_an_upload_becomes_a_job(page: Client, annotator: User) -> None:
     made = Job.objects.get()
     assert answer.headers["Location"] == f"/jobs/{made.pk}/"
     assert made.created_by == annotator
-    page.post("/import/", {"what": "trajectories", "trajectories": upload()})
-    assert Job.objects.count() == 2
+    page.post("/import/", {"what": "trajectories", "trajectories": upload(), "frames": "on"})
+    assert [job.payload["frames"] for job in Job.objects.order_by("pk")] == [False, True]
 
 
 def test_refused_uploads_say_why(page: Client, settings: pytest.FixtureRequest) -> None:

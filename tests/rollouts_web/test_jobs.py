@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
+from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import AttemptState, Rollout, Score, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
@@ -293,3 +295,35 @@ def test_a_sample_of_what_was_made_here_is_executed_again(settings: Any, monkeyp
     assert sorted(row.replay for row in rows) == ["diverged", "diverged", "made_here"]
     told = next(row for row in rows if row.replay == "diverged")
     assert (told.recorded_reward, told.replay_note) == (1.0, "The final state is another one than the rollout told.")
+    assert [score.source for score in told.scores.order_by("id")] == ["rollout", "replay"]
+
+
+def test_what_comes_out_otherwise_is_scored_again_and_the_newest_score_counts(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executed again, the box is not open in the end."""
+    settings.ROLLOUT_SAMPLE = 2
+    real = Episode.state
+
+    def closing(self: Episode) -> Any:
+        state = real(self)
+        if sys._getframe(1).f_code.co_filename.endswith("reproduction.py"):
+            state["boxes"]["B-1"]["open"] = False
+        return state
+
+    monkeypatch.setattr(Episode, "state", closing)
+    rollout = started(policy="reference", attempts=3)
+    run(rollout)
+    rows = [one.trajectory for one in rollout.attempts.all() if one.trajectory]
+    differing = [row for row in rows if row.replay == "diverged"]
+    assert len(differing) == 2
+    for row in differing:
+        first, second = row.scores.order_by("id")
+        assert (first.source, first.reward, second.source, second.reward) == ("rollout", 1.0, "replay", 0.0)
+        assert (row.reward, row.recorded_reward, row.outcome) == (0.0, 1.0, "failed")
+        (told,) = contradictions(row)
+        assert "Check 1 failed when the calls were executed again and passes" in told.sentence
+        assert "the same calls did not come to the same" in told.sentence
+    environment = rollout.task.environment
+    environment.refresh_from_db()
+    assert environment.solved_count == sum(row.outcome == "solved" for row in rows)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import program
 from tests.rollouts_web.support import make_task
-from tests.runs.test_rollouts_open import arrived, looked, opened, told
+from tests.runs.test_rollouts_open import arrived, exiting, looked, opened, told
 from webapp.accounts.models import AuditEntry
 from webapp.jobs.models import Job
 from webapp.runs import control
@@ -70,6 +70,35 @@ def test_a_sample_without_a_mismatch_stays_a_sample(task: Task, job: TrainingJob
     settings.ROLLOUT_SAMPLE = 2
     arrived(task, job, *[told(task, job)] * 6)
     assert looked(job)["executed"] == 2
+    job.refresh_from_db()
+    assert (job.wish, job.doubt) == ("", "")
+
+
+@pytest.mark.parametrize("reward", [0.0, None])
+def test_failures_that_the_program_is_said_to_have_ended_are_executed_again(
+    task: Task, job: TrainingJob, settings: Any, reward: float | None
+) -> None:
+    """Two of eight attempts failed; with masking on, told as the program's doing, they would leave the mean at 1."""
+    settings.ROLLOUT_SAMPLE = 1
+    failed = lying(task, job) | {"reward": reward, "masked": "" if reward == 0.0 else "program_error"}
+    failed["attempt"] |= {"outcome": "program_error", "ending": "program_ended", "reward": None, "final_hash": ""}
+    file = arrived(task, job, *[told(task, job)] * 6, failed, failed)
+    assert {row.outcome for row in verification.sampled(file)} == {"solved", "program_error"}
+    assert looked(job) == {"files": 1, "executed": 8, "quarantined": 2, "unclear": 0, "reason": ""}
+    job.refresh_from_db()
+    assert job.wish == "pause"
+    assert "2 of 8 attempts of step 3 came out otherwise" in job.doubt
+    assert "told that the program ended the attempt; executed again it does not, and they give 0.0000" in job.doubt
+    reported = "0.7500 for the 8 of them" if reward == 0.0 else "1.0000 for the 6 of them"
+    assert f"a mean reward of {reported}" in job.doubt
+    found = "they give 0.7500" if reward == 0.0 else "8 count and give 0.7500"
+    assert f"executed again {found}" in job.doubt
+
+
+def test_what_a_program_really_ended_is_believed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = exiting(monkeypatch)
+    arrived(ends, job, told(ends, job, reward=0.0, masked=""), told(ends, job, masked="program_error"))
+    assert looked(job)["quarantined"] == 0
     job.refresh_from_db()
     assert (job.wish, job.doubt) == ("", "")
 

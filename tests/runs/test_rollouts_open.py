@@ -15,7 +15,9 @@ from django.urls import reverse
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from tests.fixtures import pages_seed, runs_seed
+from tests.rollouts_web import support
 from tests.rollouts_web.support import make_task
+from tests.runtime.test_endings import FIND
 from webapp.environments.models import Version
 from webapp.jobs.models import Job
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
@@ -150,13 +152,22 @@ def test_an_attempt_that_was_lost_claims_nothing(task: Task, job: TrainingJob) -
     assert (row.outcome, row.reward) == ("infra_error", None)
 
 
+def exiting(monkeypatch: pytest.MonkeyPatch) -> Task:
+    """A task whose program exits where the box is to be opened."""
+    opening = '        """Open a box."""\n'
+    assert opening in support.SOURCE
+    monkeypatch.setattr(support, "SOURCE", FIND + support.SOURCE.replace(opening, f"{opening}        os._exit(0)\n"))
+    return make_task()
+
+
 @pytest.mark.parametrize(("reward", "words"), [(0.0, ""), (0.7, "learnt from a reward of 0.7000")])
 def test_an_attempt_that_its_program_ended_earns_nothing(
-    task: Task, job: TrainingJob, reward: float, words: str
+    job: TrainingJob, reward: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = told(task, job, reward=reward)
-    line["attempt"] |= {"outcome": "program_error", "ending": "program_ended", "reward": None, "final_hash": ""}
-    rollout, row = opened(arrived(task, job, line))
+    ends = exiting(monkeypatch)
+    line = told(ends, job, reward=reward, masked="")
+    assert line["attempt"]["outcome"] == "program_error"
+    rollout, row = opened(arrived(ends, job, line))
     assert (words in rollout.quarantined, bool(rollout.quarantined)) == (True, bool(words))
     assert (row.outcome, row.reward) == ("program_error", None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.test import Client
@@ -170,3 +171,49 @@ def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
     right = save_run(default_sandbox(), record.model_copy(update={"steps": calls[:1]}), "test").row
     assert right.reward == 1
     assert "outside the frame" not in client.get(reverse("trajectories:detail", args=[right.pk])).content.decode()
+
+
+def test_it_is_switched_off_with_a_reason(client: Client, viewer: Client, framed: Task) -> None:
+    url = reverse("scenarios:drop_frame", args=[framed.pk])
+    assert viewer.post(url, {"why": "No."}).status_code == 403
+    assert client.post(url, {"why": ""}).status_code == 422
+    assert client.post(url, {"why": f"Any tidying is right. {EVIL}"}).status_code == 302
+    off = again(framed)
+    assert (off.current.number, off.current.frame) == (2, None)
+    assert AuditEntry.objects.get(action="task.frame.off").detail["revision"] == 2
+    assert "ann switched it off: Any tidying is right." in " ".join(page(client, off).split())
+    refused = client.post(url, {"why": "Once more."})
+    assert refused.status_code == 422
+    assert "there is none to switch off" in refused.content.decode()
+    _, secret = create_token(None, person("cy", "annotator"), "a test", ["read", "review"])
+    services.restore_frame(None, off, 1)
+    api = Client(headers={"Authorization": f"Bearer {secret}", "Idempotency-Key": "off"})
+    body = json.dumps({"reason": "Any tidying is right."})
+    answer = api.post(f"/api/v1/tasks/{framed.pk}/frame/removal", body, "application/json")
+    assert (answer.status_code, answer.json()["frame"]) == (201, None), answer.content
+
+
+def test_all_tasks_of_an_environment_get_one_and_one_audit(client: Client, framed: Task, bare: Task) -> None:
+    other = support.make_task(TEA, ANSWER, key="other", frame=None)
+    lone = support.make_task(TEA, ANSWER, key="lone", frame=None, reference=None)
+    assert bare.pk == framed.pk, "one key, one task: it is bare by now"
+    assert client.post(reverse("scenarios:start_environment_frames", args=[bare.environment_id])).status_code == 302
+    job = Job.objects.get(kind="frame_task")
+    assert job.payload == {"environment": bare.environment_id}
+    framed_now = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
+    assert framed_now == {"made": 2, "had_one": 0, "no_reference": 1, "failed": []}
+    assert Job.objects.get(kind="audit").payload == {"tasks": [bare.pk, other.pk]}
+    assert again(other).current.frame == {"allowances": [{"path": "/orders/tea"}]}
+    repeated = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
+    assert repeated == {"made": 0, "had_one": 2, "no_reference": 1, "failed": []}
+
+
+def test_the_list_says_how_much_could_change_unseen(client: Client, bare: Task) -> None:
+    url = reverse("scenarios:tasks")
+    assert "unseen" not in client.get(url).content.decode()
+    (case,) = audits.cases([bare.pk])
+    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
+    audits.store(case, audits.compute(default_sandbox(), case, subject))
+    of_environment = reverse("scenarios:of_environment", args=[bare.environment_id])
+    for address in (url, of_environment):
+        assert re.search(r"50\s?% unseen", client.get(address).content.decode()), address

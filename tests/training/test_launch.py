@@ -19,6 +19,9 @@ pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.runtime import default_sandbox  # noqa: E402
+from synthesis.verifiers.call_sequences import Subject  # noqa: E402
+from synthesis.verifiers.frame import frame_key  # noqa: E402
+from synthesis.verifiers.reference_frame import reference_frame  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.config import read_config  # noqa: E402
 from training.dataset import Split, freeze  # noqa: E402
@@ -231,3 +234,23 @@ def test_demos_environments_are_ordinary_ones() -> None:
     for name in ENVIRONMENTS:
         earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]
         assert sum(earned) / len(earned) < 0.9
+    plain = [task.rollout.model_copy(update={"frame": None}) for task in tasks]
+    unframed = datasets.played(default_sandbox(), list(zip(plain, (task.careless for task in tasks), strict=True)))
+    assert [a.reward.reward for a in careless] == [a.reward.reward for a in unframed], "it errs inside the frame"
+
+
+def test_demos_tasks_have_the_frame_of_their_reference() -> None:
+    sandbox = default_sandbox()
+    tasks = draw_tasks(11, 3)
+    for task in tasks:
+        rollout = task.rollout
+        subject = Subject(
+            program=rollout.program, initial=rollout.initial, checks=rollout.checks, reference=task.reference
+        )
+        assert rollout.frame is not None
+        assert frame_key(rollout.frame) == frame_key(reference_frame(sandbox, subject)), rollout.key
+    clinic = next(task for task in tasks if task.environment == "clinic")
+    twice = clinic.reference.model_copy(update={"calls": (*clinic.reference.calls, clinic.reference.calls[-1])})
+    (attempt,) = datasets.played(sandbox, [(clinic.rollout, twice)])
+    assert attempt.reward is not None
+    assert (attempt.reward.reward, attempt.reward.outside[0].path) == (0, "/booked"), "its second goal alone paid half"

@@ -21,6 +21,7 @@ from tests.trajectories.loading import entries, load, prepare
 from webapp.environments.models import Environment
 from webapp.jobs.jobs import perform
 from webapp.jobs.services import claim
+from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.importer import import_runs
@@ -303,3 +304,23 @@ def test_the_real_runs(real_data: Path) -> None:
         assert broken_steps(row) == []
         matrix = compute_matrix(default_sandbox(), row)
         assert sum(spread(matrix, check)[-1] == 1 for check in range(len(matrix["checks"]))) == row.passed
+
+
+def test_a_solved_run_brings_a_reference_and_a_frame_by_choice() -> None:
+    closing = {**samples.scenario(), "checklist_with_func": samples.scenario()["checklist_with_func"][:2]}
+    prepare(closing)
+    runs = entries([samples.run([samples.LOOK, samples.CLOSE], 1.0), samples.run([samples.CLOSE], 1.0)])
+    assert "frames" not in import_runs(default_sandbox(), runs)
+    task = Task.objects.select_related("current").get()
+    assert task.current is not None
+    assert (task.current.frame, task.current.references.count()) == (None, 0)
+    told = import_runs(default_sandbox(), runs, frames=True)["frames"]
+    assert told == {"made": 1, "had_one": 0, "no_reference": 0, "failed": []}
+    task.refresh_from_db()
+    assert task.current.frame == {"allowances": [{"path": "/tickets/T1/status"}]}
+    assert len(task.current.references.get().calls) == 1, "the shorter one"
+    again = import_entries(
+        default_sandbox(), entries([samples.environment()]), entries([closing]), "envscaler", frames=True
+    )
+    assert (again["tasks"]["unchanged"], again["frames"]["had_one"]) == (1, 1)
+    assert load(samples.run([samples.LOOK], 0.5))["failed"] == []

@@ -92,6 +92,16 @@ class Drifting:
         return self.sandbox.reset(*given, **options | {"seed": next(self.seeds)})
 
 
+def test_what_a_wrong_reference_lacks_is_no_hole_of_the_verifier(sandbox: Sandbox) -> None:
+    """Two teas instead of three: what alters that into the right count rightly earns everything."""
+    two = reference(ReferenceCall(tool="look"), ReferenceCall(tool="order", arguments={"item": "tea", "count": 2}))
+    found = audit_task(sandbox, subject(reference=two, frame=FRAME))
+    assert [probe.mutant.after for probe in found.mutants if probe.probe.reward == 1] == [3]
+    assert kinds(found) & {"reference_fails", "mutant_passes", "unguarded_change", "answer_too_narrow"} == {
+        "reference_fails"
+    }
+
+
 def test_a_program_that_ends_differently_is_red(sandbox: Sandbox) -> None:
     drawing = subject(reference=reference(ORDER, ReferenceCall(tool="draw")))
     found = audit_task(Drifting(sandbox), drawing)  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ def task_record(task: DemoTask) -> TaskRecord:
     """A task with the reference that solves it; its checks are evaluated as goals and guards."""
     rollout = task.rollout
     initial = decode_state(rollout.initial)
+    frame = rollout.frame.model_dump(mode="json", exclude_defaults=True) if rollout.frame is not None else None
     listed = [{"check_item": "", "check_func": source} for source in rollout.checks]
     return TaskRecord(
         environment_key=task.environment,
@@ -48,6 +49,7 @@ def task_record(task: DemoTask) -> TaskRecord:
         checks=tuple(CheckRecord(source=source) for source in rollout.checks),
         score_rule=rollout.rule,
         reference=task.reference,
+        frame=rollout.frame,
         raw={
             "env_id": task.environment,
             "env_class_name": rollout.program.class_name,
@@ -55,5 +57,6 @@ def task_record(task: DemoTask) -> TaskRecord:
             "init_config": initial,
             "task": rollout.instruction,
             "checklist_with_func": listed,
+            **({"frame": frame} if frame is not None else {}),
         },
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from synthesis.contracts import Mark, Program, Reference, ReferenceCall, Tool, ToolKind
+from synthesis.contracts import Allowance, Frame, Mark, Program, Reference, ReferenceCall, Tool, ToolKind
 from synthesis.rollout import RolloutTask, documentation
 from synthesis.runtime import encode_state, outline, working_schema
 
@@ -37,6 +37,7 @@ class UnnamedTask:
     checks: tuple[tuple[str, Mark], ...]
     reference: Reference
     careless: Reference
+    frame: Frame
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def _lamps(dice: random.Random) -> UnnamedTask:
         ),
         _said(calls),
         _said(calls[:1]),
+        _frame(f"/lit/{first}", f"/lit/{second}"),
     )
 
 
@@ -78,6 +80,7 @@ def _depot(dice: random.Random) -> UnnamedTask:
         ((_check(f"final_state['sent'] == [[{item!r}, {buyers[item]!r}]]"), "goal"),),
         _said([_call("buyer", item=item), _call("send", item=item, city=buyers[item])]),
         _said([_call("send", item=item, city=CITIES[0])]),
+        _frame("/sent/+"),
     )
 
 
@@ -97,6 +100,7 @@ def _library(dice: random.Random) -> UnnamedTask:
         ),
         _said([_call("look_up", title=title), _call(right, title=title)]),
         _said([_call("extend", title=title)]),
+        _frame(f"/loans/{title}/{done[right]}"),
     )
 
 
@@ -114,6 +118,7 @@ def _clinic(dice: random.Random) -> UnnamedTask:
         ),
         _said([_call("next_free", doctor=doctor), _call("book", doctor=doctor, patient=patient, day=first)]),
         _said([_call("book", doctor=doctor, patient=patient, day=DAYS[0])]),
+        _frame(f"/free/{doctor}/-", "/booked/+"),
     )
 
 
@@ -123,6 +128,11 @@ def _call(tool: str, **arguments: Any) -> ReferenceCall:
 
 def _said(calls: list[ReferenceCall]) -> Reference:
     return Reference(calls=tuple(calls), answer=DONE)
+
+
+def _frame(*paths: str) -> Frame:
+    """These places may change; of records one comes or goes."""
+    return Frame(allowances=tuple(Allowance(path=path, most=1 if path[-1] in "+-" else None) for path in paths))
 
 
 def _check(expression: str) -> str:
@@ -183,6 +193,7 @@ def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
             documentation=documentation(ENVIRONMENTS[name].introduction, ()),
             checks=tuple(source for source, _ in drawn.checks),
             marks=tuple(mark for _, mark in drawn.checks),
+            frame=drawn.frame,
         )
         tasks[alike] = DemoTask(name, rollout, drawn.reference, drawn.careless)
     return list(tasks.values())

@@ -40,6 +40,16 @@ SERVERS = format_html_lazy(
 )
 
 
+FRAMES = (
+    "A task whose reference is known then pays only for what that reference changes; anything else makes its reward 0. "
+    "Without a reference there is no frame: recorded runs that earn everything bring one."
+)
+RUN_FRAMES = (
+    "A run that earns everything becomes the reference of a task that has none, and the task then pays only for what "
+    "that run changes; anything else makes its reward 0."
+)
+
+
 class UploadField(forms.FileField):
     """A file within the installation's limit, refused with both sizes when it is larger."""
 
@@ -60,10 +70,12 @@ class UploadField(forms.FileField):
 class EnvironmentsForm(forms.Form):
     environments = UploadField(help_text=ENVIRONMENTS)
     scenarios = UploadField(label="Scenarios (optional)", required=False, help_text=SCENARIOS)
+    frames = forms.BooleanField(label="Give tasks a frame", required=False, help_text=FRAMES)
 
 
 class TrajectoriesForm(forms.Form):
     trajectories = UploadField(help_text=TRAJECTORIES)
+    frames = forms.BooleanField(label="Give their tasks a frame", required=False, help_text=RUN_FRAMES)
 
 
 class ServersForm(forms.Form):

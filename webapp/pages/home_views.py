@@ -71,8 +71,9 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     if isinstance(form, ServersForm):
         return start_mcp_import(request.user, files["servers"])
     if isinstance(form, TrajectoriesForm):
-        return start_trajectory_import(request.user, files["trajectories"])
-    return start_envscaler_import(request.user, files["environments"], files["scenarios"])
+        return start_trajectory_import(request.user, files["trajectories"], frames=files["frames"])
+    wanted = files["frames"]
+    return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=wanted)
 
 
 @access("synthesise")

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import File, Query, Router
+from ninja import File, Form, Query, Router
 from ninja.files import UploadedFile
 
 from webapp.accounts.services import audit
@@ -93,7 +93,13 @@ def get_task_revision(request: HttpRequest, pk: Id, number: Position) -> TaskRev
 @router.post("/imports/environments", auth=needs("synthesise"), response={202: JobOut})
 @idempotent
 def import_environments(
-    request: HttpRequest, environments: File[UploadedFile], scenarios: File[UploadedFile | None] = None
+    request: HttpRequest,
+    environments: File[UploadedFile],
+    scenarios: File[UploadedFile | None] = None,
+    frames: Form[bool] = False,
 ) -> Job:
-    """Import EnvScaler environments, with their scenarios if a second file is sent. Follow the job at /jobs/{id}."""
-    return start_envscaler_import(person(request), environments, scenarios)
+    """Import EnvScaler environments, with their scenarios if a second file is sent. Follow the job at /jobs/{id}.
+
+    With `frames` a task whose reference is known gets its frame: whatever else an agent changes makes the reward 0.
+    """
+    return start_envscaler_import(person(request), environments, scenarios, frames=frames)

@@ -33,6 +33,7 @@ from synthesis.verifiers.checks import mark_of, reward_of
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import count_findings, program_of
+from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.services import (
     SavedTask,
     Start,
@@ -117,10 +118,14 @@ def import_entries(
     scenarios: Sequence[Entry],
     source: str,
     progress: Progress = lambda done, total, note: None,
+    *,
+    frames: bool = False,
+    user: Any = None,
 ) -> dict[str, Any]:
     """Import records, each on its own: a bad one is reported and the rest goes in.
 
-    `progress` is called before every record and may raise to stop. Raises `SandboxUnavailable`.
+    With `frames` the tasks of these records get the frame of their reference, where one is known. `progress` is called
+    before every record and may raise to stop. Raises `SandboxUnavailable`.
     """
     run = Import(sandbox, source)
     tasks = list(parse_scenarios(list(scenarios)))
@@ -136,7 +141,9 @@ def import_entries(
         progress(done, total, f"Scenario {place}")
         _one_task(run, place, task)
     progress(total, total, "")
-    return run.report()
+    if not frames:
+        return run.report()
+    return run.report() | {"frames": frame_tasks(sandbox, run.task_ids, user).report()}
 
 
 def guarded(place: str, action: Callable[[], None]) -> Failure | None:

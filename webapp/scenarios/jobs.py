@@ -15,7 +15,7 @@ from webapp.jobs.subjects import subject_page
 from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
-from webapp.scenarios.frames.services import frame_task
+from webapp.scenarios.frames.services import frame_task, frame_tasks
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
@@ -33,7 +33,15 @@ def import_envscaler(context: JobContext) -> dict[str, Any]:
     entries, cases = read_upload(environments), read_upload(scenarios)
     require_records((environments, entries), (scenarios, cases))
     context.afterwards.append(lambda: drop_uploads(environments, scenarios))
-    result = import_entries(default_sandbox(), entries, cases, context.payload["source"], context.progress)
+    result = import_entries(
+        default_sandbox(),
+        entries,
+        cases,
+        context.payload["source"],
+        context.progress,
+        frames=bool(context.payload.get("frames")),
+        user=person_of(context),
+    )
     return require_success(result)
 
 
@@ -51,15 +59,19 @@ def audit(context: JobContext) -> dict[str, Any]:
 
 @job("frame_task", queue="sandbox")
 def make_frame(context: JobContext) -> dict[str, Any]:
-    """Give a task the frame that its reference spans. One that has a frame keeps it, also the second time."""
+    """Give a task, or all of an environment, the frame of its reference. One that has a frame keeps it."""
+    if "environment" in context.payload:
+        rows = Task.objects.filter(environment=context.payload["environment"]).order_by("id")
+        chosen = list(rows.values_list("id", flat=True))
+        return frame_tasks(default_sandbox(), chosen, person_of(context), context.progress).report()
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
     row = rows.filter(pk=context.payload["task"]).first()
     if row is None:
         raise InputError("This task is gone.")
-    return {"revision": frame_task(default_sandbox(), row, _person(context)).number}
+    return {"revision": frame_task(default_sandbox(), row, person_of(context)).number}
 
 
-def _person(context: JobContext) -> User | None:
+def person_of(context: JobContext) -> User | None:
     return User.objects.filter(pk=context.user_id).first() if context.user_id is not None else None
 
 

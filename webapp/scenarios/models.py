@@ -170,6 +170,8 @@ class Audit(models.Model):
     below = models.PositiveIntegerField(null=True, blank=True)
     equivalent = models.PositiveIntegerField(null=True, blank=True)
     nondeterministic = models.BooleanField(null=True, blank=True)
+    unseen = models.FloatField(null=True, blank=True)
+    """Of a task without a frame the share of tried records that could change without any check noticing."""
     probes = OrderedJSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -23,7 +23,7 @@ from webapp.scenarios.references import frame_of_revision
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "environment__name", "environment__category",
+    "audit_state", "audit__unseen", "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
@@ -41,7 +41,7 @@ def sources() -> list[str]:
 
 def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     """The tasks that fit a `TaskFilters`' values."""
-    rows = Task.objects.select_related("environment").only(*LIST_FIELDS)
+    rows = Task.objects.select_related("environment", "audit").only(*LIST_FIELDS)
     for name, lookup in {
         "category": "environment__category",
         "source": "source",
@@ -193,8 +193,12 @@ def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenar
         .only("name", "task_count", "initial_id", "environment_id", "version__number", "version__environment_id")
         .order_by("-id")[: most + 1]
     )
-    fields = ("title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing", "audit_state")
+    fields = (
+        "title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing", "audit_state",
+        "audit__unseen",
+    )  # fmt: skip
     by_scenario: dict[int, list[Task]] = {}
-    for task in Task.objects.filter(scenario__in=[row.pk for row in rows]).only(*fields).order_by("id")[:1000]:
+    tasks = Task.objects.filter(scenario__in=[row.pk for row in rows]).select_related("audit").only(*fields)
+    for task in tasks.order_by("id")[:1000]:
         by_scenario.setdefault(task.scenario_id, []).append(task)
     return [(row, by_scenario.get(row.pk, [])) for row in rows]

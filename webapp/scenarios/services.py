@@ -210,9 +210,14 @@ def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
 
 
 def start_envscaler_import(
-    user: Any, envs_file: File[bytes], scenarios_file: File[bytes] | None = None, source: str = SOURCE
+    user: Any,
+    envs_file: File[bytes],
+    scenarios_file: File[bytes] | None = None,
+    source: str = SOURCE,
+    *,
+    frames: bool = False,
 ) -> Job:
-    """Keep the uploads and queue their import. Raises `InputError` (empty, too large)."""
+    """Keep the uploads and queue their import, with frames where wished for. Raises `InputError` (empty, too large)."""
     environments = store_upload(envs_file)
     try:
         scenarios = store_upload(scenarios_file) if scenarios_file else None
@@ -220,5 +225,5 @@ def start_envscaler_import(
         drop_uploads(environments)
         raise
     names = " and ".join(item["original"] for item in (environments, scenarios) if item)
-    payload = {"environments": environments, "scenarios": scenarios, "source": source}
+    payload = {"environments": environments, "scenarios": scenarios, "source": source, "frames": frames}
     return create("import_envscaler", f"Import {names}", payload, user)

@@ -23,11 +23,13 @@ urlpatterns = [
     path("playground/<int:pk>/calls.json", playground_views.calls, name="playground_calls"),
     path("audit/", audit_views.start_these, name="start_these_audits"),
     path("environment/<int:pk>/audit/", audit_views.start_environment, name="start_environment_audit"),
+    path("environment/<int:pk>/frames/", frame_views.switch_on_all, name="start_environment_frames"),
     path("<int:pk>/", task_views.task, name="task"),
     path("<int:pk>/audit/", audit_views.audit, name="audit"),
     path("<int:pk>/audit/start/", audit_views.start_audit, name="start_audit"),
     path("<int:pk>/frame/", frame_views.widen, name="widen_frame"),
     path("<int:pk>/frame/start/", frame_views.switch_on, name="start_frame"),
+    path("<int:pk>/frame/off/", frame_views.switch_off, name="drop_frame"),
     path("<int:pk>/frame/restore/", frame_views.restore, name="restore_frame"),
     path("<int:pk>/diff/<int:a>/<int:b>/", task_views.task_diff, name="task_diff"),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import File, Query, Router
+from ninja import File, Form, Query, Router
 from ninja.files import UploadedFile
 
 from webapp.accounts.services import audit
@@ -90,6 +90,10 @@ def list_scores(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
 
 @router.post("/imports/trajectories", auth=needs("synthesise"), response={202: JobOut})
 @idempotent
-def import_trajectories(request: HttpRequest, trajectories: File[UploadedFile]) -> Job:
-    """Import recorded runs of tasks that are here. Follow the job at /jobs/{id}."""
-    return start_trajectory_import(person(request), trajectories)
+def import_trajectories(request: HttpRequest, trajectories: File[UploadedFile], frames: Form[bool] = False) -> Job:
+    """Import recorded runs of tasks that are here. Follow the job at /jobs/{id}.
+
+    With `frames` a run that earns everything becomes the reference of a task that has none, and the task gets the
+    frame that it spans: whatever else an agent changes makes the reward 0.
+    """
+    return start_trajectory_import(person(request), trajectories, frames=frames)

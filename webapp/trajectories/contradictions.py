@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.trajectories.matrix import PASSED, UNKNOWN, is_fresh
-from webapp.trajectories.models import Score, Trajectory
+from webapp.trajectories.models import ReplayState, Score, Trajectory
 
 MOST_SCORES = 50
 """So many of a run's newest scores are compared."""
@@ -21,10 +21,17 @@ class Contradiction:
     score: int
     scored: bool
     other: str
+    executions: bool = False
+    """The calls were executed twice, and did not come to the same."""
 
     @property
     def sentence(self) -> str:
         """For people; the same on pages and over the API."""
+        if self.executions:
+            return (
+                f"Check {self.number} {'passed' if self.scored else 'failed'} when the calls were executed again and "
+                f"{'fails' if self.scored else 'passes'} {self.other}: the same calls did not come to the same."
+            )
         return (
             f"Check {self.number} {'passed' if self.scored else 'failed'} when it was scored and "
             f"{'fails' if self.scored else 'passes'} {self.other}: it answers differently for the same state "
@@ -42,15 +49,26 @@ def contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None
         scores = list(trajectory.scores.filter(verifier_hash=wanted).order_by("-id")[:MOST_SCORES])
     told = [(score, _words(score.verdicts)) for score in scores if score.verifier_hash == wanted and score.verdicts]
     last = last_column(trajectory)
+    again = _executed_again(trajectory, scores)
     found: dict[int, Contradiction] = {}
     for place, (score, words) in enumerate(told):
-        others = [("in the matrix at the last step", last)]
-        others += [(f"in score {older.pk} of the same run", said) for older, said in told[place + 1 :]]
-        for other, said in others:
+        others = [("in the matrix at the last step", last, score.pk in again)]
+        others += [
+            (f"in score {older.pk} of the same run", said, (score.pk in again) != (older.pk in again))
+            for older, said in told[place + 1 :]
+        ]
+        for other, said, executions in others:
             for position, (mine, theirs) in enumerate(zip(words, said, strict=False)):
                 if mine is not None and theirs is not None and mine != theirs:
-                    found.setdefault(position, Contradiction(position + 1, score.pk, mine, other))
+                    found.setdefault(position, Contradiction(position + 1, score.pk, mine, other, executions))
     return [found[position] for position in sorted(found)]
+
+
+def _executed_again(trajectory: Trajectory, scores: Sequence[Score]) -> set[int]:
+    """The scores of a second execution that came out otherwise than the attempt made here."""
+    if trajectory.replay != ReplayState.DIVERGED or all(score.source != "rollout" for score in scores):
+        return set()
+    return {score.pk for score in scores if score.source == "replay"}
 
 
 def last_column(trajectory: Trajectory) -> list[bool | None]:

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import FormatError
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure, RunRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.audit_report import full
+from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.importer import Progress, guarded
+from webapp.scenarios.models import Task
+from webapp.scenarios.references import reference_of, save_reference
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.services import SOURCE, save_run
+from webapp.trajectories.reproduction import replay
+from webapp.trajectories.rollouts.second_execution import NOW, SEED, VALIDATION
+from webapp.trajectories.services import SOURCE, save_run, setting_of
 
 
 @dataclass
@@ -56,27 +63,59 @@ def import_runs(
     entries: Sequence[Entry],
     source: str = SOURCE,
     progress: Progress = lambda done, total, note: None,
+    *,
+    frames: bool = False,
+    user: Any = None,
 ) -> dict[str, Any]:
     """Import and replay runs. `progress` is called before each and may raise to stop.
 
-    Raises `SandboxUnavailable`.
+    With `frames` the shortest run of a task that earns everything becomes its reference, where it has none, and the
+    task gets the frame that this spans. Raises `SandboxUnavailable`.
     """
-    tally = RunTally()
+    tally, solved = RunTally(), dict[int, RunRecord]()
     for done, (place, record) in enumerate(parse_runs(list(entries))):
         progress(done, len(entries), f"Run {place}")
-        _one_run(sandbox, tally, place, record, source)
+        row = _one_run(sandbox, tally, place, record, source)
+        if frames and row is not None and isinstance(record, RunRecord) and full(row.reward):
+            known = solved.get(row.task_id)
+            solved[row.task_id] = record if known is None or len(record.steps) < len(known.steps) else known
     progress(len(entries), len(entries), "")
-    return vars(tally)
+    if not frames:
+        return vars(tally)
+    for task, record in solved.items():
+        keep_solved_run(sandbox, Task.objects.get(pk=task), record)
+    return vars(tally) | {"frames": frame_tasks(sandbox, list(solved), user).report()}
 
 
-def _one_run(sandbox: Sandbox, tally: RunTally, place: str, record: RunRecord | Failure, source: str) -> None:
+def _one_run(
+    sandbox: Sandbox, tally: RunTally, place: str, record: RunRecord | Failure, source: str
+) -> Trajectory | None:
+    """The run's row; None where it failed."""
+    rows: list[Trajectory] = []
+
     def action() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
         saved = save_run(sandbox, record, source, place)
         tally.add(saved.status, saved.row, place)
+        rows.append(saved.row)
         small_matrix(sandbox, saved.row)
 
     failure = guarded(place, action)
     if failure:
         tally.fail(failure)
+    return rows[0] if rows else None
+
+
+def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
+    """Keep a recorded run as the reference of a task that has none, if it also earns everything as a reference is
+    executed: its arguments validated, with this site's seed and clock."""
+    revision = task.current
+    if revision is None or reference_of(revision) is not None:
+        return
+    steps = [step for step in record.steps if step.kind == "call"]
+    calls = tuple(ReferenceCall(tool=step.tool, arguments=step.arguments) for step in steps)
+    ours = record.model_copy(update={"seed": SEED, "now": NOW, "validation": VALIDATION, "recorded_reward": None})
+    done = replay(sandbox, setting_of(revision), ours)
+    if done.reward is not None and full(done.reward.reward):
+        save_reference(revision, Reference(calls=calls, answer=record.answer), task.source)

@@ -11,6 +11,7 @@ from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
+from webapp.scenarios.jobs import person_of
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, write_export
 from webapp.trajectories.export.spec import ExportSpec
@@ -33,7 +34,9 @@ def import_trajectories(context: JobContext) -> dict[str, Any]:
     entries = read_upload(stored)
     require_records((stored, entries))
     context.afterwards.append(lambda: drop_uploads(stored))
-    return require_success(import_runs(default_sandbox(), entries, context.payload["source"], context.progress))
+    frames, user = bool(context.payload.get("frames")), person_of(context)
+    source, progress = context.payload["source"], context.progress
+    return require_success(import_runs(default_sandbox(), entries, source, progress, frames=frames, user=user))
 
 
 @job("compute_matrix", queue="sandbox")

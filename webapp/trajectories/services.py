@@ -205,10 +205,11 @@ def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
     yield from rows.values_list("record", flat=True).iterator(chunk_size=50)
 
 
-def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:
-    """Keep an upload and queue its import. Raises `InputError` (empty, too large)."""
+def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE, *, frames: bool = False) -> Job:
+    """Keep an upload and queue its import, with frames where wished for. Raises `InputError` (empty, too large)."""
     stored = store_upload(file)
-    return create("import_trajectories", f"Import {stored['original']}", {"file": stored, "source": source}, user)
+    payload = {"file": stored, "source": source, "frames": frames}
+    return create("import_trajectories", f"Import {stored['original']}", payload, user)
 
 
 def ensure_matrix(trajectory: Trajectory, user: Any = None) -> Job | None:

@@ -27,6 +27,8 @@ from webapp.trajectories.services import setting_of
 
 SOURCE = "training"
 MISMATCH_CHARS = 1_000
+OVERTURNED = ("solved", "program_error")
+"""What a worker told and executing the calls again did not come to."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def execute(
     setting = setting_of(revision)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
-    lost = attempt.outcome in ("program_error", *UNCOUNTED)
+    ended = attempt.outcome == "program_error" and done.ended
+    lost = ended or attempt.outcome in UNCOUNTED
     if done.failure and not lost:
         raise InputError(f"The attempt cannot be executed again: {clean(done.failure)[:MISMATCH_CHARS]}")
     results = {
@@ -128,6 +131,9 @@ def _mismatches(
     told: rollout_file.RolloutFileLine, done: Replay, rollout: RunRollout, revision: TaskRevision, first: int | None
 ) -> list[str]:
     words = list[str]()
+    if told.attempt.outcome == "program_error":
+        given = f"they give {done.reward.reward:.4f}" if done.reward is not None else "nothing could be judged"
+        words.append(f"The worker told that the program ended the attempt; executed again it does not, and {given}.")
     if told.verifier and told.verifier != revision.verifier_hash:
         words.append("The worker judged it by another verifier than that of the task's revision.")
     words += differences(told.attempt, done, "the worker")
@@ -167,7 +173,7 @@ def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay,
     if lost:
         return attempt.model_copy(update=changes | {"reward": None})
     solved = done.reward is not None and done.reward.reward >= SOLVED_AT
-    outcome = "solved" if solved else "failed" if attempt.outcome == "solved" else attempt.outcome
+    outcome = "solved" if solved else "failed" if attempt.outcome in OVERTURNED else attempt.outcome
     return attempt.model_copy(update=changes | {"reward": done.reward, "outcome": outcome})
 
 

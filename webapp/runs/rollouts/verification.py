@@ -135,8 +135,11 @@ def _execute(
                 continue
             done.executed += 1
             found = learnt_reward(row, executed.attempt.reward)
+            if found is None and told.attempt.outcome == "program_error" and told.reward is not None:
+                found = 0.0
             if told.reward is not None and found is not None:
                 done.told.append(told.reward)
+            if found is not None and (told.reward is not None or not told.attempt.user_error):
                 done.found.append(found)
             if executed.mismatch:
                 done.bad.append((row.pk, executed.mismatch))
@@ -147,17 +150,19 @@ def _execute(
 
 
 def _claiming(file: RolloutFile) -> QuerySet[RunRollout]:
-    """Attempts that can be executed again. Lost ones claim nothing, nor do those that a program ended unpaid."""
-    rows = RunRollout.objects.filter(file=file, revision__isnull=False)
-    unpaid = Q(reward=0.0) | Q(reward__isnull=True)
-    return rows.exclude(Q(outcome__in=UNCOUNTED) | Q(outcome="program_error") & unpaid)
+    """Attempts that can be executed again. Lost ones claim nothing; that a program ended one is a claim."""
+    return RunRollout.objects.filter(file=file, revision__isnull=False).exclude(outcome__in=UNCOUNTED)
 
 
 def sampled(file: RolloutFile) -> list[RunRollout]:
-    """The sample of a file, the same each time, which no worker can foretell."""
-    places = list(_claiming(file).order_by("index").values_list("pk", flat=True))
+    """The sample of a file, the same each time, which no worker can foretell. Of what programs are told to have ended
+    it is another one: few among many, they would hardly be drawn."""
     luck = random.Random(f"{settings.SECRET_KEY}:{file.sha256}:{file.pk}")
-    chosen = luck.sample(places, min(settings.ROLLOUT_SAMPLE, len(places)))
+    ended = Q(outcome="program_error")
+    chosen: list[int] = []
+    for part in (~ended, ended):
+        places = list(_claiming(file).filter(part).order_by("index").values_list("pk", flat=True))
+        chosen += luck.sample(places, min(settings.ROLLOUT_SAMPLE, len(places)))
     return list(RunRollout.objects.filter(pk__in=chosen).select_related(*RELATED).order_by("index"))
 
 
@@ -177,7 +182,7 @@ def _write(file: RolloutFile, done: FileResult) -> None:
 
 
 def _means(done: FileResult) -> dict[str, float]:
-    if not done.told:
+    if not done.told or not done.found:
         return {}
     return {"reported": sum(done.told) / len(done.told), "found": sum(done.found) / len(done.found)}
 
@@ -190,9 +195,14 @@ def _sentence(file: RolloutFile, done: FileResult) -> str:
     if means := _means(done):
         words += (
             f" The worker reported a mean reward of {means['reported']:.4f} for the {len(done.told)} of them that "
-            f"count; executed again they give {means['found']:.4f}."
+            f"count; executed again {_counting(done)} give {means['found']:.4f}."
         )
     return f"{words} The first one: {done.bad[0][1]}"
+
+
+def _counting(done: FileResult) -> str:
+    """More count than the worker said where it left out what it told that programs had ended."""
+    return "they" if len(done.found) == len(done.told) else f"{len(done.found)} count and"
 
 
 def _tell(file: RolloutFile, level: str, message: str, data: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.audits import services
-from webapp.scenarios.audits.page import audit_context
+from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
 from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.task_filters import read_filters
@@ -26,15 +26,22 @@ from webapp.scenarios.task_views import find_task, shown_revision
 @require_safe
 @never_cache
 def audit(request: HttpRequest, pk: int) -> HttpResponse:
-    """The whole audit of a task, a page of probes at a time; as a fragment the part of the task's page."""
+    """The whole audit of a task, a page of chosen probes at a time; as a fragment the part of the task's page, or the
+    probes alone."""
     row = find_task(pk)
     revision = shown_revision(request, row)
     context: dict[str, object] = {"task": row, "revision": revision, "audit_revision": revision}
     fragment = wants_fragment(request, "audit")
     if revision is not None:
-        start = Params(request.GET).number("from") or 0
-        context |= audit_context(row, revision, start=0 if fragment else start, whole=not fragment)
+        params = Params(request.GET)
+        start, only = params.number("from") or 0, params.choice("only", (WRONG, *PROBE_FAMILIES))
+        if fragment:
+            context |= audit_context(row, revision)
+        else:
+            context |= audit_context(row, revision, start=start, whole=True, only=only)
         context["copy_as"] = api_call(request, "POST", "api:create_audits", body={"task": pk})
+    if wants_fragment(request, "probes") and context.get("audit") is not None:
+        return render(request, "scenarios/audit/probes.html", context)
     return render(request, "scenarios/audit_part.html" if fragment else "scenarios/audit.html", context)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,18 @@ ANSWERS = {
     "answer_contrary": "A hedged or contrary answer",
 }
 """The probes that change the answer alone."""
+PROBE_FAMILIES = {
+    "own": "nothing and the reference",
+    "call_removed": "a call left out",
+    "argument_altered": "an argument altered",
+    "call_added": "an unasked call",
+    "record_swapped": "another record",
+    "answer_altered": "another answer",
+    "answer_respelled": "the right answer in other words",
+    "answer_contrary": "a hedged or contrary answer",
+}
+"""What probes can be chosen by, beside `WRONG`: the verifier's own, and the kinds of mutants."""
+WRONG = "wrong"
 OWN = {
     "nothing": "Doing nothing",
     "claim": "Only claiming success",
@@ -83,6 +96,7 @@ class ProbeRow:
     noticed: list[int] = field(default_factory=list)
     outside: str = ""
     """What changed outside the task's frame, in words."""
+    family: str = "own"
 
 
 @dataclass(frozen=True)
@@ -129,8 +143,11 @@ def whole_audits() -> QuerySet[Audit]:
     return Audit.objects.select_related("revision").defer("revision__record").prefetch_related("faults")
 
 
-def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: bool = False) -> dict[str, Any]:
-    """What the audit part of a task's page shows; `whole` for the page that shows the audit alone."""
+def audit_context(
+    task: Task, revision: TaskRevision, *, start: int = 0, whole: bool = False, only: str = ""
+) -> dict[str, Any]:
+    """What the audit part of a task's page shows; `whole` for the page that shows the audit alone, of whose probes
+    `only` chooses a family, or the `WRONG` ones."""
     if revision.scenario_id == task.scenario_id:
         revision.scenario = task.scenario
     row = newest_audit(revision).first()
@@ -141,7 +158,8 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
     faults = list(row.faults.all())
     probes = probe_rows(row)
     most = PROBES_A_PAGE if whole else PROBES_ON_TASK
-    shown = probes[start : start + most]
+    chosen = [probe for probe in probes if only in ("", probe.family) or (only == WRONG and probe.tone == "bad")]
+    shown = chosen[start : start + most]
     labels = labels_of(revision)
     most_faults = None if whole else FAULTS_ON_TASK
     return context | {
@@ -152,7 +170,9 @@ def audit_context(task: Task, revision: TaskRevision, *, start: int = 0, whole: 
         "audit_faults_total": len(faults),
         "audit_probes": shown,
         "audit_probes_total": len(probes),
-        "audit_next": start + most if start + most < len(probes) else None,
+        "audit_choices": choices(probes) if whole else [],
+        "audit_only": only,
+        "audit_next": start + most if start + most < len(chosen) else None,
         "audit_later": start > 0,
         "audit_matrix": matrix(row, faults, labels) if labels else None,
         "audit_words": words(row, faults),
@@ -188,6 +208,14 @@ def _tried(row: Audit) -> str:
     return f"{tried}; the right answer earns 1 in {spelled:,} other wordings" if spelled else tried
 
 
+def choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:
+    """(value, words, probes) of each choice that there are probes for, the wrong ones first, which may be none."""
+    counts = Counter(probe.family for probe in probes)
+    wrong = sum(probe.tone == "bad" for probe in probes)
+    families = [(name, text, counts[name]) for name, text in PROBE_FAMILIES.items() if counts[name]]
+    return [(WRONG, "judged wrongly", wrong), *families]
+
+
 def probe_rows(row: Audit) -> list[ProbeRow]:
     """The verifier's own probes, then the mutants in their order, those that it took for right first."""
     own_rows = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
@@ -213,6 +241,7 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
     name = _mutant_name(mutant)
     return ProbeRow(
         name=name,
+        family=mutant["kind"],
         reward=reward,
         tone=tone,
         note=mutant["note"],

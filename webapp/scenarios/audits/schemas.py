@@ -43,6 +43,10 @@ class AuditLine(Schema):
     below: int | None
     equivalent: int | None
     nondeterministic: bool | None
+    unseen: Annotated[
+        float | None,
+        Field(description="Without a frame: the share of records that can change without any check noticing."),
+    ]
     created_at: datetime
 
 

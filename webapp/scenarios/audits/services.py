@@ -186,6 +186,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         below=audit.below if tried else None,
         equivalent=sum(probe.equivalent for probe in audit.mutants) if tried else None,
         nondeterministic=None if audit.deterministic is None else not audit.deterministic,
+        unseen=audit.unseen.share if audit.unseen is not None else None,
         probes=probes_of(audit),
     )
     AuditFault.objects.bulk_create(
@@ -261,6 +262,11 @@ def open_audit(task: Task) -> Job | None:
 def start_task_audit(user: Any, task: Task) -> Job:
     """Queue the audit of one task; the job that is on its way already is handed back."""
     return open_audit(task) or _start(user, f"Audit task {task.pk}", {"tasks": [task.pk]}, f"task:{task.pk}")
+
+
+def start_tasks_audit(user: Any, tasks: Sequence[int]) -> Job:
+    """Queue the audit of some tasks as one job."""
+    return _start(user, f"Audit {len(tasks)} tasks", {"tasks": list(tasks)})
 
 
 def start_environment_audit(user: Any, environment: Environment) -> Job:

@@ -19,6 +19,16 @@ PLACES = mark_safe(
 )
 
 
+class DropForm(forms.Form):
+    """Why a task is to have no frame."""
+
+    why = forms.CharField(
+        label="Why whatever else changes is right",
+        max_length=500,
+        help_text="Kept in the audit log, and shown where the frame would stand.",
+    )
+
+
 class WidenForm(forms.Form):
     """Places that a right way may change as well, and why; `allowances` once it is valid."""
 

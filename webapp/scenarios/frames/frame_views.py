@@ -6,17 +6,19 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.access import access
+from webapp.environments.models import Environment
 from webapp.errors import Conflict
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.frames import services
-from webapp.scenarios.frames.forms import WidenForm
+from webapp.scenarios.frames.forms import DropForm, WidenForm
 from webapp.scenarios.frames.page import frame_context
+from webapp.scenarios.models import Task
 from webapp.scenarios.task_views import find_task
 
 
@@ -35,13 +37,7 @@ def widen(request: HttpRequest, pk: int) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return _back(request, pk, f"The frame is wider from revision {made.number} on, which is being audited.")
-    context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
-    if task.current is not None:
-        context |= frame_context(task, task.current)
-    place = {"path": "/payments/+", "most": 2}
-    body = {"places": [place], "reason": "It may be paid in two parts."}
-    context["copy_as"] = api_call(request, "POST", "api:widen_task_frame", args=(pk,), body=body)
-    return render(request, "scenarios/frame.html", context, status=422 if form.errors else 200)
+    return _page(request, task, form, DropForm())
 
 
 @access("review")
@@ -58,6 +54,29 @@ def switch_on(request: HttpRequest, pk: int) -> HttpResponse:
 
 @access("review")
 @require_POST
+def switch_off(request: HttpRequest, pk: int) -> HttpResponse:
+    """Leave a task's frame out, with a reason."""
+    task, form = find_task(pk), DropForm(request.POST)
+    if form.is_valid():
+        try:
+            made = services.drop_frame(request.user, task, form.cleaned_data["why"])
+        except Conflict as error:
+            form.add_error(None, str(error))
+        else:
+            return _back(request, pk, f"Revision {made.number} has no frame, and is being audited.")
+    return _page(request, task, WidenForm(), form)
+
+
+@access("review")
+@require_POST
+def switch_on_all(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make frames for all tasks of an environment that have a reference and no frame."""
+    row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
+    return redirect("jobs:detail", services.start_environment_frames(request.user, row).pk)
+
+
+@access("review")
+@require_POST
 def restore(request: HttpRequest, pk: int) -> HttpResponse:
     """Give a task the frame of an earlier revision."""
     number = request.POST.get("revision", "")
@@ -69,6 +88,16 @@ def restore(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
         return redirect(reverse("scenarios:task", args=[pk]) + "#frame")
     return _back(request, pk, f"Revision {made.number} has the frame of revision {number} again, and is being audited.")
+
+
+def _page(request: HttpRequest, task: Task, form: WidenForm, drop_form: DropForm) -> HttpResponse:
+    context: dict[str, Any] = {"task": task, "revision": task.current, "form": form, "drop_form": drop_form}
+    if task.current is not None:
+        context |= frame_context(task, task.current)
+    place = {"path": "/payments/+", "most": 2}
+    body = {"places": [place], "reason": "It may be paid in two parts."}
+    context["copy_as"] = api_call(request, "POST", "api:widen_task_frame", args=(task.pk,), body=body)
+    return render(request, "scenarios/frame.html", context, status=422 if form.errors or drop_form.errors else 200)
 
 
 def _back(request: HttpRequest, pk: int, words: str) -> HttpResponse:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.verifiers.frame_words import allowance_line, frame_lines
+from webapp.accounts.models import AuditEntry
 from webapp.jobs.queries import open_of
 from webapp.scenarios.frames.services import KIND
 from webapp.scenarios.models import Task, TaskRevision
@@ -37,6 +38,7 @@ def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
     if frame is None:
         return context | {
             "frame_possible": revision.verifier_kind != "rubric" and reference_of(revision) is not None,
+            "frame_off": _switched_off(task, revision),
         }
     lines = frame_lines(frame)
     given = [item for item in frame.allowances if item.source != "reference"]
@@ -48,6 +50,14 @@ def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
         ],
         "frame_before": _with_other_frame(task, revision),
     }
+
+
+def _switched_off(task: Task, revision: TaskRevision) -> AuditEntry | None:
+    """Who switched the frame of this revision off, and why."""
+    if not revision.origin_hash:
+        return None
+    rows = AuditEntry.objects.filter(object_type="task", object_id=str(task.pk), action="task.frame.off")
+    return next((row for row in rows.order_by("-id")[:20] if row.detail.get("revision") == revision.number), None)
 
 
 def _with_other_frame(task: Task, revision: TaskRevision) -> int | None:

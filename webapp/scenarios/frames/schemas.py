@@ -27,6 +27,12 @@ class FrameWidening(BodyIn):
     reason: Annotated[Text, Field(min_length=1, max_length=500, description="Why this is right too.")]
 
 
+class FrameRemoval(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "Any way to tidy up is right here."}]})
+
+    reason: Annotated[Text, Field(min_length=1, max_length=500, description="Why whatever else changes is right.")]
+
+
 class FrameRestoration(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
 

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
 
 from synthesis.contracts import Allowance, Finding, Frame, Mark
-from synthesis.errors import InputError
+from synthesis.errors import InputError, ProgramError
 from synthesis.formats.records import CheckRecord, TaskRecord
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
 from webapp.accounts.services import audit
+from webapp.environments.models import Environment
 from webapp.environments.services import program_of
 from webapp.environments.totals import lock_environment
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.audits.services import case_of, start_task_audit, subject_of
+from webapp.scenarios.audits.services import case_of, start_task_audit, start_tasks_audit, subject_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
 from webapp.scenarios.services import Start, save_task
 
 KIND = "frame_task"
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class FramesMade:
+    """What became of the wish to give tasks frames. `no_reference`: nothing says what a right way changes there."""
+
+    made: list[int] = field(default_factory=list)
+    had_one: int = 0
+    no_reference: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        counts = {"made": len(self.made), "had_one": self.had_one, "no_reference": self.no_reference}
+        return {**counts, "failed": self.failed}
 
 
 @transaction.atomic
@@ -54,6 +71,28 @@ def restore_frame(user: Any, task: Task, number: int) -> TaskRevision:
     return _revised(user, revision, frame_of_revision(earlier), "task.frame.restore", frame_of=number)
 
 
+@transaction.atomic
+def drop_frame(user: Any, task: Task, reason: str) -> TaskRevision:
+    """Leave the task's frame out from now on; the reason stands in the audit log. Raises Conflict: it has none."""
+    revision = _locked(task)
+    if revision.frame is None:
+        raise Conflict("This task has no frame, so there is none to switch off.")
+    return _revised(user, revision, None, "task.frame.off", reason=reason)
+
+
+def start_environment_frames(user: Any, environment: Environment) -> Job:
+    """Queue the making of frames for all tasks of an environment that have a reference and no frame."""
+    subject = f"environment:{environment.pk}"
+    known = open_of(KIND, subject)
+    if known is not None:
+        return known
+    with transaction.atomic():
+        payload = {"environment": environment.pk}
+        row = create(KIND, f"Frames of the tasks of {environment.name}", payload, user, subject=subject)
+        audit(user, "environment.frames.start", environment)
+    return row
+
+
 def start_frame(user: Any, task: Task) -> Job:
     """Queue the making of a task's frame from its reference. Raises Conflict: it has one, or no reference."""
     current = task.current
@@ -73,8 +112,10 @@ def start_frame(user: Any, task: Task) -> Job:
     return row
 
 
-def frame_task(sandbox: Sandbox, task: Task, user: Any) -> TaskRevision:
+def frame_task(sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True) -> TaskRevision:
     """Execute the reference and give the task the frame that it spans. A task that has one keeps it.
+
+    Its audit is queued, unless the caller does that for many (`audited`).
 
     Raises InputError, ProgramError and InfrastructureError.
     """
@@ -88,7 +129,45 @@ def frame_task(sandbox: Sandbox, task: Task, user: Any) -> TaskRevision:
     with transaction.atomic():
         if _locked(task).pk != revision.pk:
             raise InputError("The task was changed while its frame was made. Switch it on again.")
-        return _revised(user, revision, frame, "task.frame.on", allowances=len(frame.allowances))
+        allowed = len(frame.allowances)
+        return _revised(user, revision, frame, "task.frame.on", audited=audited, allowances=allowed)
+
+
+def frame_tasks(
+    sandbox: Sandbox, tasks: Sequence[int], user: Any = None, progress: Progress = lambda done, total, note: None
+) -> FramesMade:
+    """Give each of these tasks the frame that its reference spans, then queue one audit of all that got one.
+
+    A task without a reference, with a rubric or with a frame is left as it is. `progress` may raise to stop. Raises
+    InfrastructureError.
+    """
+    done = FramesMade()
+    rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
+    try:
+        for place, pk in enumerate(tasks):
+            progress(place, len(tasks), f"{len(done.made)} frames made")
+            row = rows.get(pk=pk)
+            current = row.current
+            if current is not None and current.frame is not None:
+                done.had_one += 1
+            elif current is None or current.verifier_kind == "rubric" or reference_of(current) is None:
+                done.no_reference += 1
+            else:
+                _try_frame(sandbox, row, user, done)
+    finally:
+        if done.made:
+            start_tasks_audit(user, done.made)
+    progress(len(tasks), len(tasks), f"{len(done.made)} frames made")
+    return done
+
+
+def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade) -> None:
+    try:
+        frame_task(sandbox, task, user, audited=False)
+    except (InputError, ProgramError, Conflict) as error:
+        done.failed.append({"place": task.key, "reason": str(error)[:500]})
+    else:
+        done.made.append(task.pk)
 
 
 def _locked(task: Task) -> TaskRevision:
@@ -101,7 +180,9 @@ def _locked(task: Task) -> TaskRevision:
     return row
 
 
-def _revised(user: Any, revision: TaskRevision, frame: Frame | None, action: str, **detail: Any) -> TaskRevision:
+def _revised(
+    user: Any, revision: TaskRevision, frame: Frame | None, action: str, *, audited: bool = True, **detail: Any
+) -> TaskRevision:
     """A further revision that differs in its frame alone, current from now on."""
     task = revision.task
     reference = reference_of(revision)
@@ -115,7 +196,8 @@ def _revised(user: Any, revision: TaskRevision, frame: Frame | None, action: str
     if reference is not None:
         save_reference(made, as_reference(reference), reference.source)
     audit(user, action, task, revision=made.number, before=revision.number, **detail)
-    start_task_audit(user, saved)
+    if audited:
+        start_task_audit(user, saved)
     return made
 
 

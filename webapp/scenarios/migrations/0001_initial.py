@@ -39,6 +39,7 @@ class Migration(migrations.Migration):
                 ("below", models.PositiveIntegerField(blank=True, null=True)),
                 ("equivalent", models.PositiveIntegerField(blank=True, null=True)),
                 ("nondeterministic", models.BooleanField(blank=True, null=True)),
+                ("unseen", models.FloatField(blank=True, null=True)),
                 ("probes", webapp.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],

@@ -11,8 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, UNCOUNTED, Attempt, TrajectoryStep
+from synthesis.contracts import (
+    DEFAULT_NOW,
+    DEFAULT_SEED,
+    SOLVED_AT,
+    UNCOUNTED,
+    Attempt,
+    Reward,
+    TrajectoryStep,
+)
 from synthesis.errors import SandboxUnavailable
 from synthesis.formats.records import RunRecord
 from synthesis.formats.values import clean
@@ -23,6 +32,8 @@ from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
 from webapp.trajectories.rollouts.attempt_writer import run_step
 from webapp.trajectories.services import setting_of
+from webapp.trajectories.steps import add_score
+from webapp.trajectories.totals import counted
 
 SEED, NOW, VALIDATION = DEFAULT_SEED, DEFAULT_NOW, AttemptSetting().validation
 """As `task_of` and `AttemptSetting` make every attempt at a task of this site."""
@@ -89,7 +100,8 @@ def is_sampled(rollout: int, ordinal: int, total: int) -> bool:
 
 def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, attempt: Attempt) -> str:
     """Execute an attempt that was made here again; what differs is said on its trajectory, which then is `diverged`,
-    and returned. Where it cannot be executed again the trajectory says that alone."""
+    and returned. What it gives now is appended as a score, and counts. Where it cannot be executed again the trajectory
+    says that alone."""
     if not attempt.final_hash or attempt.outcome in ("program_error", *UNCOUNTED):
         return ""
     try:
@@ -105,7 +117,20 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
     if words:
         claimed = attempt.reward.reward if attempt.reward else None
         _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
+        if done.reward is not None:
+            _score_again(row, revision, done.reward)
     return words
+
+
+@transaction.atomic
+def _score_again(row: Trajectory, revision: TaskRevision, reward: Reward) -> None:
+    """The earlier score stays; lists and totals go by the newer one."""
+    with counted(row, row.environment_id):
+        row.refresh_from_db()
+        row.reward, row.passed, row.total = reward.reward, reward.passed, reward.total
+        row.outcome = "solved" if reward.reward >= SOLVED_AT else "failed" if row.outcome == "solved" else row.outcome
+        row.save(update_fields=["reward", "passed", "total", "outcome"])
+    add_score(row, revision, reward, "replay")
 
 
 def _note(row: Trajectory, words: str, **fields: Any) -> None:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
+from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
 from webapp.scenarios.importer import import_entries
 from webapp.uploads import require_success
 
@@ -23,6 +23,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--source", type=source_name, default="envscaler", help="the name these records are kept under"
         )
+        parser.add_argument(
+            "--frame", action="store_true", help="give tasks whose reference is known a frame: all else is reward 0"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,7 +33,8 @@ class Command(BaseCommand):
             environments = read_entries(options["environments"])
             scenarios = read_entries(options["scenarios"]) if options["scenarios"] else []
             tell = teller(self.stderr.write)
-            result = import_entries(default_sandbox(), environments, scenarios, options["source"], tell)
+            frames = options["frame"]
+            result = import_entries(default_sandbox(), environments, scenarios, options["source"], tell, frames=frames)
         for kind in ("environments", "scenarios", "tasks"):
             counts = result[kind]
             tell_failures(self.stderr.write, kind, counts["failed"])
@@ -38,6 +42,7 @@ class Command(BaseCommand):
                 f"{kind}: {counts['created']} created ({counts['updated']} of them new versions), "
                 f"{counts['unchanged']} unchanged, {len(counts['failed'])} failed"
             )
+        tell_frames(self.stderr.write, result)
         if options["json"]:
             self.stdout.write(as_json(result))
         with one_clear_line():

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import read_entries
 from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, source_name, tell_failures, teller
+from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
 from webapp.trajectories.importer import import_runs
 from webapp.uploads import require_success
 
@@ -22,13 +22,18 @@ class Command(BaseCommand):
         parser.add_argument(
             "--source", type=source_name, default="envscaler", help="the source its environments were imported under"
         )
+        parser.add_argument(
+            "--frame",
+            action="store_true",
+            help="where a run earns everything, take it as its task's reference and give the task a frame",
+        )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_clear_line():
             entries = read_entries(options["file"])
             tell = teller(self.stderr.write)
-            result = import_runs(default_sandbox(), entries, options["source"], tell)
+            result = import_runs(default_sandbox(), entries, options["source"], tell, frames=options["frame"])
         tell_failures(self.stderr.write, "run", result["failed"])
         for item in result["diverged"]:
             self.stderr.write(
@@ -39,6 +44,7 @@ class Command(BaseCommand):
             f"runs: {result['created']} created, {result['unchanged']} unchanged, {result['reproduced']} reproduced, "
             f"{len(result['diverged'])} diverged, {len(result['failed'])} failed"
         )
+        tell_frames(self.stderr.write, result)
         if options["json"]:
             self.stdout.write(as_json(result))
         with one_clear_line():
