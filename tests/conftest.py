@@ -19,6 +19,8 @@ from tests.fixtures.servers import TestServers, point_settings_at_servers
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from synthesis.runtime import Sandbox
+
 SERVERS = TestServers()
 SET_APART = {"slow", "kill", "browser"}
 """Marks of tests that `make test` leaves out."""
@@ -105,6 +107,23 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.fail(f"ENVARIUM_TEST_DATA={named} is not a folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def brief_sandbox() -> Iterator[Sandbox]:
+    """One that waits a second for a call, not five."""
+    from synthesis.contracts import Limits
+    from synthesis.runtime import Sandbox
+
+    made = Sandbox(limits=Limits(call_seconds=1.0))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def brief_calls(brief_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs in this process's own sandbox is given up after a second."""
+    monkeypatch.setattr("synthesis.runtime.sandbox._default", brief_sandbox)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from webapp.jobs.registry import KINDS
 
     monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    # A server that is not there was given up after seven seconds; tests/llm_layer looks at the waits themselves.
+    monkeypatch.setattr("synthesis.llm.client.FIRST_WAIT_S", 0.02)
     before = KINDS.get("run_batch")
     use_table()
     yield

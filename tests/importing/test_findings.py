@@ -135,6 +135,7 @@ SMALL = """class Box:
         ("[]", "while True: pass", {"episode_lost"}),
     ],
 )
+@pytest.mark.usefixtures("brief_calls")
 def test_probing(init: str, body: str, expected: set[str]) -> None:
     source = SMALL.replace("{init}", init).replace("{body}", body)
     assert kinds(probe(source)) == expected

@@ -151,6 +151,7 @@ def test_hostile_text_in_every_field(text: str) -> None:
         "class TicketDesk:\n    def look(self):\n        return \x00",
     ],
 )
+@pytest.mark.usefixtures("brief_calls")
 def test_a_hostile_program_is_stored_with_its_findings(source: str) -> None:
     report = load([samples.environment(env_class_code=source)], [samples.scenario()])
     assert counts(report)[0] == (1, 0, 0, 0)

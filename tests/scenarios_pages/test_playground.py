@@ -141,6 +141,7 @@ def test_a_change_during_the_call_is_not_overwritten(client: Client, play: Playg
     assert not PlaygroundCall.objects.exists()
 
 
+@pytest.mark.usefixtures("brief_calls")
 def test_a_tool_that_hangs_costs_only_its_call(client: Client, play: Playground):
     add(client, play, 1)
     answer = run(client, play, "hang")

@@ -136,6 +136,7 @@ def test_no_checks_are_no_input(sandbox: Sandbox) -> None:
 
 def test_twice_the_same(sandbox: Sandbox) -> None:
     runs = ([LOOK, GIVE, DONE], [LOOK, TAKEN, GIVE, DONE], [GIVE, "L-2 it is."])
-    assert solved(sandbox, *runs) == solved(sandbox, *runs)
-    assert names(solved(sandbox, *runs)) == ["assign_locker"]
-    assert TOLD in [check.source for check in solved(sandbox, *runs).checks]
+    found = solved(sandbox, *runs)
+    assert found == solved(sandbox, *runs)
+    assert names(found) == ["assign_locker"]
+    assert TOLD in [check.source for check in found.checks]

@@ -129,6 +129,7 @@ def test_only_generated_values_are_aligned() -> None:
     assert "Aligned" not in row.replay_note
 
 
+@pytest.mark.usefixtures("brief_calls")
 def test_a_lost_episode_is_no_reward() -> None:
     tools = [*samples.environment()["tools"], samples.function("spin", {"seconds": {"type": "integer"}}, [])]
     prepare(tools=tools)
