@@ -22,8 +22,6 @@ from typing import Any
 
 from tests.benchmarks.databases import own_database
 
-KILLS = 2
-
 
 @contextmanager
 def site_settings(folder: Path) -> Iterator[None]:
@@ -143,7 +141,7 @@ def wait_for_points(job: Any, count: int, seconds: float = 300.0) -> None:
         time.sleep(0.05)
 
 
-def measure(folder: Path, steps: int, keys: int) -> dict[str, Any]:
+def measure(folder: Path, steps: int, keys: int, kills: int) -> dict[str, Any]:
     from tests.fixtures.api import token_of
     from tests.workers.training_support import Site
     from tests.workers.worker_support import operator
@@ -162,8 +160,8 @@ def measure(folder: Path, steps: int, keys: int) -> dict[str, Any]:
         growing = threading.Thread(target=write, args=(folder / "killed" / "record.jsonl", steps, keys, 0.02))
         growing.start()
         sending = Sending(site.url, token, assignment, folder / "killed")
-        for kill in range(1, KILLS + 1):
-            wait_for_points(job, kill * steps * keys // (KILLS + 2))
+        for kill in range(1, kills + 1):
+            wait_for_points(job, kill * steps * keys // (kills + 2))
             site.kill()
             time.sleep(1)
             site.start()
@@ -177,7 +175,7 @@ def measure(folder: Path, steps: int, keys: int) -> dict[str, Any]:
         "ingested_points": undisturbed["points"] + disturbed["points"],
         "duplicates": undisturbed["duplicates"] + disturbed["duplicates"],
         "gaps": undisturbed["gaps"] + disturbed["gaps"],
-        "kills": KILLS,
+        "kills": kills,
     }
 
 
@@ -186,9 +184,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--keys", type=int, default=40)
+    parser.add_argument("--kills", type=int, default=2, help="of the site, while the second record grows")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-") as name, site_settings(Path(name)):
-        result = measure(Path(name), given.steps, given.keys)
+        result = measure(Path(name), given.steps, given.keys, given.kills)
     print(json.dumps(result) if given.json else result)
 
 

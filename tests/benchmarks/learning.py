@@ -21,6 +21,7 @@ from typing import Any, get_args
 
 from training.config import AdvantageKind
 from training.demo.prepare import prepare_demo
+from training.examples import datasets
 from training.job import JOB, RESULT, Exit
 from training.launch import main as launch
 
@@ -79,8 +80,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, help="of SFT; the demo's own where it is not given")
     parser.add_argument("--steps", type=int, help="of RL; the demo's own where it is not given")
     parser.add_argument("--tasks", type=int, help="of an evaluation; the demo's own where it is not given")
+    parser.add_argument("--each", type=int, default=datasets.EACH, help="tasks of each environment")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    datasets.EACH = given.each
     evaluation = {"evaluation": {"tasks": given.tasks}} if given.tasks else {}
     changes = {
         "sft": ({"epochs": given.epochs} if given.epochs else {}) | evaluation,

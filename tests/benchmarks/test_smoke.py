@@ -24,15 +24,15 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--items 4 --at-once 4 --latency 0.01",
         {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
     ),
-    "ingest": ("--steps 40 --keys 4", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
-    "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2", {"runs", "gain"}),
+    "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
+    "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
     "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
     "rollouts": ("--latency 0.01 --episodes 1 --at 1 4", {"episodes_per_s", "environment_share", "of_ideal"}),
     "runtime": ("--small --episodes 4 --growth 50", {"episode_ms", "episode_ratio", "growth_mib_50"}),
     "training": (
-        "--steps 1 --warm 0 --rollouts 2 --epochs 0.1 --without-ingest",
+        "--steps 1 --warm 0 --rollouts 2 --epochs 0.1 --each 8 --without-ingest",
         {"rl_step_ratio", "step_s", "trl_step_s"},
     ),
 }

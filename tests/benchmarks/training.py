@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any
 
 
-def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int) -> None:
+def prepare(folder: Path, steps: int, rollouts: int, epochs: float, threads: int, each: int | None) -> None:
     from training.demo.prepare import prepare_demo
+    from training.examples import datasets
     from training.launch import main as launch
 
+    datasets.EACH = each or datasets.EACH
     changes: dict[str, dict[str, Any]] = {
         "sft": {"epochs": epochs, "evaluation": {"tasks": 8}},
         "rl": {
@@ -166,6 +168,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=2, help="first steps, which warm caches and are not counted")
     parser.add_argument("--rollouts", type=int, default=8)
     parser.add_argument("--epochs", type=float, default=3.0, help="of the SFT before")
+    parser.add_argument("--each", type=int, help="tasks of each environment; the demo's own where it is not given")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--without-ingest", action="store_true", help="only the trainers")
     parser.add_argument("--side", choices=["ours", "theirs"])
@@ -176,7 +179,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="training-") as name:
         folder = Path(name)
-        prepare(folder, given.steps + given.warm, given.rollouts, given.epochs, given.threads)
+        prepare(folder, given.steps + given.warm, given.rollouts, given.epochs, given.threads, given.each)
         mine, other = child("ours", folder, given.warm), child("theirs", folder, given.warm)
     step, beside = statistics.median(mine["seconds"]), statistics.median(other["seconds"])
     result = {

@@ -1,4 +1,4 @@
-"""One process of an RL job on several: `torchrun ... -m tests.training.ranked FOLDER MODEL`. Leaves `weights.pt`.
+"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL`. Leaves `weights.pt`.
 
 An untrained model solves nothing, so what it happens to write earns something here.
 """

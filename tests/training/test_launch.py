@@ -28,13 +28,13 @@ from training.dataset import Split, freeze  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
 from training.examples import datasets  # noqa: E402
 from training.examples.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
-from training.job import MODEL, RECORD, RESULT, STOP, Exit  # noqa: E402
+from training.job import MODEL, RECORD, RESULT, Exit  # noqa: E402
 from training.launch import main  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = 12
-"""Of a job that is stopped three times, each a step or two further on."""
+STEPS = 8
+"""Of a job that is stopped twice, each time a step or two further on."""
 EVALUATION = {"tasks": 4, "turns": 1}
 RL = {
     "steps": 2, "evaluation": EVALUATION, "sampling": {"rollouts": 2}, "decoding": {"turn_tokens": 8},
@@ -193,10 +193,10 @@ def wait_for(folder: Path, steps: int) -> None:
 
 @pytest.mark.kill
 def test_child_is_stopped_killed_and_resumed_without_a_gap(demo: Path) -> None:
-    """SIGTERM within a step, then SIGKILL, then a file `stop`, then to the end: one numbered record."""
+    """SIGTERM within a step, then SIGKILL, then to the end: one numbered record. Workers' tests stop by the file."""
     folder = job(demo, "child", config={"steps": STEPS})
     told = json.loads((folder / "job.json").read_text())
-    for number, how in enumerate(("term", "kill", "file", "end")):
+    for number, how in enumerate(("term", "kill", "end")):
         if number:
             (folder / "job.json").write_text(json.dumps(told | {"resume": True}))
             done = max(one.step for one in records(folder) if one.kind == "values")
@@ -206,15 +206,11 @@ def test_child_is_stopped_killed_and_resumed_without_a_gap(demo: Path) -> None:
         try:
             if how != "end":
                 wait_for(folder, done + 1)
-            if how == "file":
-                (folder / STOP).touch()
-            elif how != "end":
                 running.send_signal(signal.SIGTERM if how == "term" else signal.SIGKILL)
             status = running.wait(180)
         finally:
             running.kill()
-        (folder / STOP).unlink(missing_ok=True)
-        assert status == {"term": Exit.STOPPED, "kill": -9, "file": Exit.STOPPED, "end": Exit.DONE}[how]
+        assert status == {"term": Exit.STOPPED, "kill": -9, "end": Exit.DONE}[how]
     found = records(folder)
     assert [one.seq for one in found] == list(range(1, len(found) + 1))
     assert {one.step for one in found if one.kind == "values" and "loss" in one.values} == set(range(1, STEPS + 1))
