@@ -83,10 +83,10 @@ def test_one_in_flight_makes_the_second_wait(monkeypatch: pytest.MonkeyPatch) ->
 
     real = api.start_envscaler_import
 
-    def slow(*given: Any) -> Any:
+    def slow(*given: Any, **named: Any) -> Any:
         entered.set()
         assert leave.wait(20)
-        return real(*given)
+        return real(*given, **named)
 
     monkeypatch.setattr(api, "start_envscaler_import", slow)
 

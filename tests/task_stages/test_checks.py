@@ -67,7 +67,7 @@ HOPELESS = [
     ("check_invalid", "it is not Python", "def check(initial_state, final_state, answer)\n    return True\n"),
     ("check_invalid", "the function must be", "def check(final_state):\n    return bool(final_state)\n"),
     ("check_invalid", "there must be one function", HERS + HERS.replace("check(", "check_func(")),
-    ("check_invalid", "there must be one function", HERS + "\nFOUND = check({}, {}, '')\n"),
+    ("check_invalid", "beside the function only CRITERION", HERS + "\nFOUND = check({}, {}, '')\n"),
     ("check_invalid", "at most 8,000", function(f"final_state['x'] == {'1' * 9_000!r}")),
     ("check_invalid", "one thing for answer=None and another", function("final_state and answer is None")),
     ("check_never_varies", "can never vary", function("True")),
