@@ -4,6 +4,11 @@ SHELL := /bin/bash
 PORT ?= 8000
 export PORT
 
+# Bytecode is kept in the environment, also where the machine forbids it beside the sources (PYTHONDONTWRITEBYTECODE, as
+# images often set it): without it each process compiles all that it imports, torch among it.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+
 # The first Python that is new enough; PYTHON=/path/to/python3 chooses another one.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
