@@ -117,15 +117,15 @@ def test_a_full_disk_is_told_outlived_and_nothing_is_lost(tmp_path: Path) -> Non
         person = Person(run)
         assert TOLD not in person.page("/")
         run.fill(LEFT_MIB)
-        wait_for(lambda: room(run).get("ok") is False, what="a word about the disk")
+        wait_for(lambda: room(run).get("ok") is False, seconds=60, what="a word about the disk")
         assert TOLD in person.page("/tasks/")
         task = person.api("/tasks?limit=1")["data"][0]["id"]
         job = person.api("/audits", {"task": task})["id"]
         run.fill(0)
-        asked = wait_for(lambda: (found := room(run)).get("free_mib") == 0 and found, what="a full disk")
+        asked = wait_for(lambda: (found := room(run)).get("free_mib") == 0 and found, seconds=60, what="a full disk")
         assert asked["error"].startswith(TOLD)
         run.kill_database()
-        wait_for(lambda: run.text().count("could not be started") + run.text().count("ended (") > 1, what="two crashes")
+        wait_for(lambda: crashes(run) > 1, seconds=90, what="two crashes")
         assert not person.page_if_any(f"/jobs/{job}/")
         assert run.outlived(), run.text()
         (run.seen / "filling").unlink()
@@ -135,6 +135,10 @@ def test_a_full_disk_is_told_outlived_and_nothing_is_lost(tmp_path: Path) -> Non
         assert (done["state"], done["error"]) == ("succeeded", "")
     finally:
         run.kill_everything()
+
+
+def crashes(run: Run) -> int:
+    return run.text().count("could not be started") + run.text().count("ended (")
 
 
 def _ended(person: Person, job: int) -> dict[str, Any] | None:
