@@ -196,5 +196,5 @@ def test_rollouts_are_written_whole_with_where_they_come_from(tmp_path) -> None:
     from synthesis.verifiers import verifier_hash
 
     task = made.judged[3][0].row.rollout
-    assert lines[3]["verifier"] == verifier_hash(task.checks, task.rule)
+    assert lines[3]["verifier"] == verifier_hash(task.checks, task.rule, task.frame)
     assert not list(tmp_path.rglob("*.new"))
