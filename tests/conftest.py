@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 SERVERS = TestServers()
 SET_APART = {"slow", "kill", "browser"}
 """Marks of tests that `make test` leaves out."""
+LONGEST = (
+    "test_training_kill.py",
+    "test_readme.py",
+    "test_kill_stack.py",
+    "test_worker_end_to_end.py",
+    "test_lists.py",
+)
+"""Modules with tests of a minute and more, the longest first."""
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
 """Files that tests write (uploads, blobs) stay out of the checkout. Each pytest-xdist worker has its own."""
 
@@ -61,10 +69,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins, so that nobody waits for it alone at the end: what kills, then what is slow."""
+    """What takes longest begins, so that nobody waits for it alone at the end: then what kills, then what is slow."""
 
     def rank(item: pytest.Item) -> int:
-        return 0 if item.get_closest_marker("kill") else 1 if item.get_closest_marker("slow") else 2
+        if item.path.name in LONGEST:
+            return LONGEST.index(item.path.name)
+        marks = [number for number, name in enumerate(("kill", "slow")) if item.get_closest_marker(name)]
+        return len(LONGEST) + (marks[0] if marks else 2)
 
     items.sort(key=rank)
 
