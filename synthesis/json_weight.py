@@ -19,8 +19,10 @@ def weight(data: bytes, most: int) -> int:
     strings is not taken for lists and objects."""
     rough = _weighed(data, len(data))
     least = _TEXT * len(data) + _STRING * (data.count(b'"') - data.count(rb"\"")) // 2
-    if rough <= most or least > most:
-        return rough if rough <= most else least
+    if rough <= most:
+        return rough
+    if least > most:
+        return least
     return sum(_weighed(bare, size) for bare, size in _without_strings(data))
 
 

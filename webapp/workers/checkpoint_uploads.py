@@ -7,7 +7,6 @@ open while bytes are written or read.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import json
@@ -25,6 +24,7 @@ from django.db import transaction
 
 from synthesis.errors import InfrastructureError
 from webapp.connections import release_connection
+from webapp.disk import is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
@@ -192,8 +192,8 @@ def incoming() -> Path:
 
 def disk_error(error: OSError) -> InfrastructureError:
     """The error of a disk that cannot be written, after which a worker tries again."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return InfrastructureError("The disk of the web app is full." if full else f"Cannot be written: {error.strerror}.")
+    full = "The disk of the web app is full."
+    return InfrastructureError(full if is_disk_full(error) else f"Cannot be written: {error.strerror}.")
 
 
 def _note(job: TrainingJob, row: Checkpoint) -> None:
