@@ -32,6 +32,9 @@ LONGEST = (
     "test_lists.py",
 )
 """Modules with tests of a minute and more, the longest first."""
+TOGETHER = {"worker_process": "processes", "site_process": "processes", "forest": "forest", "venv_python": "pip"}
+"""Fixtures that take seconds, with the group of the quick tests that ask for one: they run in one of pytest-xdist's
+workers, which makes it once."""
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
 """Files that tests write (uploads, blobs) stay out of the checkout. Each pytest-xdist worker has its own."""
 
@@ -68,22 +71,30 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if whole and wanted == SET_APART | {"not", "and"} else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins, so that nobody waits for it alone at the end: then what kills, then what is slow."""
+    """What takes longest begins, so that nobody waits for it alone at the end: what kills, what is slow, what waits for
+    processes of its own. Then groups, which pytest-xdist gives to one of its workers, and the rest fills the gaps."""
 
     def rank(item: pytest.Item) -> int:
         if item.path.name in LONGEST:
             return LONGEST.index(item.path.name)
-        marks = [number for number, name in enumerate(("kill", "slow")) if item.get_closest_marker(name)]
-        return len(LONGEST) + (marks[0] if marks else 2)
+        marks = [number for number, name in enumerate(("kill", "slow", "xdist_group")) if item.get_closest_marker(name)]
+        return len(LONGEST) + (marks[0] if marks else 3)
 
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in SET_APART | {"xdist_group"}):
+            for name in TOGETHER.keys() & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.xdist_group(TOGETHER[name]))
     items.sort(key=rank)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What all modules loaded stays to the end: the collector need not look at a million objects again and again."""
+    """What all modules loaded stays to the end: the collector need not look at a million objects again and again,
+    nor at the few hundred that each query makes."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -28,7 +28,7 @@ setup(name="slow")
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+def venv_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_venv(tmp_path_factory.mktemp("venv"))
 
 
@@ -47,13 +47,13 @@ def quiet(line: str) -> None:
 
 
 @pytest.mark.slow
-def test_packages_go_in_and_the_last_line_is_told_meanwhile(python: str, shelf: Path) -> None:
+def test_packages_go_in_and_the_last_line_is_told_meanwhile(venv_python: str, shelf: Path) -> None:
     write_wheel(shelf, "heavy", needs=("light-one", "light-two"))
     write_wheel(shelf, "light-one")
     write_wheel(shelf, "light-two")
     told: list[str] = []
-    last = run_pip(offline(shelf, "heavy"), told.append, python)
-    assert {"heavy", "light-one", "light-two"} <= set(installed(python))
+    last = run_pip(offline(shelf, "heavy"), told.append, venv_python)
+    assert {"heavy", "light-one", "light-two"} <= set(installed(venv_python))
     assert last == told[-1] == "Successfully installed heavy-1.0 light-one-1.0 light-two-1.0"
     assert any(text.startswith("Processing") for text in told)
 
@@ -69,20 +69,20 @@ def test_a_line_is_bounded_and_what_it_hides_is_visible(shelf: Path) -> None:
     assert told.count(told[-1]) > 1, "while pip is silent its last line is told again"
 
 
-def test_a_constraint_keeps_what_is_here_and_says_so(python: str, shelf: Path) -> None:
+def test_a_constraint_keeps_what_is_here_and_says_so(venv_python: str, shelf: Path) -> None:
     write_wheel(shelf, "kept", "1.0")
-    run_pip(offline(shelf, "kept"), quiet, python)
+    run_pip(offline(shelf, "kept"), quiet, venv_python)
     write_wheel(shelf, "kept", "2.0")
     write_wheel(shelf, "greedy", needs=("kept>=2",))
     kept = shelf / "constraints.txt"
     kept.write_text("kept==1.0\n")
     with pytest.raises(InstallError, match="does not go with what is installed"):
-        run_pip([*offline(shelf, "greedy"), "--constraint", str(kept)], quiet, python)
-    assert installed(python)["kept"] == "1.0"
-    assert "greedy" not in installed(python)
+        run_pip([*offline(shelf, "greedy"), "--constraint", str(kept)], quiet, venv_python)
+    assert installed(venv_python)["kept"] == "1.0"
+    assert "greedy" not in installed(venv_python)
 
 
-def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(python: str, shelf: Path) -> None:
+def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(venv_python: str, shelf: Path) -> None:
     folder = shelf / "slow"
     folder.mkdir()
     (folder / "setup.py").write_text(SLOW)
@@ -92,7 +92,7 @@ def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(python: str, 
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled):
-        run_pip(["--isolated", "--no-index", "--no-build-isolation", str(folder)], stop, python)
+        run_pip(["--isolated", "--no-index", "--no-build-isolation", str(folder)], stop, venv_python)
     assert not _building(str(folder))
 
 
@@ -122,9 +122,9 @@ def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: 
     assert expected in words(lines, 1)
 
 
-def test_a_failure_of_a_real_pip_names_what_is_missing(python: str, shelf: Path) -> None:
+def test_a_failure_of_a_real_pip_names_what_is_missing(venv_python: str, shelf: Path) -> None:
     with pytest.raises(InstallError, match=r"not to be had for this Python.*nowhere-to-be-found"):
-        run_pip(offline(shelf, "nowhere-to-be-found"), quiet, python)
+        run_pip(offline(shelf, "nowhere-to-be-found"), quiet, venv_python)
 
 
 def test_the_pin_of_torch_is_one_that_training_takes() -> None:
