@@ -38,7 +38,7 @@ def test_threads_do_not_spoil_each_others_trees(read: Callable[[str], Any]) -> N
 
     def work() -> None:
         try:
-            for _ in range(12):
+            for _ in range(4):
                 read(TEXT)
         except BaseException as error:
             met.append(error)

@@ -20,6 +20,7 @@ from synthesis.contracts import Message
 from synthesis.errors import InputError, LLMError
 from synthesis.llm.client import connect
 from synthesis.llm.reach import kind_of
+from synthesis.llm.transport import trusted_certificates
 from tests.fixtures import llm
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint
@@ -94,6 +95,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[llm.Scri
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     secret.write_bytes(key.private_bytes(*form))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    trusted_certificates.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, secret)
     with llm.llm_server([llm.say("Hello.")]) as running:
@@ -101,6 +103,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[llm.Scri
         context.sni_callback = lambda _socket, name, _context: running.names.append(name)  # type: ignore[attr-defined]
         running.socket = context.wrap_socket(running.socket, server_side=True)
         yield running
+    trusted_certificates.cache_clear()
 
 
 def ask(endpoint: Any) -> str:

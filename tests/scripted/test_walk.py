@@ -91,6 +91,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(sandbox: Sandbox) -> None:
     assert second.of("audit") == first.of("audit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2**31 - 1])
 def test_a_tool_that_breaks_its_rule_is_caught_whatever_the_seed(sandbox: Sandbox, seed: int) -> None:
     found = asyncio.run(walk(sandbox, "plant-nursery", seed=seed, settings=StageSettings(scenarios=1, tasks=1)))

@@ -1,6 +1,6 @@
 """Bundled tasks are yardsticks: an audit is green, and an altered answer is among the mutants that it notices.
 
-One task of each environment; the command of the README audits them all (`tests/stack/test_readme.py`).
+Two tasks; the command of the README audits them all (`tests/stack/test_readme.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from synthesis.starter.record import program_of
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.call_sequences import Subject
 
-TASKS = [(folder, tasks(folder)[0]) for folder in folders()]
+TASKS = [(folder, tasks(folder)[0]) for folder in (folders()[0], folders()[-1])]
 
 
 @pytest.fixture(scope="module")
