@@ -132,20 +132,20 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def brief_sandbox() -> Iterator[Sandbox]:
-    """One that waits a second for a call, not five."""
+def sandbox() -> Iterator[Sandbox]:
+    """One that waits a second and a half for a call, not five: tests wait for those that hang."""
     from synthesis.contracts import Limits
     from synthesis.runtime import Sandbox
 
-    made = Sandbox(limits=Limits(call_seconds=1.0))
+    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.5))
     yield made
     made.close()
 
 
 @pytest.fixture
-def brief_calls(brief_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs in this process's own sandbox is given up after a second."""
-    monkeypatch.setattr("synthesis.runtime.sandbox._default", brief_sandbox)
+def brief_calls(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs in this process's own sandbox is given up sooner."""
+    monkeypatch.setattr("synthesis.runtime.sandbox._default", sandbox)
 
 
 @pytest.fixture(scope="session")

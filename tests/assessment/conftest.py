@@ -6,17 +6,6 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits
-from synthesis.runtime import Sandbox
-
-
-@pytest.fixture(scope="session")
-def sandbox() -> Iterator[Sandbox]:
-    """One whose calls may take a second: tests wait for those that hang."""
-    made = Sandbox(limits=Limits(call_seconds=1.0))
-    yield made
-    made.close()
-
 
 @pytest.fixture(scope="session")
 def threads() -> Iterator[ThreadPoolExecutor]:

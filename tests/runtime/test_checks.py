@@ -158,13 +158,11 @@ def test_a_table_asks_once_for_ends_that_show_a_check_the_same(sandbox: Sandbox)
     assert columns == [sandbox.evaluate_checks([DONE, deep, whole, told], start, state) for state, _ in ends]
 
 
-def test_a_check_that_hangs_is_given_up_and_the_others_are_asked(brief_sandbox: Sandbox) -> None:
+def test_a_check_that_hangs_is_given_up_and_the_others_are_asked(sandbox: Sandbox) -> None:
     hang = "def check_func(f):\n    while f: pass"
     reasons: list[Verdict] = []
     ends = [({"n": n}, "") for n in range(9)]
-    columns = verdict_table(
-        brief_sandbox, [hang, DONE], {"n": 0}, ends, lambda verdict: str(reasons.append(verdict) or "")
-    )
+    columns = verdict_table(sandbox, [hang, DONE], {"n": 0}, ends, lambda verdict: str(reasons.append(verdict) or ""))
     assert [column[1].passed for column in columns] == [n == 2 for n in range(9)]
     assert columns[0][0].error.startswith("stopped (time)")
     assert columns[8][0].error.startswith("not run: it was stopped")

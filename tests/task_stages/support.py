@@ -61,7 +61,7 @@ class LockerRoom:
         while True:
             pass
 '''
-TOOLS = {"list_lockers": "query", "assign_locker": "change", "release_locker": "change", "think": "query"}
+TOOLS = {"list_lockers": "query", "assign_locker": "change", "release_locker": "change"}
 STATE: dict[str, Any] = {
     "members": {"M-1": {"name": "Ada"}, "M-2": {"name": "Bo"}},
     "lockers": {
@@ -86,6 +86,8 @@ RECORD = EnvironmentRecord(
     source=SOURCE,
     tools=tuple(ToolRecord(name=name, description=name, kind=kind) for name, kind in TOOLS.items()),  # type: ignore[arg-type]
 )
+HANGING = RECORD.model_copy(update={"tools": (*RECORD.tools, ToolRecord(name="think", kind="query"))})
+"""With the tool that never comes back, which each look at what queries leave behind would wait for."""
 SCENARIO = ScenarioDraft(name="One is free", state=STATE)
 
 

@@ -22,13 +22,6 @@ from synthesis.verifiers.score_comparison import JudgedEnd, sample
 from .shop import ANSWER, FRAME, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.5))
-    yield made
-    made.close()
-
-
 def kinds(found: TaskAudit) -> set[str]:
     return {fault.kind for fault in found.faults}
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from synthesis.contracts import Allowance, Frame, Limits, ReferenceCall
+from synthesis.contracts import Allowance, Frame, ReferenceCall
 from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers import reward_of, verifier_hash
@@ -28,14 +27,6 @@ from synthesis.verifiers.frame_words import frame_lines, outside_sentence
 from synthesis.verifiers.reference_frame import reference_frame
 
 from .shop import ANSWER, TEA, reference, subject
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.5))
-    yield made
-    made.close()
-
 
 START: dict[str, Any] = {
     "today": "2026-01-02",
