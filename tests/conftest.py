@@ -71,6 +71,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if whole and wanted == SET_APART | {"not", "and"} else None
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A long text's beginning and length: some are of 30 MiB, and names are sent, sorted and put into environments."""
+    if not isinstance(val, str | bytes) or len(val) <= 100:
+        return None
+    begin = val[:40].decode("ascii", "backslashreplace") if isinstance(val, bytes) else val[:40]
+    return f"{begin}... ({len(val)} in {argname})"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins, so that nobody waits for it alone at the end: what kills, what is slow, what waits for

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -89,10 +90,16 @@ def theme_of(key: str, **changes: Any) -> ThemeDraft:
     return plain.model_copy(update=about | changes)
 
 
+@cache
+def _sandbox(limits: Limits) -> Sandbox:
+    """One for all tests of the process: a start takes a second."""
+    return Sandbox(limits=limits)
+
+
 @contextmanager
 def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator[HostileModel]:
     """Jobs of batches run the real pipeline with this model, in this process."""
-    sandbox = Sandbox(limits=limits or Limits(memory_mib=128, call_seconds=2.0))
+    sandbox = _sandbox(limits or Limits(memory_mib=128, call_seconds=2.0))
     before = KINDS["run_batch"]
     KINDS["run_batch"] = JobKind("run_batch", "llm", lambda context: run_lane(sandbox, context, PIPELINE), close_lane)
     try:
@@ -100,7 +107,6 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
             yield model
     finally:
         KINDS["run_batch"] = before
-        sandbox.close()
 
 
 def real_batch(user: Any, drafts: Sequence[ThemeDraft], stages: StageSettings = SHORT, **changes: Any) -> Batch:
