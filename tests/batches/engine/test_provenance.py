@@ -7,7 +7,7 @@ from django.test import Client
 
 from synthesis import prompts
 from synthesis.pipeline import PIPELINE
-from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipeline, theme_of
+from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
@@ -24,9 +24,12 @@ def made(row: BatchItem) -> dict[str, object]:
     return BatchProduct.objects.get(item=row).provenance
 
 
-def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_no_others() -> None:
-    with real_pipeline(HostileModel()):
-        batch = work_off(real_batch(person("operator"), [theme_of("badge-desk")]))
+def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own_notes(client: Client) -> None:
+    user = person("operator")
+    stages = SHORT.model_copy(update={"teacher_runs": 0})
+    gives_up = Bad("badge-desk", "solve", "I give up.", "scenario-0/task-0", role="teacher")
+    with real_pipeline(HostileModel([gives_up])):
+        batch = work_off(real_batch(user, [theme_of("badge-desk")], stages))
         environment, state = made(item(batch, "badge-desk")), made(item(batch, "badge-desk/scenario-0"))
         again = work_off(services.clone_batch(None, batch.pk, BatchSettings.model_validate(batch.settings), PIPELINE))
     assert {"skeleton/plan_state", "skeleton/code_method", "assessment/check_call", "reply/json"} <= set(
@@ -45,23 +48,13 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_no_othe
     assert {name: replayed[name] for name in ("prompts", "models", "seeds")} == {
         name: environment[name] for name in ("prompts", "models", "seeds")
     }
-
-
-def test_what_was_wrong_before_repair_and_why_nobody_solved_it_stand_beside_what_was_made(client: Client) -> None:
-    stages = SHORT.model_copy(update={"scenarios": 2, "tasks": 2, "teacher_runs": 0})
-    user = person("operator")
-    with real_pipeline(HostileModel()):
-        short = work_off(real_batch(user, [theme_of("badge-desk")], SHORT.model_copy(update={"teacher_runs": 0})))
-        batch = work_off(real_batch(user, [theme_of("climbing-gym")], stages))
-    mended, unsolved = item(short, "badge-desk"), item(batch, "climbing-gym/scenario-1/task-1")
-    (fault,) = made(mended)["notes"]  # type: ignore[misc]
+    unsolved = item(batch, "badge-desk/scenario-0/task-0")
+    (fault,), (why,) = environment["notes"], made(unsolved)["notes"]  # type: ignore[misc]
     assert fault.startswith("Mended before it was kept: ")
-    (why,) = made(unsolved)["notes"]  # type: ignore[misc]
     assert why.startswith("Nobody solved it")
-    assert "notes" not in made(item(batch, "climbing-gym"))
+    assert "notes" not in state
     client.force_login(user)
-    page = client.get(f"/batches/made/?task={unsolved.product.task_id}").content.decode()
-    assert "Nobody solved it" in page
+    assert "Nobody solved it" in client.get(f"/batches/made/?task={unsolved.product.task_id}").content.decode()
 
 
 def test_the_scripted_provider_grows_on_an_environment_of_a_bundled_theme() -> None:
