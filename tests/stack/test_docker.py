@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from docker.digests import IMAGES
 from training.worker.child import TOKEN
 from training.worker.loop import _arguments as worker_arguments
 from webapp.celery import QUEUES
+from webapp.jobs.registry import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
@@ -169,6 +171,22 @@ def test_only_the_site_and_what_asks_models_reach_outside():
     assert SERVICES["worker-sandbox"]["networks"] == ["inside"]
     assert SERVICES["worker-gpu"]["networks"] == ["workers"]
     assert {name for name, one in SERVICES.items() if "workers" in one["networks"]} == {"web", "worker-gpu"}
+
+
+def test_no_job_of_the_queue_without_a_way_out_asks_an_endpoint():
+    """What connects to endpoints is imported by name; a kind whose module does so is on the queue `llm`."""
+    shut = [kind for kind in KINDS.values() if kind.queue == "sandbox"]
+    assert len(shut) > 5
+    for kind in shut:
+        names = kind.handler.__globals__
+        called = [names[name] for name in inspect.unwrap(kind.handler).__code__.co_names if name in names]
+        rooms = {getattr(one, "__module__", "") for one in called if inspect.isfunction(one)}
+        asking = [room for room in rooms if re.search("webapp.endpoints.services import", _source(room))]
+        assert not asking, f"{kind.name} asks an endpoint"
+
+
+def _source(module: str) -> str:
+    return inspect.getsource(sys.modules[module])
 
 
 def test_images_run_as_an_ordinary_user_and_leave_secrets_out():
