@@ -1,4 +1,4 @@
-# Everything that a person or CI needs. `make run` works on a machine with Python 3.11 or newer and nothing else.
+# Everything that a person or CI needs. `make run` works on a machine with Python 3.11 to 3.14 and nothing else.
 
 SHELL := /bin/bash
 PORT ?= 8000
@@ -9,14 +9,14 @@ export PORT
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-# The first Python that is new enough; PYTHON=/path/to/python3 chooses another one.
+# The first Python that requirements.lock is for; PYTHON=/path/to/python3 chooses another one.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
-	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+	"$$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && echo "$$name" && break; done)
 VENV := .venv
 INSTALL = webapp/stack/install.py
 PYTEST_ARGS ?=
 
-.PHONY: help run setup setup-dev test test-long test-slow test-kill test-browser lint format check-python
+.PHONY: help run setup setup-dev setup-train lock sbom images test test-long test-slow test-kill test-browser lint format check-python
 
 help:
 	@echo "make run            start Envarium at http://127.0.0.1:8000 (PORT=... for another port)"
@@ -25,13 +25,17 @@ help:
 	@echo "make test-slow      large databases, generated requests to the whole API, batches under misfortune"
 	@echo "make test-kill      tests that stop real processes with SIGKILL"
 	@echo "make test-browser   tests that drive Chromium"
+	@echo "make setup-train    install what a training worker needs, on a machine without the site"
+	@echo "make lock           pin the newest versions that pyproject.toml allows (PACKAGE=name: of that package alone)"
+	@echo "make images         write the digests of the container images of today into docker/ (needs Docker)"
+	@echo "make sbom           the bill of materials of what is installed: build/sbom.json"
 	@echo "make lint           ruff and mypy"
 	@echo "make format         let ruff rewrite the code"
 
 check-python:
 	@if [ -z "$(PYTHON)" ]; then \
 		found=$$(python3 --version 2>&1 || true); \
-		echo "Envarium needs Python 3.11 or newer; found: $${found:-none}." >&2; \
+		echo "Envarium needs Python 3.11 to 3.14; found: $${found:-none}." >&2; \
 		echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make run PYTHON=/path/to/python3.12" >&2; \
 		exit 1; fi
 
@@ -40,6 +44,20 @@ setup: check-python
 
 setup-dev: check-python
 	@"$(PYTHON)" $(INSTALL) web synthesis dev train
+
+setup-train: check-python
+	@"$(PYTHON)" $(INSTALL) train
+
+# Torch stands in webapp/stack/install.py, images in docker/; these two write the rest anew and say what changed.
+lock: setup-dev
+	@"$(PYTHON)" $(INSTALL) lock
+	@$(VENV)/bin/python -m tests.supply.lock $(PACKAGE)
+
+images: check-python
+	@"$(PYTHON)" docker/digests.py
+
+sbom: setup-dev
+	@$(VENV)/bin/python -m tests.supply.bill_of_materials build/sbom.json
 
 run: setup
 	@exec $(VENV)/bin/python -m webapp.stack

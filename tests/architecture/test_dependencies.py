@@ -19,10 +19,12 @@ USERS = {
     "synthesis": ("synthesis",),
     "train": ("training",),
     "dev": ("tests",),
+    "lock": ("tests",),
 }
 """By extra, the code that it is for; what stands in no extra is for all of it."""
 MODULES = {
     "axe-playwright-python": "axe_playwright_python",
+    "cyclonedx-python-lib": "cyclonedx",
     "django-htmx": "django_htmx",
     "django-ninja": "ninja",
     "pyyaml": "yaml",
@@ -42,6 +44,7 @@ UNIMPORTED = {
     "celery-types": "types",
     "types-pyyaml": "types",
     "types-psutil": "types",
+    "uv": "a command",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.architecture.source_files import ROOT, sources, tree_of
 
-DOCUMENTS = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")]
+DOCUMENTS = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
 MOST_LINES = 160
 ROOMS = ("webapp", "synthesis", "training", "templates", "static", "docker", "docs", "tests", ".ci")

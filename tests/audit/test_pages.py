@@ -130,7 +130,7 @@ def test_starting_needs_the_right_and_is_done_once() -> None:
     for _ in range(2):
         assert client.post(addresses[0])["Location"].endswith("#audit")
     job = Job.objects.get()
-    assert (job.kind, job.queue, job.payload) == ("audit", "sandbox", {"tasks": [task.pk]})
+    assert (job.kind, job.queue, job.payload) == ("audit", "llm", {"tasks": [task.pk]})
     text = shown(client, task)
     assert "The audit is on its way" in text
     assert 'hx-trigger="every 2s"' in text

@@ -189,9 +189,7 @@ def test_hostile_text_is_stored_and_bounded() -> None:
 def run_job(payload: dict[str, Any]) -> dict[str, Any]:
     from webapp.jobs.models import Job, JobState
 
-    job = Job.objects.create(
-        kind="audit", queue="sandbox", title="t", payload=payload, attempt=1, state=JobState.RUNNING
-    )
+    job = Job.objects.create(kind="audit", queue="llm", title="t", payload=payload, attempt=1, state=JobState.RUNNING)
     return KINDS["audit"].handler(JobContext.of(job))
 
 

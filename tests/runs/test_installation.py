@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,41 @@ def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: 
     assert expected in words(lines, 1)
 
 
+@pytest.mark.parametrize("changed", [False, True], ids=["pinned", "changed"])
+def test_a_file_that_is_not_the_pinned_one_is_refused_in_words(venv_python: str, shelf: Path, changed: bool) -> None:
+    """The set-up and the site say the same of it, out of what a real pip says."""
+    name = "swapped" if changed else "trusted"
+    wheel = write_wheel(shelf, name)
+    seen = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    if changed:
+        write_wheel(shelf, name, files={f"{name}.py": "STOLEN = True\n"})
+    wanted = shelf / "pinned.txt"
+    wanted.write_text(f"{name}==1.0 \\\n    --hash=sha256:{seen}\n")
+    arguments = [*offline(shelf), *setup.HASHED, "--requirement", str(wanted)]
+    if not changed:
+        run_pip(arguments, quiet, venv_python)
+    else:
+        with pytest.raises(InstallError, match=r"(?s)swapped==1\.0: the file that came is not.*Nothing of it ran"):
+            run_pip(arguments, quiet, venv_python)
+    assert (name in installed(venv_python)) is not changed
+
+
+def test_the_set_up_installs_pins_and_ends_with_what_to_do_where_a_file_is_another(
+    venv_python: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = write_wheel(shelf, "light")
+    entry = "# for: web\nlight==1.0 \\\n    --hash=sha256:{}\n# for: train\nheavy==1.0 \\\n    --hash=sha256:00\n"
+    monkeypatch.setattr(setup, "PYTHON", Path(venv_python))
+    monkeypatch.setattr(setup, "LOCK", shelf / "requirements.lock")
+    monkeypatch.setattr(setup, "HASHED", (*offline(shelf), *setup.HASHED))
+    setup.LOCK.write_text(entry.format("0" * 64))
+    with pytest.raises(SystemExit, match=r"light==1\.0: the file that came is not"):
+        setup.install({"web"})
+    setup.LOCK.write_text(entry.format(hashlib.sha256(wheel.read_bytes()).hexdigest()))
+    setup.install({"web"})
+    assert "light" in installed(venv_python)
+
+
 def test_a_failure_of_a_real_pip_names_what_is_missing(venv_python: str, shelf: Path) -> None:
     with pytest.raises(InstallError, match=r"not to be had for this Python.*nowhere-to-be-found"):
         run_pip(offline(shelf, "nowhere-to-be-found"), quiet, venv_python)
@@ -138,6 +174,13 @@ def test_constraints_hold_what_the_site_runs_on_and_leave_training_free() -> Non
     assert {"django", "httpx", "openai", "celery", "numpy"} <= set(held)
     assert {"psycopg-binary", "psycopg-pool", "pydantic-core", "kombu"} <= set(held), "with what those need"
     assert not {"torch", "trl", "transformers", "pyarrow", "envarium", "pip", "setuptools"} & set(held)
+
+
+def test_training_takes_its_pins_but_for_what_the_site_runs_on() -> None:
+    wanted = {pin.partition("==")[0]: pin for pin in installation.wanted_pins()}
+    assert {"trl", "transformers", "pyarrow", "sympy"} <= set(wanted)
+    assert not {"torch", "httpx", "numpy", "pydantic-core", "django", "pytest"} & set(wanted)
+    assert all("--hash=sha256:" in pin for pin in wanted.values())
 
 
 def test_a_torch_index_that_does_not_answer_is_left_out() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,12 +15,15 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from docker.digests import IMAGES
 from training.worker.child import TOKEN
 from training.worker.loop import _arguments as worker_arguments
 from webapp.celery import QUEUES
+from webapp.jobs.registry import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 OURS = [name for name in SERVICES if name not in {"postgres", "valkey"}]
 SECRETS = ("ENVARIUM_SECRET_KEY", "ENVARIUM_DATABASE_PASSWORD", "ENVARIUM_BROKER_PASSWORD")
@@ -84,9 +91,9 @@ def test_the_gpu_worker_is_told_an_address_and_a_token_and_nothing_else():
     assert SERVICES["web"]["environment"]["ENVARIUM_ALLOWED_HOSTS"].endswith(f",{host}")
 
 
-def test_the_image_of_the_gpu_worker_holds_what_training_needs_torch_first():
-    target = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM base AS gpu")[1]
-    assert target.index("import TORCH") < target.index(".[train]")
+def test_the_image_of_the_gpu_worker_holds_what_training_needs_with_cuda():
+    target = DOCKERFILE.split("\nFROM base AS gpu")[1]
+    assert "RUN ENVARIUM_TORCH_INDEX=none python webapp/stack/install.py train" in target.splitlines()
     assert {"COPY synthesis synthesis", "COPY training training"} <= set(target.splitlines())
     assert json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0]) == SERVICES["worker-gpu"]["command"]
 
@@ -97,9 +104,99 @@ def test_the_site_believes_no_header_of_a_proxy_by_uvicorn():
     assert {"webapp.asgi:application", "--no-proxy-headers"} <= set(command)
 
 
+def test_images_hold_nothing_but_what_is_pinned():
+    copied = re.findall(r"^COPY (.+) \S+$", DOCKERFILE.split("\nFROM base AS app")[0], flags=re.MULTILINE)
+    assert {"requirements.lock", "webapp/stack/install.py"} <= {name for line in copied for name in line.split()}
+    assert not re.search(r"\b(?:pip|apt-get|curl|wget)\b\s+\w", DOCKERFILE)
+
+
+def test_images_come_by_digest():
+    """A name without one may mean another image tomorrow. Where none is told, nothing starts, with words."""
+    base = re.findall(r"^FROM (\S+)", DOCKERFILE, flags=re.MULTILINE)
+    assert base[0] == "${PYTHON_IMAGE}"
+    assert set(base[1:]) == {"base"}
+    assert "\nARG PYTHON_IMAGE\n" in DOCKERFILE, "without a default"
+    foreign = {name: service["image"] for name, service in SERVICES.items() if "build" not in service}
+    foreign |= {
+        f"{name}'s base": one["build"]["args"]["PYTHON_IMAGE"] for name, one in SERVICES.items() if "build" in one
+    }
+    for name, image in foreign.items():
+        asked = re.fullmatch(r"\$\{(\w+):\?run make images.*\}", image)
+        assert asked, name
+        assert asked[1] in IMAGES, name
+
+
+def test_digests_are_written_beside_the_settings_that_are_there(tmp_path, docker):
+    settings = tmp_path / ".env"
+    settings.write_text("ENVARIUM_SECRET_KEY=kept\nENVARIUM_VALKEY_IMAGE=valkey/valkey:9@sha256:old\n")
+    done = docker('echo "{\\"digest\\": \\"sha256:$(printf %064d ${#4})\\"}"')
+    assert done.returncode == 0, done.stderr
+    lines = settings.read_text().splitlines()
+    assert lines[0] == "ENVARIUM_SECRET_KEY=kept"
+    assert lines[1:] == [f"{name}={image}@sha256:{len(image):064d}" for name, image in IMAGES.items()]
+    assert settings.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("answer", ["echo '{}'", "echo no such host >&2; exit 1"])
+def test_without_a_digest_nothing_is_written(tmp_path, docker, answer):
+    done = docker(answer)
+    assert done.returncode == 1
+    assert "does not say what python:3.12-slim is; nothing was written" in done.stderr
+    assert not (tmp_path / ".env").exists()
+
+
+@pytest.fixture
+def docker(tmp_path):
+    """Runs docker/digests.py with a `docker` that answers as told: no registry is asked."""
+
+    def run(answer: str) -> subprocess.CompletedProcess[str]:
+        program = tmp_path / "bin" / "docker"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\n{answer}\n")
+        program.chmod(0o700)
+        path = f"{program.parent}:{os.environ['PATH']}"
+        command = [sys.executable, str(ROOT / "docker" / "digests.py"), str(tmp_path / ".env")]
+        return subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_every_service_has_a_limit_of_memory_and_a_root_that_is_only_read():
+    for name, service in SERVICES.items():
+        assert service["mem_limit"] == service["memswap_limit"], name
+        assert service["pids_limit"] > 0, name
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_only_the_site_and_what_asks_models_reach_outside():
+    networks = yaml.safe_load(COMPOSE)["networks"]
+    assert networks["inside"] == {"internal": True}
+    assert {name for name, one in SERVICES.items() if "outside" in one["networks"]} == {"web", "worker-llm"}
+    assert SERVICES["worker-sandbox"]["networks"] == ["inside"]
+    assert SERVICES["worker-gpu"]["networks"] == ["workers"]
+    assert {name for name, one in SERVICES.items() if "workers" in one["networks"]} == {"web", "worker-gpu"}
+
+
+def test_no_job_of_the_queue_without_a_way_out_asks_an_endpoint():
+    """What connects to endpoints is imported by name; a kind whose module does so is on the queue `llm`."""
+    shut = [kind for kind in KINDS.values() if kind.queue == "sandbox"]
+    assert len(shut) > 5
+    for kind in shut:
+        names = kind.handler.__globals__
+        called = [names[name] for name in inspect.unwrap(kind.handler).__code__.co_names if name in names]
+        rooms = {getattr(one, "__module__", "") for one in called if inspect.isfunction(one)}
+        asking = [room for room in rooms if re.search("webapp.endpoints.services import", _source(room))]
+        assert not asking, f"{kind.name} asks an endpoint"
+
+
+def _source(module: str) -> str:
+    return inspect.getsource(sys.modules[module])
+
+
 def test_images_run_as_an_ordinary_user_and_leave_secrets_out():
-    dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    for target in dockerfile.split("\nFROM ")[2:]:
+    for target in DOCKERFILE.split("\nFROM ")[2:]:
         users = re.findall(r"^USER (\S+)", target, flags=re.MULTILINE)
         assert users == ["envarium"], target.splitlines()[0]
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()

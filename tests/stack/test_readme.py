@@ -24,7 +24,7 @@ ELSEWHERE = {
     "make run": "tests/stack/test_start.py",
     "make test": ".ci/run",
     "make setup-dev": ".ci/run",
-    "pip install": "webapp/stack/install.py",
+    "make setup-train": "tests/stack/test_docker.py",
     "docker compose": "tests/stack/test_docker.py",
     "python -m tests.benchmarks": "tests/benchmarks/test_smoke.py",
     "python -m training.demo": "tests/training/test_launch.py",

@@ -13,9 +13,9 @@ import socket
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
 from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
 
+HOUSE = Path(__file__).resolve().parents[2]
 CLAIM_WAIT_S = 5.0
 """A claim waits so long at the server; a worker that is to end waits for its answer, lest a job be lost with it."""
 IDLE_CLAIMS = 3
@@ -171,9 +172,10 @@ def _models(given: argparse.Namespace) -> list[str]:
 
 
 def _version() -> str:
+    """The version that stands in the pyproject.toml beside this code."""
     try:
-        return metadata.version("envarium")
-    except metadata.PackageNotFoundError:
+        return str(tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    except (OSError, tomllib.TOMLDecodeError, KeyError):
         return ""
 
 

@@ -45,7 +45,7 @@ def import_envscaler(context: JobContext) -> dict[str, Any]:
     return require_success(result)
 
 
-@job("audit", queue="sandbox")
+@job("audit", queue="llm")  # rubrics ask a judge
 def audit(context: JobContext) -> dict[str, Any]:
     """Audit tasks by id, of an environment, or those a filter of the list leaves. What is known is not done again."""
     chosen = _chosen(context.payload)

@@ -1,6 +1,6 @@
-"""Make `.venv` and install what pyproject.toml names. Runs on the system's Python: standard library only.
+"""Make `.venv` and install what requirements.lock pins. Runs on the system's Python: standard library only.
 
-Usage: python3 webapp/stack/install.py EXTRA... A stamp tells, by pyproject.toml's hash, that nothing is to do.
+Usage: python3 webapp/stack/install.py EXTRA... A stamp tells, by the hash of the pins, that nothing is to do.
 """
 
 from __future__ import annotations
@@ -8,34 +8,60 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "envarium-setup.json"
+LOCK = ROOT / "requirements.lock"
+ENTRY = re.compile(r"^# for: (?P<extras>.+)\n(?P<pin>(?:.*\\\n)*.*\n)", re.MULTILINE)
+"""A pin in requirements.lock: a line with the extras that need it, then a requirement with the hashes of its files."""
+HASHED = ("--require-hashes", "--no-deps", "--only-binary", ":all:")
+"""How pip installs pins: nothing else, no file with another hash, nothing that would have to be built here."""
 SHOWN = ("Collecting ", "Downloading ", "Building ", "Installing ", "ERROR", "error:")
 TORCH = "torch==2.13.0"
-"""Installed before all else that training needs, so that nothing that asks for a torch brings another build of it."""
+"""Installed last and without hashes: which file is right depends on the machine. What it needs is there by then."""
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own builds without CUDA: a tenth of what the usual index sends to a Linux machine."""
 PROBE_SECONDS = 8
 NO_VENV = """This Python cannot make virtual environments: {reason}
 Install what is missing (Debian, Ubuntu: apt install python3-venv), or name another Python:
 make run PYTHON=/path/to/python3.12"""
+OTHER_FILE = """{package}: the file that came is not one of those that were pinned, and was not installed.
+Either the server of packages that this machine asks rebuilds files, or somebody changed this one on its way.
+Nothing of it ran. Fetch from another server (pip config list shows which is asked) or another network, then try again.
+If it stays so, tell the people who run that server; do not install the file by hand."""
+
+
+def pins(extras: Iterable[str], text: str) -> list[str]:
+    """The requirements, with hashes, that a text like requirements.lock pins for these extras."""
+    chosen = set(extras)
+    return [found["pin"] for found in ENTRY.finditer(text) if chosen & set(found["extras"].split(", "))]
+
+
+def other_file(said: str) -> str:
+    """What to do where pip refused a file for its hash; empty where it did not."""
+    if "DO NOT MATCH THE HASHES" not in said:
+        return ""
+    refused = re.search(r"^\s*(\S+==\S+) from ", said, re.MULTILINE)
+    return OTHER_FILE.format(package=refused[1] if refused else "A package")
 
 
 def wanted() -> str:
     """What decides whether an installation is up to date."""
-    text = (ROOT / "pyproject.toml").read_bytes() + sys.version.encode()
+    text = LOCK.read_bytes() + TORCH.encode() + sys.version.encode()
     return hashlib.sha256(text).hexdigest()
 
 
 def installed() -> set[str]:
-    """The extras that this pyproject.toml was already installed with."""
+    """The extras whose pins are already installed."""
     try:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
@@ -83,13 +109,17 @@ def torch_options(index: str) -> list[str]:
 
 
 def install(extras: set[str]) -> None:
-    """Everything that the extras name; for training torch first."""
+    """Everything that is pinned for the extras; for training torch too."""
+    wanted = pins(extras, LOCK.read_text())
+    print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.writelines(wanted)
+        file.flush()
+        pip_install([*HASHED, "--requirement", file.name])
     if "train" in extras:
         index = os.environ.get("ENVARIUM_TORCH_INDEX", "").strip() or CPU_INDEX
         print(f"Installing {TORCH}; 200 MB without an NVIDIA GPU, several GB with one", flush=True)
         pip_install([*torch_options(index), TORCH])
-    print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
-    pip_install([f"{ROOT}[{','.join(sorted(extras))}]"])
 
 
 def pip_install(wanted: list[str]) -> None:
@@ -104,7 +134,8 @@ def pip_install(wanted: list[str]) -> None:
                 print("  " + line.strip()[:110], flush=True)
     if pip.returncode != 0:
         print("".join(kept[-15:]), file=sys.stderr)
-        sys.exit("The installation failed; the lines above are pip's. Run the same command again to go on.")
+        again = "The installation failed; the lines above are pip's. Run the same command again to go on."
+        sys.exit(other_file("".join(kept)) or again)
 
 
 def main(extras: set[str]) -> None:

@@ -31,7 +31,7 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
     return require_success(import_servers(entries, context.payload["source"], context.progress))
 
 
-@job("group_themes", queue="sandbox")
+@job("group_themes", queue="llm")  # vectors may come from an endpoint
 def group_themes(context: JobContext) -> dict[str, Any]:
     """Compare all themes and fold near-duplicates. A second run of the job finds the grouping and changes nothing."""
     by = User.objects.filter(pk=context.user_id or 0).first()

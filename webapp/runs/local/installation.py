@@ -25,13 +25,14 @@ from webapp.jobs.models import Job, JobState
 from webapp.jobs.services import create
 from webapp.runs.local.pip import MIB, InstallError, is_whole, normal, run_pip
 from webapp.runs.wakeups import wake_workers
-from webapp.stack.install import TORCH, has_nvidia, torch_options
+from webapp.stack.install import HASHED, TORCH, has_nvidia, pins, torch_options
+from webapp.stack.install import LOCK as PINNED
 
 KIND = "install_training"
 EXTRA = "train"
 LOCK = 6172006
 STEPS = 2
-"""Torch, and what stands on it."""
+"""What torch and training stand on, then torch."""
 NEEDED_MIB = {False: 2_500, True: 14_000}
 """Free disk, without an NVIDIA GPU and with one: packed and unpacked lie side by side for a while."""
 SIZES = {
@@ -130,21 +131,20 @@ def start_once() -> Job | None:
 
 
 def install(context: JobContext) -> dict[str, Any]:
-    """Install torch, then the rest, without touching the version of anything that is here. A second run goes on."""
+    """Install what is pinned, then torch, without touching the version of what is here. A second run goes on."""
     if importable():
         return {"installed": 0}
     _require_room()
     drop_halves()
     before = {name for name, _ in _installed()}
-    wanted = requirements()
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as kept:
-        kept.write(constraints())
-        kept.flush()
-        options = ["--constraint", kept.name]
-        context.log(f"Installing {TORCH}; {SIZES[has_nvidia()]}.")
-        if not all(_is_met(requirement) for requirement in wanted if normal(requirement.name) == "torch"):
-            _step(context, 0, [*options, *torch_options(settings.TORCH_INDEX), TORCH])
-        _step(context, 1, [*options, *(str(requirement) for requirement in wanted)])
+    with tempfile.TemporaryDirectory() as folder:
+        pinned, kept = Path(folder) / "pinned.txt", Path(folder) / "kept.txt"
+        pinned.write_text("".join(wanted_pins()))
+        kept.write_text(constraints())
+        context.log(f"Installing {TORCH} and what stands on it; {SIZES[has_nvidia()]}.")
+        _step(context, 0, [*HASHED, "--requirement", str(pinned)])
+        if not all(_is_met(requirement) for requirement in requirements() if normal(requirement.name) == "torch"):
+            _step(context, 1, ["--constraint", str(kept), *torch_options(settings.TORCH_INDEX), TORCH])
     left = missing()
     if left:
         raise InstallError(f"pip ended well, but these are not here: {', '.join(left)}. Install again.")
@@ -153,8 +153,14 @@ def install(context: JobContext) -> dict[str, Any]:
     return {"installed": len({name for name, _ in _installed()} - before)}
 
 
+def wanted_pins() -> list[str]:
+    """What requirements.lock pins for training, but for the packages that the site runs on already."""
+    here = {name for name, _ in _installed()} & _site()
+    return [pin for pin in pins([EXTRA], PINNED.read_text()) if pin.partition("==")[0] not in here]
+
+
 def constraints() -> str:
-    """Constraints that keep the versions the site runs on; what training alone uses, and installers, may change."""
+    """Constraints for torch that keep the versions the site runs on; installers may change."""
     installed = dict(_installed())
     return "".join(f"{name}=={installed[name]}\n" for name in sorted(_site()) if name in installed)
 

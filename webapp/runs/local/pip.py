@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 
 from synthesis.errors import EnvariumError
+from webapp.stack.install import other_file
 from webapp.stack.process import kill_group
 
 MIB = 1024 * 1024
@@ -104,6 +105,8 @@ def words(lines: Sequence[str], status: int) -> str:
     text = "\n".join(lines)
     last = next((line.strip() for line in reversed(lines) if "ERROR" in line or "error:" in line.lower()), "")
     quote = f" pip said: {last[:300]}" if last else ""
+    if refused := other_file(text):
+        return refused
     if "No space left on device" in text or "Errno 28" in text:
         return f"The disk is full. Make room, then install again: what was fetched is kept.{quote}"
     if any(mark in text for mark in NETWORK):
