@@ -1,0 +1,190 @@
+"""One of everything that an address may name, and what stands in each address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.files.base import ContentFile
+
+from tests.assessment import rows as assessed
+from tests.datasets.dataset_support import carry_out
+from tests.fixtures import pages_seed, replay_seed, runs_seed
+from webapp.accounts.models import Role
+from webapp.accounts.tokens import create_token
+from webapp.batches.models import Batch, Body, LLMCall
+from webapp.content_store import store
+from webapp.datasets.file_uploads import store_file
+from webapp.datasets.models import StoredFile
+from webapp.datasets.services import uploaded
+from webapp.endpoints.models import Endpoint
+from webapp.jobs.models import JobState
+from webapp.runs.models import RolloutFile
+from webapp.scenarios.models import Audit, Playground
+from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
+from webapp.trajectories.models import Rollout, Trajectory
+from webapp.trajectories.rollouts.spec import Spec
+
+
+def a_rollout(run: Trajectory) -> Rollout:
+    """A queued one, with one attempt."""
+    job = pages_seed.job(JobState.QUEUED)
+    row = Rollout.objects.create(
+        job=job, task=run.task, revision=run.revision, policy="reference", spec=Spec().model_dump(), total=1
+    )
+    row.attempts.create(ordinal=0)
+    return row
+
+
+def a_grouping() -> Grouping:
+    """Of nothing, with its decision."""
+    decision = Decision.objects.create(kind="grouping", words="Grouped no themes")
+    return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
+
+
+def a_batch() -> dict[str, Any]:
+    """A draft with one theme, and a call."""
+    batch = Batch.objects.create(name="a batch")
+    item = batch.items.create(level="theme", path="a-theme", stage="discover")
+    item.runs.create(stage="discover", state="kept")
+    [request] = store(Body, [{}])
+    call = LLMCall.objects.create(
+        key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
+    )
+    return {"batch": batch, "item": item, "call": call}
+
+
+def a_training(run: Trajectory) -> dict[str, Any]:
+    """A job after two steps, its dataset, an uploaded file, and an attempt whose file is gone."""
+    job = runs_seed.training_job(steps=2, environments=1)
+    job.checkpoints.create(attempt=1, step=2)
+    file = RolloutFile.objects.create(job=job, attempt=1, step=1, sha256="0" * 64, count=1)
+    rollout = file.rollouts.create(index=0, row="a-row", task=run.task, revision=run.revision, outcome="failed")
+    stored = StoredFile.objects.create(filename="rows.jsonl", kind="tasks", bytes=2)
+    return {"training": job, "rollout_of_step": rollout, "stored_file": stored}
+
+
+def a_dataset() -> dict[str, Any]:
+    """Of an uploaded file, frozen by its job; and the file."""
+    line = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
+    file = store_file(None, ContentFile(line, name="talks.jsonl"))
+    return {"dataset": carry_out(uploaded(None, file)), "file": file}
+
+
+def objects() -> dict[str, Any]:
+    """One of everything that an address may name."""
+    run = replay_seed.make(replay_seed.ordinary())
+    version = run.task.scenario.version
+    node = Node.objects.create(level=1, name="Health", path="health")
+    NodeCounts.objects.create(node=node)
+    owner = pages_seed.person(Role.ANNOTATOR)
+    assessment = assessed.saved(4, version=version)
+    audit = Audit.objects.create(
+        revision=run.revision, key="0" * 64, verifier_hash="0" * 64, audit_version=1, state="green"
+    )
+    return {
+        "run": run,
+        "version": version,
+        "tool": version.tools.first() or version.tools.create(position=0, name="look", kind="query"),
+        "check": run.revision.checks.get(position=0),
+        "play": Playground.objects.create(user=owner, version=version, now="2025-01-01T09:00:00+00:00"),
+        "job": pages_seed.job(JobState.QUEUED),
+        "rollout": a_rollout(run),
+        "node": node,
+        "theme": Theme.objects.create(node=node, source="made", key="t", name="A theme", content_hash="0" * 64),
+        "source": ThemeSource.objects.create(name="made", origin="tasks"),
+        "grouping": a_grouping(),
+        "endpoint": Endpoint.objects.create(name="an endpoint", base_url="http://127.0.0.1:9/v1"),
+        "token": create_token(None, owner, "a test", ["read"])[0],
+        "owner": owner,
+        "audit": audit,
+        "assessment": assessment,
+        "case": assessment.cases.get(position=0),
+        **a_batch(),
+        **a_dataset(),
+        **a_training(run),
+    }
+
+
+def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each route's arguments are: by route name, else by its namespace."""
+    run = made["run"]
+    return {
+        "accounts": {"pk": made["owner"].pk},
+        "accounts:revoke_token": {"pk": made["token"].pk},
+        "batches": {"pk": made["batch"].pk},
+        "batches:item": {"pk": made["item"].pk},
+        "batches:keep": {"pk": made["item"].pk},
+        "batches:output": {"pk": made["item"].pk, "stage": "discover"},
+        "batches:call": {"pk": made["call"].pk},
+        "endpoints": {"pk": made["endpoint"].pk},
+        "environments": {"pk": run.environment_id, "a": 1, "b": 1},
+        "environments:of_node": {"pk": made["node"].pk},
+        "environments:assessment": {"pk": made["assessment"].pk},
+        "environments:start_rerun": {"pk": made["assessment"].pk},
+        "environments:case": {"pk": made["case"].pk},
+        "jobs": {"pk": made["job"].pk},
+        "runs": {
+            "job": made["training"].public_id,
+            "step": 1,
+            "task": run.task_id,
+            "dataset": made["training"].dataset.public_id,
+        },
+        "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
+        "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
+        "datasets": {"dataset": made["dataset"].public_id, "side": "train"},
+        "datasets:file": {"file": made["file"].public_id},
+        "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
+        "scenarios:of_environment": {"pk": run.environment_id},
+        "scenarios:state": {"pk": run.task.scenario_id},
+        "scenarios:check": {"pk": made["check"].pk},
+        "scenarios:try": {"pk": made["version"].pk},
+        "scenarios:playground": {"pk": made["play"].pk},
+        "taxonomy": {"pk": made["node"].pk},
+        "taxonomy:theme": {"pk": made["theme"].pk},
+        "taxonomy:keep_apart": {"pk": made["theme"].pk},
+        "taxonomy:choose_theme": {"pk": made["theme"].pk},
+        "taxonomy:source": {"pk": made["source"].pk},
+        "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
+        "trajectories": {"pk": run.pk, "index": 1, "position": 0, "task_pk": run.task_id},
+        "trajectories:rollout": {"pk": made["rollout"].pk},
+    }
+
+
+def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What stands in the paths of the API's operations, by their first part."""
+    run = made["run"]
+    return {
+        "assessments": {"pk": made["assessment"].pk},
+        "audits": {"pk": made["audit"].pk},
+        "batches": {"pk": made["batch"].pk},
+        "batch-items": {"pk": made["item"].pk},
+        "llm-calls": {"pk": made["call"].pk},
+        "datasets": {"dataset": made["dataset"].public_id},
+        "endpoints": {"pk": made["endpoint"].pk},
+        "exports": {"job": made["job"].pk},
+        "environments": {"pk": run.environment_id, "number": 1},
+        "files": {"file": made["file"].public_id},
+        "fine_tuning": {
+            "job": made["training"].public_id,
+            "checkpoint": made["training"].checkpoints.get().public_id,
+            "path": "config.json",
+        },
+        "training": {
+            "worker": made["training"].worker,
+            "job": made["training"].public_id,
+            "number": 1,
+            "step": 1,
+            "checkpoint": "ftckpt-none",
+        },
+        "jobs": {"pk": made["job"].pk},
+        "rollouts": {"job": made["rollout"].job_id},
+        "scenarios": {"pk": run.task.scenario_id},
+        "tasks": {"pk": run.task_id, "number": 1},
+        "taxonomy": {"pk": made["node"].pk},
+        "themes": {"pk": made["theme"].pk},
+        "theme-decisions": {"pk": made["grouping"].decision_id},
+        "theme-groupings": {"pk": made["grouping"].pk},
+        "tool-cases": {"pk": made["case"].pk},
+        "tools": {"pk": made["tool"].pk},
+        "trajectories": {"pk": run.pk, "index": 1},
+    }
