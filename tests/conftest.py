@@ -141,11 +141,11 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
-    """One that waits a second and a half for a call, not five: tests wait for those that hang."""
+    """One that waits a second for a call, not five: tests wait for those that hang."""
     from synthesis.contracts import Limits
     from synthesis.runtime import Sandbox
 
-    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.5))
+    made = Sandbox(limits=Limits(memory_mib=128, call_seconds=1.0))
     yield made
     made.close()
 
