@@ -30,7 +30,7 @@ every route and role; here it would send each request three times."""
 LONGEST_QUERY = 10_000
 """In characters, each of which may be sent as twelve: uvicorn refuses longer addresses before the site sees them."""
 LIMITS = settings(
-    max_examples=10,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     database=None,
@@ -51,7 +51,7 @@ def with_real_objects(case: Any, objects: dict[str, dict[str, Any]]) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
 def test_every_operation_answers_as_its_schema_says(live_site: str, mode: GenerationMode) -> None:
-    from tests.web.test_access import api_objects, objects
+    from tests.web.addressed_rows import api_objects, objects
 
     known = api_objects(objects())
     pages_seed.hostile_environment()
