@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tests.benchmarks.chaos_work import Findings, Stream
 
 LEASE_S = 6
+LATENCY_S = 0.15
+"""Of each reply to a stage of the batch."""
 SAID = 20
 IN_FLIGHT = """
 SELECT count(*) FROM batches_llmcall c JOIN batches_batchitem i ON c.path = i.path JOIN jobs_job j ON i.job_id = j.id
@@ -230,6 +232,7 @@ def main() -> None:
             ENVARIUM_TRAINING_LEASE_SECONDS=str(2 * LEASE_S),
             ENVARIUM_TRAINING="off" if given.without_training else "on",
             ENVARIUM_ROLLOUTS_AT_ONCE="3",
+            SCRIPTED_LATENCY_S=str(LATENCY_S),
             OMP_NUM_THREADS="1",
         )
         run.start()

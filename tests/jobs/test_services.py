@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
 from webapp.claims import StaleClaim
+from webapp.connections import is_away
 from webapp.jobs import services
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobLog, JobState
+from webapp.jobs.registry import KINDS, JobKind
 
 pytestmark = pytest.mark.django_db
 
@@ -108,6 +111,47 @@ def test_a_job_whose_worker_dies_every_time_fails_and_a_retry_counts_anew(settin
     services.reap()
     job.refresh_from_db()
     assert (job.state, job.lost) == (JobState.QUEUED, 1)
+
+
+def test_losses_are_forgiven_to_a_job_that_gets_further_and_to_no_other(settings, woken):
+    job = make()
+    for done in [1, 2, 3, 4, *[4] * (settings.JOB_MAX_ATTEMPTS - 1)]:
+        job.refresh_from_db()
+        assert job.state == JobState.QUEUED, done
+        JobClaim.of(take(job)).advance(done, 9)
+        expire(job)
+        services.reap()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_whose_database_goes_away_begins_again(monkeypatch, woken):
+    def handler(context: JobContext) -> dict[str, int]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return {}
+
+    monkeypatch.setitem(KINDS, "tests.count", JobKind("tests.count", "llm", handler))
+    job = make()
+    perform(take(job))
+    services.reap()
+    job.refresh_from_db()
+    assert (job.state, job.lost, job.error) == (JobState.QUEUED, 1, "")
+    assert woken == [(job.pk, "llm")] * 2
+
+
+def test_what_a_database_refuses_is_not_taken_for_its_absence():
+    def refused(statement: str) -> Exception:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(statement)
+        except Error as error:
+            return error
+        raise AssertionError(statement)
+
+    assert not is_away(refused("SELECT 1 / 0"))
+    assert not is_away(refused("SET LOCAL statement_timeout = 20; SELECT pg_sleep(9)"))
 
 
 def test_cancelling_a_queued_job_ends_it():
