@@ -12,9 +12,9 @@ in `tests/benchmarks/chaos_victims.py`.
 set going again by a person (which is done here, so that the next round can follow), work that did not end within
 `--patience` seconds; `doubled`: what is there twice; `content_equal`: every round made what the first one made, by
 content hashes, the weights of the trained model among them; `calls_repeated`: stored LLM calls that were sent again,
-and `in_flight_at_kills`, how many were under way just before each kill; `recovered_s`: from the last kill until all
-had ended; `away_s`: by kind, [median, most] seconds until the supervisor said that a service was back; `said`: the
-first things that went wrong. The last line is one JSON object.
+and `in_flight_at_kills`, how many were under way just before each kill of what sends or stores them; `recovered_s`:
+from the last kill until all had ended; `away_s`: by kind, [median, most] seconds until the supervisor said that a
+service was back; `said`: the first things that went wrong. The last line is one JSON object.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ SERVICES = {
 """By kind, the name under which the supervisor knows a process."""
 BELOW = ("job", "zygote", "sandboxed", "training-worker", "trainer", "backend")
 KINDS = (*SERVICES, *BELOW)
+TAKING_CALLS = ("worker-llm", "job", "postmaster", "backend")
+"""Kinds with which LLM calls that are under way may go: who sends them, and where their replies are stored."""
 _BACK = re.compile(r"^([\w-]+) is back after ([\d.]+) s$", re.MULTILINE)
 
 
@@ -59,7 +61,8 @@ def _below(pid: int) -> list[psutil.Process]:
 
 @dataclass
 class Killer:
-    """Kills a process of a random kind at a time, and remembers which. `in_flight` tells what a kill may cost."""
+    """Kills a process of a random kind at a time, and remembers which. `in_flight` tells what a kill may cost;
+    `exposed` adds that up."""
 
     run: Run
     luck: random.Random
@@ -76,7 +79,7 @@ class Killer:
                 pid = self._pid(kind)
                 exposed = self.in_flight()
                 os.kill(pid, signal.SIGKILL)
-                self.exposed += exposed
+                self.exposed += exposed if kind in TAKING_CALLS else 0
                 self.kills[kind] += 1
                 self.last = time.monotonic()
                 return kind

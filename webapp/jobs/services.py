@@ -155,7 +155,7 @@ def reap() -> int:
         finished_at=now,
         lease_until=None,
         lost=F("lost") + 1,
-        error=f"The worker was lost {settings.JOB_MAX_ATTEMPTS} times while it ran this job. "
+        error=f"The worker was lost {settings.JOB_MAX_ATTEMPTS} times while it ran this job, which got no further. "
         "Look at the worker's log for why, then press Retry.",
     )
     over.update(state=JobState.QUEUED, lost=F("lost") + 1, lease_until=None, woken_at=None)
