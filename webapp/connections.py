@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 from django.db import connection
 
+AWAY = "The database does not answer just now. Try again in a moment; what was sent may not have been saved."
 AWAY_STATES = ("08", "57P")
 """SQLSTATEs of connections that fail, and of a server that goes down or is not up yet."""
 

@@ -14,7 +14,8 @@ set going again by a person (which is done here, so that the next round can foll
 content hashes, the weights of the trained model among them; `calls_repeated`: stored LLM calls that were sent again,
 and `in_flight_at_kills`, how many were under way just before each kill of what sends or stores them; `recovered_s`:
 from the last kill until all had ended; `away_s`: by kind, [median, most] seconds until the supervisor said that a
-service was back; `said`: the first things that went wrong. The last line is one JSON object.
+service was back; `answers`: by status, to requests for rollouts (0: there was none); `said`: the first things that
+went wrong. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ def disturb(rounds: list[Rounds], killer: Killer, minutes: float, interval: floa
 def measure(run: Run, given: argparse.Namespace, url: str) -> dict[str, Any]:
     from tests.benchmarks.chaos_work import Making, Training
 
-    streams: list[Stream] = [Making(given.themes, url), *([] if given.without_training else [Training()])]
+    making = Making(given.themes, url, f"http://127.0.0.1:{run.port}")
+    streams: list[Stream] = [making, *([] if given.without_training else [Training()])]
     rounds = [Rounds(stream) for stream in streams]
     for one in rounds:
         one.begin()
@@ -196,6 +198,7 @@ def measure(run: Run, given: argparse.Namespace, url: str) -> dict[str, Any]:
         "away_median_s": round(statistics.median(every), 1) if every else None,
         "away_max_s": round(max(every), 1) if every else None,
         "away_s": {kind: [round(statistics.median(one), 1), round(max(one), 1)] for kind, one in away.items()},
+        "answers": dict(making.answers),
         "said": [words for one in found for words in one.said][:SAID],
     }
 

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import httpx
 import psycopg
 from django.db import Error, close_old_connections, connection, connections, transaction
 
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
 from tests.batches.engine import by_hand
+from tests.fixtures.api import token_of
 from tests.rollouts_web.support import endpoint_at, make_task
 from tests.workers.training_support import SFT, datasets, series
 from webapp.accounts.models import Role, User
@@ -31,11 +33,11 @@ from webapp.runs.local.worker_process import ensure_token
 from webapp.runs.models import CheckpointFile, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.spec import DEMO_MODEL, NewJob
+from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
-from webapp.trajectories.rollouts.services import start_rollout
-from webapp.trajectories.rollouts.spec import Spec
 
 ATTEMPTS = 12
+ANSWER_SECONDS = 120.0
 STEPS = 24
 T = TypeVar("T")
 WIPE = "TRUNCATE environments_environment, batches_batch, batches_llmcall, batches_body CASCADE"
@@ -91,27 +93,52 @@ class Stream(Protocol):
 
 
 class Making:
-    """A batch of scripted themes and rollouts at a task beside it: by a model over HTTP, a noisy reference, chance."""
+    """A batch of scripted themes and rollouts at a task beside it: by a model over HTTP, a noisy reference, chance.
+
+    The rollouts are asked for over the API, each again with its key until there is an answer.
+    """
 
     name = "making"
 
-    def __init__(self, count: int, url: str) -> None:
+    def __init__(self, count: int, model: str, site: str) -> None:
         self.count = count
-        self.endpoint = endpoint_at(url, max_concurrency=8, timeout_s=30)
+        self.site = f"{site}/api/v1"
+        self.answers: Counter[int] = Counter()
+        model = f"{endpoint_at(model, max_concurrency=8, timeout_s=30).pk}/scripted-1"
+        self.asked: list[dict[str, Any]] = [
+            {"policy": "model", "model": model, "attempts": ATTEMPTS},
+            {"policy": "noisy", "noise": 0.4, "attempts": ATTEMPTS, "seed": 1},
+            {"policy": "random", "attempts": ATTEMPTS, "seed": 1},
+        ]
+        self.token = token_of(User.objects.create_user("asker", role=Role.OPERATOR), "read", "synthesise")
 
     def start(self, number: int) -> None:
+        self._begin(number)
+        task = Task.objects.get(key=f"round-{number}")
+        for place, body in enumerate(self.asked):
+            headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": f"{number}-{place}"}
+            until = time.monotonic() + ANSWER_SECONDS
+            while (status := self._post(f"/tasks/{task.pk}/rollouts", body, headers)) != 202:
+                if time.monotonic() > until or (400 <= status < 500 and status != 409):
+                    raise AssertionError(f"A rollout was answered with {status}, for the last time.")
+                time.sleep(0.5)
+
+    def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> int:
+        """The status; 0 where there was no answer."""
+        try:
+            status = httpx.post(f"{self.site}{path}", json=body, headers=headers, timeout=20).status_code
+        except httpx.TransportError:
+            status = 0
+        self.answers[status] += 1
+        return status
+
+    def _begin(self, number: int) -> None:
         with transaction.atomic():
             if Batch.objects.filter(name=f"Round {number}").exists():
                 return
             with connection.cursor() as cursor:
                 cursor.execute(WIPE)
-            task = make_task(key=f"round-{number}")
-            for spec in (
-                Spec(model=f"{self.endpoint.pk}/scripted-1", attempts=ATTEMPTS),
-                Spec(policy="noisy", noise=0.4, attempts=ATTEMPTS, seed=1),
-                Spec(policy="random", attempts=ATTEMPTS, seed=1),
-            ):
-                start_rollout(None, task, spec)
+            make_task(key=f"round-{number}")
             settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=by_hand.STAGES, lanes=2, at_once=4)
             specs = [of_theme(draft) for draft in themes()[: self.count]]
             create_batch(None, f"Round {number}", specs, settings, PIPELINE)
@@ -130,6 +157,7 @@ class Making:
 
     def seen(self, number: int) -> dict[str, Any]:
         found = by_hand.seen(Batch.objects.get(name=f"Round {number}").pk)
+        found["rows"]["Rollout"] = Rollout.objects.count()
         found["attempts"] = [line for rollout in Rollout.objects.order_by("pk") for line in self._attempts(rollout)]
         return found
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import Error, connection, transaction
 from django.utils import timezone
 
+from tests.fixtures.api import problem, program
+from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
 from webapp.claims import StaleClaim
 from webapp.connections import is_away
@@ -125,20 +128,36 @@ def test_losses_are_forgiven_to_a_job_that_gets_further_and_to_no_other(settings
     assert job.state == JobState.FAILED
 
 
+def end_connection(*_: object) -> dict[str, Any]:
+    """As a server does that goes down. Raises OperationalError."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    return {}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_job_whose_database_goes_away_begins_again(monkeypatch, woken):
-    def handler(context: JobContext) -> dict[str, int]:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        return {}
-
-    monkeypatch.setitem(KINDS, "tests.count", JobKind("tests.count", "llm", handler))
+    monkeypatch.setitem(KINDS, "tests.count", JobKind("tests.count", "llm", end_connection))
     job = make()
     perform(take(job))
     services.reap()
     job.refresh_from_db()
     assert (job.state, job.lost, job.error) == (JobState.QUEUED, 1, "")
     assert woken == [(job.pk, "llm")] * 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_asks_while_the_database_goes_away_is_told_to_try_again(client, monkeypatch):
+    operator, job = person("operator"), make()
+    client.force_login(operator)
+    caller = program(operator, "read", "synthesise")
+    monkeypatch.setattr(services, "cancel", end_connection)
+    answer = client.post(f"/jobs/{job.pk}/cancel")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert b"database does not answer just now" in answer.content
+    connection.close()
+    assert "database does not answer just now" in problem(caller.post(f"/jobs/{job.pk}/cancel"), 503)["detail"]
+    connection.close()
 
 
 def test_what_a_database_refuses_is_not_taken_for_its_absence():
