@@ -225,24 +225,6 @@ def test_a_job_that_is_lost_again_and_again_fails_unless_it_gets_on() -> None:
     assert job.finished_at
 
 
-def test_a_job_that_was_lost_again_rests_before_it_is_taken() -> None:
-    job, _, worker = claimed()
-    over(job)
-    claims.reap()
-    told = claims.claim(worker, API)
-    assert told is not None, "the first time it goes on at once"
-    before = timezone.now()
-    job.refresh_from_db()
-    end(job, "crashed", "Ended by signal 9.")
-    assert claims.claim(worker, API) is None
-    job.refresh_from_db()
-    assert job.lease_until is not None
-    assert timedelta(0) < job.lease_until - before <= timedelta(seconds=transitions.REST_SECONDS + 5)
-    assert "rests 10 s first" in job.events.latest("pk").message
-    over(job)
-    assert claims.claim(worker, API) is not None
-
-
 def test_done_needs_the_final_model_and_is_said_once() -> None:
     job, _, _ = claimed()
     with pytest.raises(NoFinalModel):
@@ -318,9 +300,13 @@ def test_infrastructure_is_tried_again_and_then_waits_for_a_person() -> None:
 
 def test_a_trainer_that_crashes_again_and_again_fails_the_job() -> None:
     job = queued()
-    for _ in range(transitions.TRIES):
-        job, _, _ = claimed(job)
+    for number in range(transitions.TRIES):
+        job, _, worker = claimed(job)
         assert end(job, "crashed", "Ended by signal 9.").state == TrainingState.QUEUED
+        if number:  # from the second time on it rests before it is tried again
+            assert job.lease_until is not None
+            assert 0 < (job.lease_until - timezone.now()).total_seconds() <= transitions.LONGEST_REST_SECONDS
+            assert claims.claim(worker, API) is None
     job, _, _ = claimed(job)
     end(job, "crashed", "Ended by signal 9.", code="crashed")
     assert (job.state, job.error_code, job.error) == (TrainingState.FAILED, "crashed", "Ended by signal 9.")
