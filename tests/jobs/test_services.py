@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import Error, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from tests.fixtures.api import problem, program
@@ -106,14 +107,27 @@ def test_a_job_whose_worker_dies_every_time_fails_and_a_retry_counts_anew(settin
         services.reap()
     job.refresh_from_db()
     assert job.state == JobState.FAILED
-    assert "lost 3 times" in job.error
-    assert len(woken) == settings.JOB_MAX_ATTEMPTS - 1
+    assert f"lost {settings.JOB_MAX_ATTEMPTS} times" in job.error
+    assert len(woken) == 1, "the first time at once; then it rests"
     assert services.retry(job.pk)
-    assert take(job).attempt == 4
+    assert take(job).attempt == settings.JOB_MAX_ATTEMPTS + 1
     expire(job)
     services.reap()
     job.refresh_from_db()
     assert (job.state, job.lost) == (JobState.QUEUED, 1)
+
+
+def test_a_job_that_is_lost_again_rests_before_it_is_woken(woken):
+    job = make()
+    for _ in range(3):
+        take(job)
+        expire(job)
+        services.reap()
+    assert len(woken) == 1
+    for rest, messages in ((2 * services.REST - timedelta(seconds=2), 1), (timedelta(seconds=2), 2)):
+        Job.objects.filter(pk=job.pk).update(woken_at=F("woken_at") - rest)
+        services.reap()
+        assert len(woken) == messages
 
 
 def test_losses_are_forgiven_to_a_job_that_gets_further_and_to_no_other(settings, woken):
