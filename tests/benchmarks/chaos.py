@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import signal
@@ -123,6 +124,7 @@ def connect_django(run: Run) -> None:
     import django
 
     django.setup()
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # its connections end all the time
 
 
 def finish(rounds: list[Rounds], seconds: float) -> float:
