@@ -74,7 +74,7 @@ def status_of(kind: type[EnvariumError]) -> int:
     return next((status for base, status in STATUSES.items() if issubclass(kind, base)), INVALID)
 
 
-def unavailable(error: Exception) -> str:
+def unavailable(error: BaseException | None) -> str:
     """What to say of a failure that passes: a full disk, a database that is away. Empty for every other."""
     return FULL if is_disk_full(error) else AWAY if is_away(error) else ""
 
