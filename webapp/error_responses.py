@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from synthesis.errors import EnvariumError, InfrastructureError
 from webapp.claims import StaleClaim
+from webapp.connections import AWAY, is_away
 from webapp.disk import FULL, is_disk_full
 from webapp.errors import (
     Conflict,
@@ -73,6 +74,11 @@ def status_of(kind: type[EnvariumError]) -> int:
     return next((status for base, status in STATUSES.items() if issubclass(kind, base)), INVALID)
 
 
+def unavailable(error: BaseException | None) -> str:
+    """What to say of a failure that passes: a full disk, a database that is away. Empty for every other."""
+    return FULL if is_disk_full(error) else AWAY if is_away(error) else ""
+
+
 def _retry_after(seconds: float | None) -> dict[str, str]:
     return {"Retry-After": str(round(seconds))} if seconds else {}
 
@@ -89,8 +95,8 @@ class RefusalPages:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Called by Django for what a view raises; the API answers its own errors before."""
         kind = "text/plain; charset=utf-8"
-        if is_disk_full(error):
-            return HttpResponse(FULL, status=503, headers=_retry_after(RETRY_SECONDS), content_type=kind)
+        if words := unavailable(error):
+            return HttpResponse(words, status=503, headers=_retry_after(RETRY_SECONDS), content_type=kind)
         if not isinstance(error, Refusal):
             return None
         if isinstance(error, NotFound):

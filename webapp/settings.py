@@ -245,7 +245,7 @@ CELERY = {
     },
 }
 JOB_LEASE_SECONDS = env.integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
-JOB_MAX_ATTEMPTS = 3
+JOB_MAX_ATTEMPTS = 6
 TRAINING_LEASE_SECONDS = env.integer("ENVARIUM_TRAINING_LEASE_SECONDS", 30, low=2, high=3600)
 """A training worker that is silent for so long has lost its job to the next one."""
 TRAINING_CHECKPOINT_GIB = env.integer("ENVARIUM_TRAINING_CHECKPOINT_GIB", 512, low=1, high=65_536)

@@ -92,6 +92,7 @@ def attempt_of(
     digest: str = "",
     reward: Reward | None = None,
     user_error: bool = False,
+    sandbox_lost: bool = False,
 ) -> Attempt:
     """The finished record. What earned the full reward is solved, however it ended; without a reward nothing is."""
     plan = log.plan
@@ -115,6 +116,7 @@ def attempt_of(
         reward=reward,
         final_hash=digest,
         user_error=user_error,
+        sandbox_lost=sandbox_lost,
         note=log.note,
         prompts=log.prompts,
         usage=log.usage,

@@ -63,7 +63,8 @@ async def attempt(
         return attempt_of(log, episode, ending, digest=digest, reward=reward)
     except _Lost as lost:
         log.note = str(lost)
-        return attempt_of(log, episode, lost.ending, user_error=lost.user_error)
+        ours = isinstance(lost.__cause__, InfrastructureError) and not isinstance(lost.__cause__, LLMError)
+        return attempt_of(log, episode, lost.ending, user_error=lost.user_error, sandbox_lost=ours)
     except TimeoutError:
         if not limit.expired():
             raise

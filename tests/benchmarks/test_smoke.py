@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"databases", "in_process"}
+HELPERS = {"chaos_victims", "chaos_work", "databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "audits": (
@@ -23,6 +23,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "batch": (
         "--items 4 --at-once 4 --latency 0.01",
         {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
+    ),
+    "chaos": (
+        "--minutes 0.3 --themes 1 --without-training",
+        {"kills_by_kind", "lost", "doubled", "calls_repeated", "in_flight_at_kills", "recovered_s"},
     ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
@@ -58,3 +62,6 @@ def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
     said = called(module, arguments)
     assert promised <= set(said)
     assert said.get("duplicates", 0) == said.get("gaps", 0) == 0
+    assert said.get("lost", 0) == said.get("doubled", 0) == 0, said
+    assert said.get("content_equal", True), said
+    assert said.get("kills", 1) > 0

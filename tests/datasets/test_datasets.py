@@ -6,10 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.test.utils import CaptureQueriesContext
 
 from synthesis.errors import FormatError, InputError
@@ -268,6 +269,19 @@ def test_a_lost_worker_s_attempt_is_made_again_and_its_stale_end_writes_nothing(
     Dataset.objects.filter(pk=row.pk).update(state=DatasetState.READY)
     assert Dataset.objects.filter(pk=row.pk).values().get() == before
     assert list(read_rows(again, "train"))
+
+
+def test_a_database_that_goes_away_fails_no_dataset_and_so_no_job_that_waits_for_it(monkeypatch) -> None:
+    def away(*given: object) -> None:
+        raise OperationalError("the connection is closed") from psycopg.OperationalError("the connection is closed")
+
+    make_tasks(1, 2)
+    row = services.create_dataset(None, choice_of({}), WHOLE)
+    with monkeypatch.context() as patch:
+        patch.setattr(freeze_job, "_freeze", away)
+        assert carry_out(row).state == DatasetState.FREEZING
+    jobs.reap()
+    assert carry_out(row).state == DatasetState.READY
 
 
 def job_on(row: Dataset, state: str = TrainingState.QUEUED, **told: Any) -> TrainingJob:

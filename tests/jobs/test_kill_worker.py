@@ -49,6 +49,7 @@ def test_a_pool_process_killed_in_mid_job(tmp_path: Path) -> None:
 def test_a_job_that_kills_every_worker_is_given_up(tmp_path: Path, settings) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
+    settings.JOB_MAX_ATTEMPTS = 3
     with celery_worker(tmp_path, "poisoned"):
         poison = services.create("tests.die", "Die always", {"marks": str(marks), "times": 99})
         done = wait_for(lambda: reaped(poison, JobState.FAILED), seconds=60, what="giving up")

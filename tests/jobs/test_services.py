@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import Error, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
+from tests.fixtures.api import problem, program
+from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
 from webapp.claims import StaleClaim
+from webapp.connections import is_away
 from webapp.jobs import services
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobLog, JobState
+from webapp.jobs.registry import KINDS, JobKind
 
 pytestmark = pytest.mark.django_db
 
@@ -100,14 +107,84 @@ def test_a_job_whose_worker_dies_every_time_fails_and_a_retry_counts_anew(settin
         services.reap()
     job.refresh_from_db()
     assert job.state == JobState.FAILED
-    assert "lost 3 times" in job.error
-    assert len(woken) == settings.JOB_MAX_ATTEMPTS - 1
+    assert f"lost {settings.JOB_MAX_ATTEMPTS} times" in job.error
+    assert len(woken) == 1, "the first time at once; then it rests"
     assert services.retry(job.pk)
-    assert take(job).attempt == 4
+    assert take(job).attempt == settings.JOB_MAX_ATTEMPTS + 1
     expire(job)
     services.reap()
     job.refresh_from_db()
     assert (job.state, job.lost) == (JobState.QUEUED, 1)
+
+
+def test_a_job_that_is_lost_again_rests_before_it_is_woken(woken):
+    job = make()
+    for _ in range(3):
+        take(job)
+        expire(job)
+        services.reap()
+    assert len(woken) == 1
+    for rest, messages in ((2 * services.REST - timedelta(seconds=2), 1), (timedelta(seconds=2), 2)):
+        Job.objects.filter(pk=job.pk).update(woken_at=F("woken_at") - rest)
+        services.reap()
+        assert len(woken) == messages
+
+
+def test_losses_are_forgiven_to_a_job_that_gets_further_and_to_no_other(settings, woken):
+    job = make()
+    for done in [1, 2, 3, 4, *[4] * (settings.JOB_MAX_ATTEMPTS - 1)]:
+        job.refresh_from_db()
+        assert job.state == JobState.QUEUED, done
+        JobClaim.of(take(job)).advance(done, 9)
+        expire(job)
+        services.reap()
+    job.refresh_from_db()
+    assert job.state == JobState.FAILED
+
+
+def end_connection(*_: object) -> dict[str, Any]:
+    """As a server does that goes down. Raises OperationalError."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    return {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_whose_database_goes_away_begins_again(monkeypatch, woken):
+    monkeypatch.setitem(KINDS, "tests.count", JobKind("tests.count", "llm", end_connection))
+    job = make()
+    perform(take(job))
+    services.reap()
+    job.refresh_from_db()
+    assert (job.state, job.lost, job.error) == (JobState.QUEUED, 1, "")
+    assert woken == [(job.pk, "llm")] * 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_asks_while_the_database_goes_away_is_told_to_try_again(client, monkeypatch):
+    operator, job = person("operator"), make()
+    client.force_login(operator)
+    caller = program(operator, "read", "synthesise")
+    monkeypatch.setattr(services, "cancel", end_connection)
+    answer = client.post(f"/jobs/{job.pk}/cancel")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert b"database does not answer just now" in answer.content
+    connection.close()
+    assert "database does not answer just now" in problem(caller.post(f"/jobs/{job.pk}/cancel"), 503)["detail"]
+    connection.close()
+
+
+def test_what_a_database_refuses_is_not_taken_for_its_absence():
+    def refused(statement: str) -> Exception:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(statement)
+        except Error as error:
+            return error
+        raise AssertionError(statement)
+
+    assert not is_away(refused("SELECT 1 / 0"))
+    assert not is_away(refused("SET LOCAL statement_timeout = 20; SELECT pg_sleep(9)"))
 
 
 def test_cancelling_a_queued_job_ends_it():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import sys
 from datetime import timedelta
 from typing import Any
@@ -13,7 +15,7 @@ from django.utils import timezone
 
 from synthesis.formats.files import Entry
 from synthesis.runtime import Episode, default_sandbox
-from tests.fixtures.llm import DROP, Scripted, html, llm_server, raw, say
+from tests.fixtures.llm import DROP, Request, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from webapp.claims import StaleClaim
 from webapp.events.models import Event
@@ -45,6 +47,26 @@ def run(rollout: Rollout) -> Job:
 
 def started(**spec: Any) -> Rollout:
     return start_rollout(person(), make_task(), Spec(**spec))
+
+
+def test_an_attempt_whose_sandbox_is_killed_is_begun_again_by_itself() -> None:
+    killed: list[int] = []
+
+    def killing(request: Request) -> Scripted:
+        zygote = default_sandbox()._pool.zygote
+        if len(request["messages"]) > 3 and not killed and zygote is not None:
+            killed.append(zygote.process.pid)
+            os.kill(zygote.process.pid, signal.SIGKILL)
+        return solver(request)
+
+    with llm_server(killing) as server:
+        job = run(rollout := started(model=f"{endpoint_at(server.url).pk}/scripted-1", attempts=2))
+    assert killed
+    assert job.state == JobState.SUCCEEDED, job.error
+    rows = [one.trajectory for one in rollout.attempts.select_related("trajectory") if one.trajectory is not None]
+    assert [(row.outcome, row.step_count, row.live) for row in rows] == [("solved", 4, False)] * 2
+    assert max(row.starts for row in rows) == 2
+    assert Trajectory.objects.count() == Score.objects.count() == 2
 
 
 def test_the_reference_solves_its_task_and_every_row_is_there() -> None:

@@ -19,7 +19,7 @@ from webapp.stack.errors import StackError
 from webapp.stack.home import LONGEST_SOCKET, SOCKET_PATH_LIMIT, Home, HomeLock
 from webapp.stack.postgres import Postgres
 from webapp.stack.process import Child, Service, bound_log, survivors
-from webapp.stack.supervisor import Supervisor
+from webapp.stack.supervisor import LONGEST_READY_DELAY_SECONDS, Supervisor
 
 
 def start(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -143,6 +143,24 @@ def test_a_crashing_service_is_given_up_with_the_end_of_its_log(tmp_path, capsys
         supervisor.start([broken], "broken")
     supervisor.stop()
     assert "it is started again in 0.5 s" in capsys.readouterr().out
+
+
+def test_a_service_that_was_ready_is_never_long_away(tmp_path, capsys):
+    home = Home(tmp_path)
+    home.prepare()
+    supervisor = Supervisor(home)
+    supervisor.start([Service("steady", ["/bin/sleep", "60"], lambda: True)], "steady")
+    entry = supervisor.managed[0]
+    for _ in range(7):
+        assert entry.child is not None
+        entry.child.process.kill()
+        while entry.child is not None:
+            supervisor.tend()
+        assert entry.start_at - time.monotonic() <= LONGEST_READY_DELAY_SECONDS
+        entry.start_at = 0.0
+        supervisor.tend()
+    supervisor.stop()
+    assert "started again in 0.5 s" in capsys.readouterr().out
 
 
 def test_a_process_that_ignores_polite_signals_is_killed_with_its_group(tmp_path):

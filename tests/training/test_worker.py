@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -137,6 +139,24 @@ def test_what_a_worker_says_it_can_load(tmp_path: Path, monkeypatch: pytest.Monk
     assert loop._models(loop._arguments().parse_args([*given, "--hub", "a/b"])) == ["a/b", "owner/tiny"]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert loop._models(loop._arguments().parse_args(given)) == ["owner/tiny"]
+
+
+def test_a_signal_may_come_amid_the_answer_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr("signal.signal", handlers.__setitem__)
+    assert loop.main(["--url", "http://127.0.0.1:9", "--home", str(tmp_path), "--token-file", str(tmp_path)]) == 2
+    answer = lambda: handlers[signal.SIGTERM](signal.SIGTERM, None)  # noqa: E731
+
+    def interrupted() -> None:
+        # Whatever is called on the way, a second signal is answered there.
+        sys.setprofile(lambda frame, event, given: answer() if "call" in event else None)
+        answer()
+        sys.setprofile(None)
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_worker_remembers_who_it_was_in_its_own_folder(tmp_path: Path) -> None:

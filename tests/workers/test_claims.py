@@ -300,9 +300,13 @@ def test_infrastructure_is_tried_again_and_then_waits_for_a_person() -> None:
 
 def test_a_trainer_that_crashes_again_and_again_fails_the_job() -> None:
     job = queued()
-    for _ in range(transitions.TRIES):
-        job, _, _ = claimed(job)
+    for number in range(transitions.TRIES):
+        job, _, worker = claimed(job)
         assert end(job, "crashed", "Ended by signal 9.").state == TrainingState.QUEUED
+        if number:  # from the second time on it rests before it is tried again
+            assert job.lease_until is not None
+            assert 0 < (job.lease_until - timezone.now()).total_seconds() <= transitions.LONGEST_REST_SECONDS
+            assert claims.claim(worker, API) is None
     job, _, _ = claimed(job)
     end(job, "crashed", "Ended by signal 9.", code="crashed")
     assert (job.state, job.error_code, job.error) == (TrainingState.FAILED, "crashed", "Ended by signal 9.")

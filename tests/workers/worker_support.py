@@ -82,8 +82,9 @@ def a_worker(name: str = "w1", user: User | None = None, **fields: Any) -> Worke
 
 
 def claimed(job: TrainingJob | None = None, **fields: Any) -> tuple[TrainingJob, Assignment, Worker]:
-    """A job that a worker holds."""
+    """A job that a worker holds; one that rests has rested."""
     job = job or queued(**fields)
+    TrainingJob.objects.filter(pk=job.pk).update(lease_until=None)
     worker = a_worker(f"w-{job.pk}-{job.attempt}")
     told = claims.claim(worker, API)
     assert told is not None

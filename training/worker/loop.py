@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class WorkerProcess:
 
     place: Workplace
     given: argparse.Namespace
-    ending: threading.Event
+    ending: Callable[[], bool]
     id: str = ""
     heartbeat_s: float = 5.0
     current: Control | None = None
@@ -61,14 +61,19 @@ class WorkerProcess:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 0, 1 for a fault of the place or server, 2 for what was given."""
     given = _arguments().parse_args(arguments)
-    ending = threading.Event()
+    asked: list[int] = []
+
+    def ending() -> bool:
+        return bool(asked)
+
+    # Nothing that takes a lock: a second signal interrupts this one's answer, and would wait for itself for ever.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: ending.set())
+        signal.signal(number, lambda number, frame: asked.append(number))
     try:
         with contextlib.ExitStack() as held:
             token = _token(given.token_file)
             home = _home(given.home, held)
-            client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending.is_set, say=_say)))
+            client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending, say=_say)))
             place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say)
             _work(WorkerProcess(place, given, ending))
     except InputError as error:
@@ -181,7 +186,7 @@ def _version() -> str:
 
 def _claims(worker: WorkerProcess) -> None:
     idle = 0
-    while not worker.ending.is_set():
+    while not worker.ending():
         try:
             path = f"workers/{worker.id}/claim"
             reply = worker.place.client.call(
@@ -215,7 +220,7 @@ def _carry_out(worker: WorkerProcess, reply: dict[str, Any]) -> None:
         with contextlib.suppress(StaleAttempt):
             worker.place.client.call("POST", path, {"exit": "fault", "message": str(error)})
         return
-    control = Control(told, worker.place.attempts / told.name, worker.ending.is_set)
+    control = Control(told, worker.place.attempts / told.name, worker.ending)
     worker.current = control
     try:
         carry_out(worker.place, control)
@@ -231,7 +236,7 @@ def _finish_left(worker: WorkerProcess) -> None:
             shutil.rmtree(folder, ignore_errors=True)
             continue
         # No beat says that it is held: nobody trains any more.
-        finish(worker.place, Control(told, folder, worker.ending.is_set))
+        finish(worker.place, Control(told, folder, worker.ending))
 
 
 def _beats(worker: WorkerProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_source import LeftOut, rows_of
 from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
 from webapp.datasets.storage import FOLDER, drop_folder, keep_folder
+from webapp.error_responses import unavailable
 from webapp.events.services import publish
 from webapp.jobs.context import JobContext
 
@@ -72,7 +74,8 @@ def freeze_dataset(context: JobContext) -> dict[str, Any]:
         why = str(error)
         raise
     finally:
-        if context.claim.held().exists():
+        # What passes by itself begins the job again: what waits for the dataset must not fail with it.
+        if not unavailable(sys.exception()) and context.claim.held().exists():
             waiting = Dataset.objects.filter(pk=dataset.pk, state=DatasetState.FREEZING)
             waiting.update(state=DatasetState.FAILED, error=why[:10_000])
         publish([f"job:{context.job_id}"])

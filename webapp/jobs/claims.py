@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Case, F, PositiveSmallIntegerField, When
 from django.utils import timezone
 
 from synthesis.errors import EnvariumError
@@ -57,6 +58,15 @@ class JobClaim(Claim[Job]):
         if given:
             publish([f"job:{self.row}"])
         return bool(given)
+
+    def let_go(self) -> bool:
+        """Leave the job to the reaper, which counts a loss and queues it again. False when the claim is stale."""
+        return bool(self.held().update(lease_until=timezone.now()))
+
+    def advance(self, done: int, total: int) -> None:
+        """Note how much is done for good, whoever goes on: with more of it, losses before are forgiven."""
+        lost = Case(When(done__lt=done, then=0), default=F("lost"), output_field=PositiveSmallIntegerField())
+        self.held().update(done=done, total=total, lost=lost)
 
     def finish(self, state: JobState, *, result: Any = None, error: str = "") -> bool:
         """Close the row and tell who follows. False, and nothing written, when the claim is stale."""

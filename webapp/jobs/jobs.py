@@ -6,7 +6,9 @@ import logging
 import os
 import socket
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from celery import Task, shared_task
 from celery.exceptions import SoftTimeLimitExceeded
@@ -16,6 +18,7 @@ from django.db import Error, connection
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from webapp.claims import StaleClaim
+from webapp.connections import is_away
 from webapp.disk import is_disk_full
 from webapp.events import throttle
 from webapp.jobs import presence, services
@@ -25,6 +28,10 @@ from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 
 logger = logging.getLogger(__name__)
+
+AWAY_SECONDS = 15.0
+"""So long a job waits for a database that is being started again."""
+T = TypeVar("T")
 
 
 def beat(claim: JobClaim, stop: threading.Event) -> None:
@@ -41,7 +48,7 @@ def beat(claim: JobClaim, stop: threading.Event) -> None:
 
 @shared_task(name="jobs.run", bind=False)
 def run(job_id: int) -> None:
-    job = services.claim(job_id, f"{socket.gethostname()}:{os.getpid()}")
+    job = _patiently(services.claim, job_id, f"{socket.gethostname()}:{os.getpid()}")
     if job is None:
         return
     stop = threading.Event()
@@ -69,6 +76,8 @@ def perform(job: Job) -> None:
                 act()
     except StaleClaim as error:
         logger.warning("%s", error)
+        if is_away(error):
+            _let_go(claim)
     except Cancelled:
         claim.finish(JobState.CANCELLED)
     except SoftTimeLimitExceeded:
@@ -78,11 +87,35 @@ def perform(job: Job) -> None:
     except Exception as error:
         if is_disk_full(error):
             _wait_for_room(claim)
+        elif is_away(error):
+            logger.warning("%s: the database went away: %s", claim, error)
+            _let_go(claim)
         elif isinstance(error, EnvariumError):
             claim.finish(JobState.FAILED, error=str(error))
         else:
             logger.exception("job %s failed", job.pk)
             claim.finish(JobState.FAILED, error=f"{type(error).__name__}: {error}")
+
+
+def _patiently(work: Callable[..., T], *given: Any) -> T:
+    """What `work` gives; a database that is just being started again is waited for. Raises its error after a while."""
+    until = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            return work(*given)
+        except Error as error:
+            connection.close()
+            if not is_away(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def _let_go(claim: JobClaim) -> None:
+    """A database that was away is no failure of the job, which begins again; at the latest when its lease is over."""
+    try:
+        _patiently(claim.let_go)
+    except Error as error:
+        logger.warning("%s: not let go: %s", claim, error)
 
 
 def _wait_for_room(claim: JobClaim) -> None:

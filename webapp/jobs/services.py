@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 REQUEUE_AFTER = timedelta(seconds=60)
 """A queued row is woken again after so long. A second message for a row costs a worker one cheap look."""
+REST = timedelta(seconds=5)
+"""A job that is lost twice in a row rests so long, then twice as long each time: what ends workers may be over then."""
 REAP_AT_ONCE = 500
 
 
@@ -137,6 +139,13 @@ def retry(job_id: int, user: Any = None) -> bool:
     return bool(again)
 
 
+def _woken_before(lost: int, now: datetime) -> datetime | None:
+    """What a lost row says of its last message, so that it is woken at once the first time, then after a rest."""
+    if lost < 2:
+        return None
+    return now - REQUEUE_AFTER + min(REST * 2 ** (lost - 2), REQUEUE_AFTER)
+
+
 def reap() -> int:
     """Queue and wake jobs that nobody holds: leases that are over, and queued rows whose message was lost.
 
@@ -155,10 +164,12 @@ def reap() -> int:
         finished_at=now,
         lease_until=None,
         lost=F("lost") + 1,
-        error=f"The worker was lost {settings.JOB_MAX_ATTEMPTS} times while it ran this job. "
+        error=f"The worker was lost {settings.JOB_MAX_ATTEMPTS} times while it ran this job, which got no further. "
         "Look at the worker's log for why, then press Retry.",
     )
-    over.update(state=JobState.QUEUED, lost=F("lost") + 1, lease_until=None, woken_at=None)
+    for lost in {1 + before for before in over.values_list("lost", flat=True)}:
+        rested = over.filter(lost=lost - 1)
+        rested.update(state=JobState.QUEUED, lost=lost, lease_until=None, woken_at=_woken_before(lost, now))
     close(ended)
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - REQUEUE_AFTER)
     waiting = list(

@@ -10,15 +10,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError
+from django.db import Error as DatabaseFault
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from ninja import NinjaAPI, Schema
 from ninja.errors import HttpError, ValidationError
 
 from synthesis.errors import EnvariumError, InfrastructureError
-from webapp.disk import FULL, is_disk_full
-from webapp.error_responses import http_terms
+from webapp.error_responses import http_terms, unavailable
 from webapp.errors import Refusal, RefusedFields
 
 CONTENT_TYPE = "application/problem+json"
@@ -172,11 +171,11 @@ def from_http(error: HttpError) -> Problem:
     return Problem(error.status_code, str(error))
 
 
-def from_disk(error: Exception) -> Problem:
-    """The problem of a full disk. Raises every other error again, which Django logs."""
-    if not is_disk_full(error):
+def from_outage(error: Exception) -> Problem:
+    """The problem of a full disk or of a database that is away. Raises every other error again, which Django logs."""
+    if not (words := unavailable(error)):
         raise error
-    return Problem(503, FULL, headers=http_terms(InfrastructureError()).headers)
+    return Problem(503, words, headers=http_terms(InfrastructureError()).headers)
 
 
 def from_envarium(error: EnvariumError) -> Problem:
@@ -204,7 +203,7 @@ def install(api: NinjaAPI) -> None:
         RequestDataTooBig: lambda error: Problem(413, SAID[413]),
         UnreadablePostError: lambda error: Problem(400, "The connection ended before the whole body was here."),
     }
-    to_problem |= dict.fromkeys((OSError, DatabaseError), from_disk)
+    to_problem |= dict.fromkeys((OSError, DatabaseFault), from_outage)
     for kind, make in to_problem.items():
         api.add_exception_handler(kind, lambda request, error, make=make: response(request, make(error)))  # type: ignore[misc]
 

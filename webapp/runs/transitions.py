@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -15,9 +16,11 @@ from synthesis.formats.values import clean
 from webapp.runs.models import AttemptEnd, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.topics import tell, tell_job
 
-TRIES = 3
+TRIES = 6
 """A job is queued again so often after its worker was lost, or something of the worker's failed, without a new
 checkpoint in between."""
+REST_SECONDS, LONGEST_REST_SECONDS = 10, 60
+"""Before the second of these tries, doubled each time: what kills workers may be over by then."""
 PAUSING = {
     "too_many_lost": "More attempts of a step were lost than limits.infra_error_share allows.",
     "program_errors": "Programs ended more attempts of a step than limits.program_error_share allows.",
@@ -108,8 +111,7 @@ def lose(job: TrainingJob, attempt: TrainingAttempt | None, why: str, *, counted
         fail(job, "worker_lost", f"{why} That was the {job.lost}th time without a new checkpoint. Look at the workers.")
     else:
         job.lost += counted
-        queue(job)
-        say(job, "warn", f"{why} The job is queued again.", kind="alarm", lost=job.lost)
+        _try_again(job, why)
     save(job)
 
 
@@ -174,8 +176,16 @@ def _again(job: TrainingJob, why: str, exit: str = "infrastructure") -> None:
         pause(job, f"{why} It was tried {TRIES + 1} times. Resume the job once that is mended.")
         return
     job.lost += 1
+    _try_again(job, why, exit=exit)
+
+
+def _try_again(job: TrainingJob, why: str, **data: Any) -> None:
+    """Queue a job whose attempt was lost: the first time for the next worker, then after a rest."""
     queue(job)
-    say(job, "warn", f"{why} The job is queued again.", kind="alarm", exit=exit, lost=job.lost)
+    rest = min(REST_SECONDS * 2 ** (job.lost - 2), LONGEST_REST_SECONDS) if job.lost > 1 else 0
+    job.lease_until = timezone.now() + timedelta(seconds=rest) if rest else None
+    words = f" and rests {rest} s first" if rest else ""
+    say(job, "warn", f"{why} The job is queued again{words}.", kind="alarm", lost=job.lost, **data)
 
 
 def _end(job: TrainingJob, state: TrainingState) -> None:

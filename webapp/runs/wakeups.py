@@ -8,7 +8,7 @@ from datetime import timedelta
 import redis
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
@@ -23,6 +23,12 @@ GPU_QUEUE = "gpu"
 WAKE_AGAIN_AFTER = timedelta(seconds=60)
 
 
+def ready_jobs() -> QuerySet[TrainingJob]:
+    """Queued jobs that a worker may take now: one that was lost again and again rests first."""
+    rested = Q(lease_until__isnull=True) | Q(lease_until__lte=timezone.now())
+    return TrainingJob.objects.filter(rested, state=TrainingState.QUEUED)
+
+
 def wake_workers() -> None:
     """After the commit, tell the workers of this installation's own queue of jobs that wait; once a minute again."""
     transaction.on_commit(_wake)
@@ -31,8 +37,7 @@ def wake_workers() -> None:
 def _wake() -> None:
     now = timezone.now()
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - WAKE_AGAIN_AFTER)
-    rows = TrainingJob.objects.filter(silent, state=TrainingState.QUEUED)
-    pks = list(rows.order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
+    pks = list(ready_jobs().filter(silent).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     if not pks:
         return
     try:

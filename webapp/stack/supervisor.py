@@ -16,6 +16,8 @@ TICK_SECONDS = 0.1
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 30.0
 STEADY_SECONDS = 60.0
 """A process that ran so long has recovered: its next crash starts the back-off anew."""
+LONGEST_READY_DELAY_SECONDS = 2.0
+"""One that was ready, or that SIGKILL ended, can start: it was ended from outside, and everything waits for it."""
 START_TRIES = 3
 LOG_CHECK_SECONDS = 30.0
 FULL_BYTES = 64 << 20
@@ -150,7 +152,9 @@ class Supervisor:
         service, now = entry.service, time.monotonic()
         uptime = now - entry.child.started if entry.child else 0.0
         entry.crashes = 1 if uptime > STEADY_SECONDS else entry.crashes + 1
-        delay = min(FIRST_DELAY_SECONDS * 2 ** (entry.crashes - 1), LONGEST_DELAY_SECONDS)
+        can_start = entry.is_ready or code == -signal.SIGKILL
+        longest = LONGEST_READY_DELAY_SECONDS if can_start else LONGEST_DELAY_SECONDS
+        delay = min(FIRST_DELAY_SECONDS * 2 ** (entry.crashes - 1), longest)
         waits_for_lock = service.retry_seconds is not None and not entry.is_ready
         if waits_for_lock and service.retry_seconds is not None:
             delay = service.retry_seconds

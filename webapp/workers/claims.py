@@ -28,7 +28,7 @@ from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.spec import AFTER, DEMO_MODEL
 from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
-from webapp.runs.wakeups import wake_workers
+from webapp.runs.wakeups import ready_jobs, wake_workers
 from webapp.workers.assignment import Assignment, assignment
 from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
@@ -235,8 +235,8 @@ def _next(worker: Worker, base_url: str) -> Assignment | None:
 
 @transaction.atomic
 def _take(worker: Worker) -> TrainingJob | None:
-    rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
-    job = rows.filter(_could(worker), state=TrainingState.QUEUED).order_by("pk").first()
+    rows = ready_jobs().select_for_update(of=("self",), no_key=True, skip_locked=True)
+    job = rows.filter(_could(worker)).order_by("pk").first()
     if job is None:
         return None
     resumed = last_checkpoint(job)

@@ -300,4 +300,4 @@ def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
 def _progress(claim: JobClaim, batch: int) -> None:
     items = BatchItem.objects.filter(batch_id=batch)
     done = items.exclude(state__in=OPEN).count()
-    claim.held().update(done=done, total=items.count())
+    claim.advance(done, items.count())

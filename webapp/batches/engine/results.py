@@ -32,6 +32,7 @@ def end_items(claim: JobClaim, first: dict[str, str], endings: list[StageEnding]
         if mine:
             add_runs([(rows[ending.item], ending.ended, bodies[ending.item]) for ending in mine])
             end_stages(mine)
+            claim.held().filter(lost__gt=0).update(lost=0)  # it got further since
             _keep(first, [(rows[ending.item], ending) for ending in mine if ending.product is not None])
     for item in bodies:
         stale = StaleClaim(f"Item {item} belongs to another worker by now.")

@@ -6,6 +6,7 @@ Everything goes through the importers', the rollouts' and the datasets' own serv
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from webapp.datasets.selection import DatasetSelection
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
+from webapp.error_responses import unavailable
 from webapp.jobs.context import JobContext
 from webapp.runs.models import TrainingJob
 from webapp.runs.readiness import advance
@@ -91,12 +93,13 @@ def prepare_demo(context: JobContext, sandbox: Sandbox) -> dict[str, Any]:
         why = str(error)
         raise
     finally:
-        if context.claim.held().exists():
-            left = Dataset.objects.filter(pk__in=datasets, state=DatasetState.FREEZING)
-            left.update(state=DatasetState.FAILED, error=why[:10_000])
-        # A job that fails takes with it the one that was to come after it.
-        while advance(TrainingJob.objects.filter(dataset__in=datasets)):
-            pass
+        if not unavailable(sys.exception()):
+            if context.claim.held().exists():
+                left = Dataset.objects.filter(pk__in=datasets, state=DatasetState.FREEZING)
+                left.update(state=DatasetState.FAILED, error=why[:10_000])
+            # A job that fails takes with it the one that was to come after it.
+            while advance(TrainingJob.objects.filter(dataset__in=datasets)):
+                pass
     wake_workers()
     return {"tasks": len(revisions), "lessons": len(lessons), "datasets": done}
 

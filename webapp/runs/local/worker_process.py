@@ -25,8 +25,7 @@ from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token,
 from webapp.jobs.presence import workers as celery_workers
 from webapp.runs.candidates import Candidate
 from webapp.runs.local import installation
-from webapp.runs.models import TrainingJob, TrainingState
-from webapp.runs.wakeups import GPU_QUEUE
+from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
 from webapp.stack.account import die_with_parent
 from webapp.stack.process import identity, kill_group
 
@@ -103,7 +102,7 @@ def is_wanted() -> bool:
     """Whether a job waits that a worker here could do."""
     if not installation.importable():
         return False
-    rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
+    rows = ready_jobs().order_by("pk")
     candidate = _candidate()
     return any(candidate.can_take(*wanted) for wanted in rows.values_list("model", "engine")[:AT_ONCE])
 

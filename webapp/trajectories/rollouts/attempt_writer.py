@@ -140,6 +140,13 @@ class Recorder:
             self._tell_progress()
         del self.open[attempt.ordinal]
 
+    def put_back(self, ordinals: list[int]) -> None:
+        """Attempts that ended by a fault of ours may be begun again."""
+        with transaction.atomic():
+            self.claim.require_held()
+            mine = self.rollout.attempts.filter(ordinal__in=ordinals, claim=self.claim.number)
+            mine.filter(state=AttemptState.INFRA_ERROR).update(state=AttemptState.WAITING)
+
     def abandon(self, why: str) -> None:
         """The job ends early: what is under way says so, and is begun again by a retry."""
         for ordinal, running in list(self.open.items()):
@@ -189,7 +196,7 @@ class Recorder:
 
     def _tell_progress(self) -> None:
         done = self.rollout.attempts.exclude(state__in=[AttemptState.WAITING, AttemptState.RUNNING]).count()
-        self.claim.held().update(done=done, total=self.rollout.total)
+        self.claim.advance(done, self.rollout.total)
 
 
 @transaction.atomic

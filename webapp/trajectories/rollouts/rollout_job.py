@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WRITERS = 3
+TRIES = 3
+"""An attempt is begun so often where its sandbox is lost."""
 TELL_SECONDS = 0.2
 LOOK_SECONDS = 0.4
 T = TypeVar("T")
@@ -104,7 +106,11 @@ async def _run(run: RolloutRun, prepared: PreparedRollout, ordinals: list[int]) 
         judge = await _connected(stack, prepared.judge[0] if prepared.judge else None)
         watch = asyncio.create_task(_watch(run))
         try:
-            await _attempts(run, plans(prepared, ordinals, agent, user, judge))
+            for left in reversed(range(TRIES)):
+                ordinals = await _attempts(run, plans(prepared, ordinals, agent, user, judge))
+                if not left or not ordinals or run.stop.is_set():
+                    break
+                await run.write(run.recorder.put_back, ordinals)
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
@@ -119,8 +125,9 @@ async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connect
     return await stack.enter_async_context(connect(endpoint))
 
 
-async def _attempts(run: RolloutRun, planned: Any) -> None:
-    recorder = run.recorder
+async def _attempts(run: RolloutRun, planned: Any) -> list[int]:
+    """Make them; gives the ordinals of those whose sandbox was lost, which says nothing about a second try."""
+    recorder, lost = run.recorder, list[int]()
 
     async def on_start(plan: Plan, state: State) -> None:
         await run.write(recorder.begin, plan.ordinal, plan.policy.name, state)
@@ -138,9 +145,13 @@ async def _attempts(run: RolloutRun, planned: Any) -> None:
     async for attempt in made:
         row = await run.write(recorder.finish, attempt)
         run.note(row.pk)
+        if attempt.sandbox_lost:
+            lost.append(attempt.ordinal)
+            continue
         matrices.add(asyncio.create_task(_examined(run, row, attempt)))
         matrices = {task for task in matrices if not task.done()}
     await asyncio.gather(*matrices)
+    return lost
 
 
 async def _examined(run: RolloutRun, row: Trajectory, attempt: Attempt) -> None:
