@@ -179,13 +179,14 @@ class Reward(Frozen):
 
 class AnswerField(Frozen):
     """One field of the form in which a task may ask for its answer. `unit` is what its type leaves open (kg, EUR),
-    `choices` are what a `choice` may be."""
+    `choices` are what a `choice` may be. What is not `required` may be left out where no check asks for it."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
     type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
     about: str = Field(default="", max_length=300)
     unit: str = Field(default="", max_length=40)
     choices: tuple[str, ...] = ()
+    required: bool = True
 
 
 class ReferenceCall(Frozen):
