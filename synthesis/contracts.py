@@ -286,7 +286,8 @@ class Attempt(Frozen):
     `reward` is None where nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these
     `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
     `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
-    the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256.
+    the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `ended_by` is the reason
+    of a `program_error` (`time`, `memory`, ...), where one is known.
     """
 
     key: str = ""
@@ -308,6 +309,7 @@ class Attempt(Frozen):
     reward: Reward | None = None
     final_hash: str = ""
     user_error: bool = False
+    ended_by: str = ""
     note: str = ""
     prompts: dict[str, str] = Field(default_factory=dict)
     usage: Usage = Usage()
