@@ -179,13 +179,14 @@ class Reward(Frozen):
 
 class AnswerField(Frozen):
     """One field of the form in which a task may ask for its answer. `unit` is what its type leaves open (kg, EUR),
-    `choices` are what a `choice` may be."""
+    `choices` are what a `choice` may be. What is not `required` may be left out where no check asks for it."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
     type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
     about: str = Field(default="", max_length=300)
     unit: str = Field(default="", max_length=40)
     choices: tuple[str, ...] = ()
+    required: bool = True
 
 
 class ReferenceCall(Frozen):
@@ -286,7 +287,8 @@ class Attempt(Frozen):
     `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
     `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
     the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for who
-    made the attempt and may begin it again: something of ours took its process away.
+    made the attempt and may begin it again: something of ours took its process away. `ended_by` is the reason of a
+    `program_error` (`time`, `memory`, ...), where one is known.
     """
 
     key: str = ""
@@ -309,6 +311,7 @@ class Attempt(Frozen):
     final_hash: str = ""
     user_error: bool = False
     sandbox_lost: bool = Field(default=False, exclude=True)
+    ended_by: str = ""
     note: str = ""
     prompts: dict[str, str] = Field(default_factory=dict)
     usage: Usage = Usage()

@@ -1,7 +1,8 @@
 """The form that a task may ask its answer in: named, typed fields, asked for at the end of the instruction.
 
-A task's record names them in `answer_form`, a list of `{name, type, about, unit, choices}`, all of them required; its
-checks read them as data by `answer_fields(answer, name="type", ...)`.
+A task's record names them in `answer_form`, a list of `{name, type, about, unit, choices, required}`; an answer may
+lack a field that is not `required`. Its checks read those that they name as data, by
+`answer_fields(answer, name="type", ...)`; what is left out is None there.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def answer_form(raw: dict[str, Any], place: str) -> tuple[AnswerField, ...]:
         except ValidationError as error:
             first = error.errors()[0]
             named = ".".join([where, *(str(part) for part in first["loc"])])
-            raise FormatError(named, f"{first['msg']}; a field has name, type, about, unit and choices") from None
+            raise FormatError(named, f"{first['msg']}; a field has {', '.join(AnswerField.model_fields)}") from None
         if field.type == "choice" and not field.choices:
             raise FormatError(f"{where}.choices", "missing: a choice names what may be chosen")
         if field.name in {other.name for other in found}:
@@ -74,4 +75,5 @@ def _request(form: Sequence[AnswerField]) -> str:
 def _said(field: AnswerField) -> str:
     kind = _SPELLED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
     kind += f", in {field.unit}" if field.unit else ""
+    kind += "" if field.required else "; may be left out"
     return f"{field.about}; {kind}" if field.about else kind

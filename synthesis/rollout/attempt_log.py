@@ -59,6 +59,7 @@ class Log:
     talk: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     answer: str = ""
+    ended_by: str = ""
     note: str = ""
     prompts: dict[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
@@ -117,6 +118,7 @@ def attempt_of(
         final_hash=digest,
         user_error=user_error,
         sandbox_lost=sandbox_lost,
+        ended_by=log.ended_by,
         note=log.note,
         prompts=log.prompts,
         usage=log.usage,

@@ -63,6 +63,7 @@ async def attempt(
         return attempt_of(log, episode, ending, digest=digest, reward=reward)
     except _Lost as lost:
         log.note = str(lost)
+        log.ended_by = _reason(lost) if lost.ending == "program_ended" else ""
         ours = isinstance(lost.__cause__, InfrastructureError) and not isinstance(lost.__cause__, LLMError)
         return attempt_of(log, episode, lost.ending, user_error=lost.user_error, sandbox_lost=ours)
     except TimeoutError:
@@ -97,6 +98,7 @@ def _overdue(log: Log, episode: AttemptEpisode) -> Ending:
     busy = episode.busy_s()
     if busy < seconds / 2:
         return "lost"
+    log.ended_by = "time"
     log.note += f" Its program took {busy:.0f} of them{_last_call(log)}."
     return "program_ended"
 
@@ -239,8 +241,11 @@ async def _execute(log: Log, episode: AttemptEpisode, call: ToolCall, problem: s
 
 def _ended(lost: _Lost) -> CallResult:
     """What stands as the result of the call that the program ended the episode in."""
-    reason = getattr(lost.__cause__, "reason", "")
-    return CallResult(ok=False, error=CallError(kind="ended", type=reason, message=str(lost)[:2_000]))
+    return CallResult(ok=False, error=CallError(kind="ended", type=_reason(lost), message=str(lost)[:2_000]))
+
+
+def _reason(lost: _Lost) -> str:
+    return getattr(lost.__cause__, "reason", "")
 
 
 async def _say(log: Log, message: Message, words: str) -> Ending | None:

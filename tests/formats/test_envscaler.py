@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
@@ -118,17 +119,20 @@ def test_a_form_for_the_answer_ends_the_instruction_and_stays_as_it_was_in_the_r
     form = [
         {"name": "bill", "type": "money", "about": "what they pay"},
         {"name": "how", "type": "choice", "choices": ["card", "cash"]},
+        {"name": "tip", "type": "money", "required": False},
     ]
     found = scenario(task="They pay.", answer_form=form)
     assert isinstance(found, TaskRecord)
-    assert [field.name for field in found.answer_form] == ["bill", "how"]
+    assert [field.name for field in found.answer_form] == ["bill", "how", "tip"]
     told = found.instruction.splitlines()
     assert told[0] == "They pay."
-    assert told[-2:] == [
+    assert told[-3:] == [
         "- bill: what they pay; an amount with two decimals, such as 5.90",
         "- how: one of card, cash",
+        "- tip: an amount with two decimals, such as 5.90; may be left out",
     ]
     assert (found.raw["task"], found.raw["answer_form"]) == ("They pay.", form)
+    assert form_record(found.answer_form) == {"answer_form": form}, "and is written as it was read"
 
 
 def test_characters_that_postgresql_refuses_are_made_visible() -> None:

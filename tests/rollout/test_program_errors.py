@@ -114,7 +114,7 @@ def test_a_program_that_wastes_the_attempts_time_is_not_ours_to_blame() -> None:
         (made,) = gather(sandbox, [Plan(task(program=program), Slow(), AttemptSetting(deadline_s=0.5))])
     finally:
         sandbox.close()
-    assert (made.outcome, made.reward) == ("program_error", None)
+    assert (made.outcome, made.reward, made.ended_by) == ("program_error", None, "time")
     assert "0.5 seconds" in made.note
 
 

@@ -7,14 +7,16 @@ import json
 import re
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 
 from synthesis import starter
+from synthesis.contracts import AnswerField
 from synthesis.runtime import default_sandbox
 from tests.rollouts_web.support import person
 from tests.rollouts_web.test_jobs import run
 from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.answer_form import given_rows
+from webapp.scenarios.answer_form import form_rows, given_rows
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.references import save_reference
 from webapp.trajectories.models import Trajectory
@@ -61,3 +63,11 @@ def test_what_is_given_is_read_as_its_checks_read_it() -> None:
     assert given_rows(form, "On the third.")[1] == "The answer is not in this form."
     twice = '{"date": "2027-03-03", "date": "2027-03-04"}'
     assert "given twice" in given_rows(form, twice)[1]
+
+
+def test_a_field_that_may_be_left_out_is_told_as_such_and_compared_where_a_check_asks() -> None:
+    form = (AnswerField(name="day", type="date"), AnswerField(name="tip", type="money", required=False))
+    page = render_to_string("scenarios/task/answer_form.html", {"form_rows": form_rows(form)})
+    assert text(page).endswith("day date YYYY-MM-DD yes tip money two decimals no")
+    rows, problem = given_rows(form, '{"day": "2027-03-03"}')
+    assert ([row.read for row in rows], problem) == (["2027-03-03", ""], "")

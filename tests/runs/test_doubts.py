@@ -103,6 +103,21 @@ def test_what_a_program_really_ended_is_believed(job: TrainingJob, monkeypatch: 
     assert (job.wish, job.doubt) == ("", "")
 
 
+def test_a_program_that_is_out_of_time_at_a_slower_worker_is_no_mismatch(task: Task, job: TrainingJob) -> None:
+    slow = told(task, job, reward=0.0, masked="")
+    ended = {"outcome": "program_error", "ending": "program_ended", "reward": None, "final_hash": ""}
+    slow["attempt"] |= ended | {"ended_by": "time"}
+    file = arrived(task, job, slow, slow | {"reward": 0.7}, slow | {"attempt": slow["attempt"] | {"ended_by": "died"}})
+    assert looked(job)["quarantined"] == 2
+    by_time, learnt, died = file.rollouts.order_by("index")
+    assert by_time.quarantined == ""
+    assert "learnt from a reward of 0.7000" in learnt.quarantined
+    assert "executed again it does not" in died.quarantined
+    _, row = opened(file)
+    assert (row.outcome, row.reward, row.replay) == ("program_error", None, "identical")
+    assert "ran out of time at the worker" in row.replay_note
+
+
 @pytest.mark.parametrize(
     ("state", "then"),
     [

@@ -146,13 +146,14 @@ class FrameOut(Schema):
 
 
 class AnswerFieldOut(Schema):
-    """One field of the form in which the task asks for its answer; all are required."""
+    """One field of the form in which the task asks for its answer; it may lack those that are not `required`."""
 
     name: str
     type: str
     about: str
     unit: str
     choices: list[str]
+    required: bool
 
 
 class RevisionOut(RevisionLine):

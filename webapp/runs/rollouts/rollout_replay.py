@@ -29,6 +29,7 @@ SOURCE = "training"
 MISMATCH_CHARS = 1_000
 OVERTURNED = ("solved", "program_error")
 """What a worker told and executing the calls again did not come to."""
+FASTER = "The program ran out of time at the worker, and did not here. That is no mismatch: machines differ in speed."
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class ReplayedAttempt:
     """Result of executing an attempt's calls again; `attempt` holds what happened here.
 
     `start` is the state that the episode begins in. `mismatch` says in words where the worker told something else,
-    empty where nothing differs; `differing` are the steps whose results do, of those that could be `compared`.
+    empty where nothing differs; `differing` are the steps whose results do, of those that could be `compared`. `note`
+    says what differs and is nobody's fault.
     """
 
     attempt: Attempt
@@ -44,6 +46,7 @@ class ReplayedAttempt:
     mismatch: str
     compared: frozenset[int]
     differing: frozenset[int]
+    note: str = ""
 
 
 def open_rollout(rollout: RunRollout, user: Any, sandbox: Sandbox | None = None) -> Trajectory:
@@ -92,8 +95,9 @@ def execute(
     setting = setting_of(revision)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
+    out_of_time = attempt.outcome == "program_error" and attempt.ended_by == "time"
     ended = attempt.outcome == "program_error" and done.ended
-    lost = ended or attempt.outcome in UNCOUNTED
+    lost = ended or out_of_time or attempt.outcome in UNCOUNTED
     if done.failure and not lost:
         raise InputError(f"The attempt cannot be executed again: {clean(done.failure)[:MISMATCH_CHARS]}")
     results = {
@@ -106,7 +110,8 @@ def execute(
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
-    return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing)
+    note = FASTER if out_of_time and not done.failure else ""
+    return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing, note)
 
 
 def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | None:
@@ -232,6 +237,6 @@ def _say_what_differs(row: Trajectory, told: rollout_file.RolloutFileLine, execu
     Trajectory.objects.filter(pk=row.pk).update(
         replay=verdict,
         recorded_reward=claimed,
-        replay_note=executed.mismatch,
+        replay_note=executed.mismatch or executed.note,
         first_divergence=min(executed.differing, default=None),
     )
