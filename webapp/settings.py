@@ -199,6 +199,8 @@ TRAINING = env.boolean("ENVARIUM_TRAINING", True)
 """Off: no worker for training stands beside the site, and nothing is installed for it."""
 TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
 """Where torch's CPU build comes from on a machine without an NVIDIA GPU; `none`: from the usual index alone."""
+DISK_RESERVE_MIB = env.integer("ENVARIUM_DISK_RESERVE_MIB", 512, low=0, high=10_000_000)
+"""So much of the disk stays free: no upload is taken that would need it."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
