@@ -8,6 +8,9 @@ from collections.abc import Iterator
 UNWEIGHED = 1 << 20
 """A smaller text fits in memory whatever stands in it."""
 
+LIGHT = 128 << 20
+"""Of one line or document, where the reader says no other number."""
+
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 _PIECE = 1 << 16
 _TEXT, _STRING, _LIST, _OBJECT, _ITEM = 1, 30, 64, 190, 16
@@ -24,6 +27,12 @@ def weight(data: bytes, most: int) -> int:
     if least > most:
         return least
     return sum(_weighed(bare, size) for bare, size in _without_strings(data))
+
+
+def require_light(data: bytes, most: int = LIGHT) -> None:
+    """Raise ValueError where a JSON text would take more memory than `most` bytes once it is read."""
+    if len(data) > most // _OBJECT and weight(data, most) > most:
+        raise ValueError(f"it would take more than {most >> 20:,} MiB of memory once it is read")
 
 
 def _weighed(bare: bytes, size: int) -> int:

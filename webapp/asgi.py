@@ -5,39 +5,57 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.db import close_old_connections
+from django.template.loader import render_to_string
 from django.urls import get_resolver
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+django_application = get_asgi_application()
+
+from webapp.middleware import POLICY  # noqa: E402 - Django has to be set up first
+from webapp.rest import bodies, problems  # noqa: E402
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+Ask = Callable[[Message, int], Awaitable[tuple[int, "problems.Problem | None"]]]
 
 
-def bounded(app: App, most: int) -> App:
-    """Refuse a request of more than `most` bytes: Django would write it to the disk before it asks who sent it."""
+def bounded(app: App, ask: Ask) -> App:
+    """Refuse bodies that are too large for their sender: Django would write them to the disk before it asks who sent
+    them. `ask` is called once a body is larger than strangers may send, with the bytes known of by then."""
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:
-        declared = dict(scope.get("headers", ())).get(b"content-length", b"")
-        if declared.isdigit() and int(declared[:20]) > most:
-            await refuse(send, str(scope.get("path", "")))
+        if scope["type"] != "http":
+            await app(scope, receive, send)
             return
-        taken, refused = 0, False
+        path, allowed, taken, refused = str(scope.get("path", "")), bodies.STRANGERS, 0, False
+
+        async def take(size: int) -> bool:
+            """Whether a body of so many bytes is taken; answers where it is not."""
+            nonlocal allowed, refused
+            if size <= allowed or refused:
+                return not refused
+            allowed, problem = await ask(scope, size)
+            if problem is not None:
+                refused = True
+                await refuse(send, path, problem)
+            return not refused
+
+        declared = dict(scope.get("headers", ())).get(b"content-length", b"")
+        if declared.isdigit() and not await take(int(declared[:20])):
+            return
 
         async def counted() -> Mapping[str, Any]:
-            nonlocal taken, refused
+            nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken <= most:
-                return message
-            if not refused:
-                refused = True
-                await refuse(send, str(scope.get("path", "")))
-            return {"type": "http.disconnect"}
+            return message if await take(taken) else {"type": "http.disconnect"}
 
         async def answered(message: Mapping[str, Any]) -> None:
             if not refused:
@@ -56,6 +74,20 @@ def behind(proxies: list[str], app: App) -> App:
     return cast(App, ProxyHeadersMiddleware(cast(Any, app), proxies)) if proxies else app
 
 
+async def allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
+    """How many bytes this request may have, and why it is refused."""
+    return await sync_to_async(_allowance)(scope, size)
+
+
+def _allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
+    close_old_connections()
+    try:
+        most = bodies.most_of(str(scope["path"]), str(scope["method"]), dict(scope["headers"]))
+        return most, bodies.refusal(size, most)
+    finally:
+        close_old_connections()
+
+
 def settle() -> None:
     """Load what the first request would, and keep the collector off what then lives as long as the process: walking
     it amid a request took a tenth of a second."""
@@ -64,21 +96,17 @@ def settle() -> None:
     gc.freeze()
 
 
-async def refuse(send: Send, path: str) -> None:
-    """413 in words; a problem below /api/v1/, where every error is one."""
-    kind, body = "text/plain; charset=utf-8", f"{TOO_LARGE}\n"
+async def refuse(send: Send, path: str, problem: problems.Problem) -> None:
+    """The refusal in words; a problem below /api/v1/, where every error is one."""
+    kind, body = "text/html; charset=utf-8", str(render_to_string("413.html", {"why": problem.detail}))
     if path.startswith(problems.PREFIX):
-        kind, body = problems.CONTENT_TYPE, problems.as_json(problems.Problem(413, TOO_LARGE), path)
+        kind, body = problems.CONTENT_TYPE, problems.as_json(problem, path)
     headers = [(b"content-type", kind.encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+    headers += [(b"content-security-policy", POLICY.encode())]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-TOO_LARGE = "This request is larger than this installation takes."
-LARGEST = (2 * settings.UPLOAD_LIMIT_MIB + 1) << 20
-"""Two files of the largest size, as the import of environments takes them, and the form around them."""
-django_application = get_asgi_application()
-from webapp.rest import problems  # noqa: E402 - Django has to be set up first
-
-application = behind(settings.TRUSTED_PROXIES, bounded(django_application, LARGEST))
+application = behind(settings.TRUSTED_PROXIES, bounded(django_application, allowance))
 settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import time
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from psycopg.errors import DiskFull
 LOOK_SECONDS = 1.0
 MIB = 1 << 20
 FULL = "The disk of this installation is full, so nothing was saved. Try again when there is room."
+NO_ROOM = (
+    "The disk of this installation has no room for this: a reserve (ENVARIUM_DISK_RESERVE_MIB) is kept for the "
+    "database. Nothing was taken; try again once there is room."
+)
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -47,6 +52,12 @@ def disk() -> Disk:
     if _seen is None or now - _seen[0] > LOOK_SECONDS or _seen[1].reserve != settings.DISK_RESERVE_MIB * MIB:
         _seen = now, Disk(free_bytes(settings.ENVARIUM_HOME), settings.DISK_RESERVE_MIB * MIB)
     return _seen[1]
+
+
+def has_room(size: int) -> bool:
+    """Whether the disks that an upload passes through keep their reserve with so many bytes more."""
+    left = min(free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
+    return left - size >= settings.DISK_RESERVE_MIB * MIB
 
 
 def free_bytes(folder: str | os.PathLike[str]) -> int:

@@ -17,6 +17,8 @@ from tests.fixtures.api import BASE, PROBLEM, Program, problem, program
 from webapp.accounts.models import AuditEntry, User
 from webapp.asgi import bounded
 from webapp.jobs.models import Job
+from webapp.rest import bodies
+from webapp.rest.problems import Problem
 from webapp.uploads import FOLDER
 
 pytestmark = pytest.mark.django_db
@@ -150,7 +152,7 @@ def test_head_answers_as_get_without_its_body(reader: Program) -> None:
 @pytest.mark.parametrize(("declared", "chunks"), [(b"11", []), (b"9" * 30, []), (b"", [b"12345678", b"90ab"])])
 @pytest.mark.parametrize("path", ["/jobs/", "/api/v1/audits"])
 def test_a_request_that_is_too_large_does_not_reach_the_application(
-    declared: bytes, chunks: list[bytes], path: str
+    declared: bytes, chunks: list[bytes], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bytes] = []
     sent: list[dict[str, Any]] = []
@@ -167,13 +169,17 @@ def test_a_request_that_is_too_large_does_not_reach_the_application(
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
+    async def ask(scope: Any, size: int) -> tuple[int, Problem | None]:
+        return 10, bodies.refusal(size, 10)
+
+    monkeypatch.setattr(bodies, "STRANGERS", 5)
     scope = {"type": "http", "path": path, "headers": [(b"content-length", declared)] if declared else []}
-    asyncio.run(bounded(app, 10)(scope, receive, send))
+    asyncio.run(bounded(app, ask)(scope, receive, send))
     assert [message["status"] for message in sent if message["type"] == "http.response.start"] == [413]
     assert seen == chunks[:1]
     kind = dict(sent[0]["headers"])[b"content-type"].decode()
     if path == "/jobs/":
-        assert kind.startswith("text/plain")
+        assert kind.startswith("text/html")
     else:
         found = json.loads(sent[1]["body"])
         assert (kind, found["status"], found["instance"]) == (PROBLEM, 413, path)

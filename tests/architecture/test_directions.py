@@ -17,7 +17,7 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
 APPS += ["batches", "datasets", "runs", "workers", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts"},
+    {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "skeleton", "assessment"},
@@ -25,7 +25,7 @@ FLOORS: list[set[str]] = [
     {"tasks", "taxonomy", "starter", "scripted"},
     {"pipeline"},
 ]
-TRAINING_MAY = {"contracts", "errors", "formats", "runtime", "rollout", "verifiers", "llm"}
+TRAINING_MAY = {"contracts", "errors", "formats", "parser", "runtime", "rollout", "verifiers", "llm"}
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},

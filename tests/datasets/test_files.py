@@ -61,6 +61,10 @@ HOSTILE = {
     "a blank first line": (b"\n" + GOOD, "is empty; delete it"),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "byte order mark"),
     "a first line of 5 MiB": (json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n" + GOOD, "is longer than"),
+    "countless values": (
+        GOOD + b'{"messages": [' + b"[]," * (1 << 20) + b"[]]}\n",
+        "line 3: is no JSON that",
+    ),
     "a line of 5 MiB": (GOOD + json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n", "line 3"),
 }
 

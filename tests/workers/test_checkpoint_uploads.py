@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import pickle
+import resource
 from typing import Any
 
 import pytest
@@ -125,6 +126,21 @@ def test_a_pickle_under_another_name_is_not_taken() -> None:
         piece(job, row, path, 0, content)
     with pytest.raises(WrongHash):
         complete(job, row)
+
+
+def test_a_header_of_countless_values_is_refused_before_it_is_built() -> None:
+    job, _, _ = claimed()
+    header = b'{"a":[' + b"[]," * (4 << 20) + b"[]]}"
+    evil = {"model.safetensors": len(header).to_bytes(8, "little") + header, "trainer_state.json": b"{}"}
+    row = begin(job, evil)
+    content = evil["model.safetensors"]
+    for offset in range(0, len(content), 8 << 20):
+        piece(job, row, "model.safetensors", offset, content[offset : offset + (8 << 20)])
+    piece(job, row, "trainer_state.json", 0, b"{}")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(WrongHash, match=r"model\.safetensors .* more than 256 MiB of memory"):
+        complete(job, row)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
 
 
 @pytest.mark.parametrize(
@@ -289,8 +305,17 @@ def test_hostile_attempts_are_refused_whole(content: bytes) -> None:
     assert stored_names("rollouts") == before
 
 
+def test_a_line_of_countless_values_is_refused_by_its_number_and_costs_no_memory_here() -> None:
+    job, _, _ = claimed()
+    bomb = json.dumps(line()).encode()[:-1] + b', "surprise": [' + b"[]," * (4 << 20) + b"[]]}"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Unusable, match=r"step 1, line 2: .*more than 128 MiB of memory"):
+        rollouts(job, blob([line(), bomb]))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
+
+
 def test_a_bomb_of_many_good_lines_is_read_no_further_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout_file, "FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(rollout_uploads, "FILE_BYTES", 1 << 20)
     job, _, _ = claimed()
     with pytest.raises(Unusable) as refused:
         rollouts(job, gzip.compress((json.dumps(line()).encode() + b"\n") * 10_000))

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from synthesis.contracts import Frozen
 from synthesis.formats.sft import Conversation, Shape, records_of
+from synthesis.json_weight import require_light
 from synthesis.rollout import RolloutTask
 from training.config import SettingName
 
@@ -27,9 +28,10 @@ def _arguments(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
+        require_light(value.encode("utf-8", "replace"))
         return json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise ValueError("must be an object, or JSON text of one") from error
+        raise ValueError(f"must be an object, or JSON text of one: {str(error)[:100]}") from error
 
 
 def _text(value: object) -> object:

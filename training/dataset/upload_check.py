@@ -6,12 +6,13 @@ import codecs
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, Literal, NoReturn
 
 from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
+from synthesis.json_weight import require_light
 from training.dataset.rows import DatasetKind, Row, TaskRow, TrajectoryRow
 
 MESSAGE_CHARS = 300
@@ -86,11 +87,43 @@ def check_upload(file: BinaryIO, kind: DatasetKind, limits: UploadLimits | None 
     )
 
 
+def check_as_json(file: BinaryIO, kind: DatasetKind | Literal[""], limits: dict[str, int]) -> Iterator[Any]:
+    """The one report of a file, as the process that reads it gives it on. Raises FormatError: its kind is not clear."""
+    bounds = UploadLimits(**limits)
+    yield check_upload(file, kind or _kind_of(file, bounds), bounds).model_dump(mode="json")
+
+
+def kind_as_json(file: BinaryIO, limits: dict[str, int]) -> Iterator[DatasetKind]:
+    """What a file's first line says that its rows are; as `check_as_json`."""
+    yield _kind_of(file, UploadLimits(**limits))
+
+
+def _kind_of(file: BinaryIO, limits: UploadLimits) -> DatasetKind:
+    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`. Raises FormatError."""
+    line = file.readline(limits.line_bytes + 1)
+    file.seek(0)
+    try:
+        require_light(line)
+        row = json.loads(line)
+    except (ValueError, RecursionError, MemoryError):
+        return "trajectories"  # whose check says what is wrong with the line
+    names = set(row) if isinstance(row, dict) else set()
+    if "rollout" in names:
+        return "tasks"
+    if names & {"messages", "prompt", "completion"}:
+        return "trajectories"
+    raise FormatError(
+        "line 1",
+        "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`).",
+    )
+
+
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
     """One row. Raises FormatError with the place inside the row and the reason."""
     if line.startswith(codecs.BOM_UTF8):
         raise FormatError("", "begins with a byte order mark (BOM); save the file as UTF-8 without one")
     try:
+        require_light(line)
         value = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
         # What holds half a surrogate pair cannot be written, let alone tokenised.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -102,6 +135,8 @@ def parse_line(line: bytes, kind: DatasetKind) -> Row:
         raise FormatError("", f"is no JSON: {error.msg} at character {error.pos + 1}") from error
     except ValueError as error:
         raise FormatError("", f"is no JSON that can be read: {error}") from error
+    except MemoryError as error:
+        raise FormatError("", "needs more memory to be read than is given to a file; leave it out") from error
     except RecursionError as error:
         raise FormatError("", "is nested too deeply") from error
     if not isinstance(value, dict):

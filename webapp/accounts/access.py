@@ -49,6 +49,16 @@ def may(user: Any, scope: Scope) -> bool:
     return scope in SCOPES.get(user.role, frozenset())
 
 
+def takes_bytes(most: int) -> Callable[[View], View]:
+    """Say above `access` that a page takes bodies larger than forms are, and how large."""
+
+    def decorate(view: View) -> View:
+        view.body_bytes = most  # type: ignore[attr-defined]
+        return view
+
+    return decorate
+
+
 def access(scope: Scope) -> Callable[[View], View]:
     """Guard a page: an anonymous person goes to the login, one without the right sees why (403)."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any, BinaryIO, Literal, cast
 
 from django.conf import settings
@@ -14,7 +12,8 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
-from training.dataset import DatasetKind, UploadLimits, UploadReport, check_upload
+from synthesis.parser import ReadLimits, read_apart
+from training.dataset import DatasetKind, UploadLimits, UploadReport
 from webapp.accounts.services import audit
 from webapp.datasets.models import FileState, StoredFile
 from webapp.errors import Conflict
@@ -27,6 +26,7 @@ KIND = "check_file"
 FOLDER = "training-files"
 PURPOSE = "fine-tune"
 LINES = "One JSON object a line is expected (JSON Lines)."
+CHECK = "training.dataset.upload_check"
 AT_ONCE_BYTES = 16 << 20
 """Larger files are checked by a job; until it has ended their state is `uploaded`."""
 
@@ -56,11 +56,15 @@ def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "
         raise BadFile(f"{name}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it.")
     stream = cast(BinaryIO, file)
     row = StoredFile(public_id=new_id("file"), filename=name, purpose=PURPOSE, bytes=size, created_by=user)
-    row.kind = kind or _guess(name, stream)
-    if size <= AT_ONCE_BYTES:
-        report = _checked(row, stream)
-        if not report.ok:
-            raise BadFile(f"{name}: {first_problem(row.report)}", report)
+    row.kind = kind
+    try:
+        report = _checked(row, stream) if size <= AT_ONCE_BYTES else None
+        row.kind = row.kind or next(read_apart(f"{CHECK}:kind_as_json", stream, {"limits": limits().model_dump()}))
+    except InputError as error:
+        raise BadFile(f"{name}: {error}") from error
+    if report is not None and not report.ok:
+        hint = f" {LINES}" if not kind and report.problems[0].line <= 1 else ""
+        raise BadFile(f"{name}: {first_problem(row.report)}{hint}", report)
     file.seek(0)
     row.stored = default_storage.save(f"{FOLDER}/{row.public_id}.jsonl", file)
     return _keep(user, row)
@@ -81,7 +85,13 @@ def check_stored(context: JobContext) -> dict[str, Any]:
     if row.deleted_at is not None:
         return {"deleted": True}
     with default_storage.open(row.stored, "rb") as file:
-        report = _checked(row, cast(BinaryIO, file))
+        try:
+            report = _checked(row, cast(BinaryIO, file))
+        except InputError as error:
+            problems = [{"line": 0, "place": "", "message": str(error)}]
+            row.state, row.report = FileState.ERROR, {"problems": problems, "problem_count": 1}
+            row.save(update_fields=["state", "report"])
+            raise
     row.save(update_fields=["state", "report", "sha256"])
     if not report.ok:
         raise InputError(f"{row.filename}: {first_problem(row.report)}")
@@ -114,9 +124,10 @@ def delete_file(user: Any, file: StoredFile) -> None:
 
 
 def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
-    file.seek(0)
-    report = check_upload(file, cast(DatasetKind, row.kind), limits())
-    row.report = report.model_dump(mode="json")
+    asked = {"kind": row.kind, "limits": limits().model_dump()}
+    row.report = next(read_apart(f"{CHECK}:check_as_json", file, asked, ReadLimits(cpu_s=300, wall_s=900)))
+    report = UploadReport.model_validate(row.report)
+    row.kind = report.kind
     row.sha256 = report.sha256
     row.state = FileState.PROCESSED if report.ok else FileState.ERROR
     return report
@@ -131,23 +142,3 @@ def first_problem(report: dict[str, Any]) -> str:
     others = int(report.get("problem_count") or len(problems)) - 1
     more = f". {others} more problem{'s' * (others > 1)}" if others else ""
     return f"{': '.join([', '.join(where), str(message)] if where else [str(message)])}{more}."
-
-
-def _guess(name: str, file: BinaryIO) -> DatasetKind:
-    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`. Raises BadFile."""
-    file.seek(0)
-    line = file.readline(limits().line_bytes + 1)
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        report = check_upload(io.BytesIO(line), "trajectories", limits())
-        raise BadFile(f"{name}: {first_problem(report.model_dump(mode='json'))} {LINES}", report) from error
-    names = set(row) if isinstance(row, dict) else set()
-    if "rollout" in names:
-        return "tasks"
-    if names & {"messages", "prompt", "completion"}:
-        return "trajectories"
-    raise BadFile(
-        f"{name}: line 1: is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and "
-        "`completion`)."
-    )

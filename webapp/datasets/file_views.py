@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -12,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import access, takes_bytes
 from webapp.datasets import file_uploads, queries, services
 from webapp.datasets.forms import SplitForm
 from webapp.datasets.models import FileState, StoredFile
@@ -21,6 +22,7 @@ from webapp.paging import keyset
 from webapp.rest.api_examples import api_call
 from webapp.templatetags.show import plain
 
+UPLOAD_BYTES = (settings.UPLOAD_LIMIT_MIB + 1) << 20
 WHOLE = {"unit": "environment", "test_share": "0", "seed": "0"}
 
 
@@ -48,6 +50,7 @@ def files(request: HttpRequest) -> HttpResponse:
     return _list(request, UploadForm())
 
 
+@takes_bytes(UPLOAD_BYTES)
 @access("train")
 @require_POST
 @never_cache

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import access, takes_bytes
 from webapp.batches.pages.batch_list import working
 from webapp.jobs.models import Job
 from webapp.pages import queries
@@ -76,6 +76,7 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=wanted)
 
 
+@takes_bytes((2 * settings.UPLOAD_LIMIT_MIB + 1) << 20)
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_files(request: HttpRequest) -> HttpResponse:

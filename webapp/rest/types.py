@@ -10,7 +10,10 @@ from ninja import Schema
 from ninja.parser import Parser
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from synthesis.json_weight import require_light
+
 Item = TypeVar("Item")
+MOST_MEMORY = 32 << 20
 
 
 def _keepable(text: str) -> str:
@@ -57,10 +60,12 @@ def body_of(media_type: str, what: str) -> dict[str, Any]:
 
 
 class BodyParser(Parser):
-    """JSON by the letter: no NaN, no endless nesting."""
+    """JSON by the letter: no NaN, no endless nesting, and no more than any operation has a use for: its memory is
+    estimated before a value is built, those of unknown keys too."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         try:
+            require_light(request.body, MOST_MEMORY)
             return json.loads(request.body, parse_constant=_no_constant)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error

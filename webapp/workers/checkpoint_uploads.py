@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
+import io
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,8 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from synthesis.errors import InfrastructureError
+from synthesis.errors import InfrastructureError, InputError
+from synthesis.parser import read_apart
 from webapp.connections import release_connection
 from webapp.disk import is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
@@ -31,6 +32,7 @@ from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, Trai
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
 from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
+from webapp.workers.safetensors_header import MOST_BYTES
 
 FOLDER = "checkpoints"
 PIECE_BYTES = 8 * 1024 * 1024
@@ -42,7 +44,7 @@ PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 DEEPEST = 3
 LOCKS = 16
 """So many files of locks are shared by all checkpoints."""
-MOST_HEADER = 100 * 1024 * 1024
+HEADER = "webapp.workers.safetensors_header:tensor_count"
 
 
 @dataclass(frozen=True)
@@ -275,10 +277,14 @@ def _take(row: Checkpoint, file: CheckpointFile) -> bool:
         at.touch()
         with at.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            if digest != file.sha256 or at.stat().st_size != file.bytes or not _is_what_it_says(file.path, stream):
-                CheckpointFile.objects.filter(pk=file.pk).update(received=0)
-                at.unlink(missing_ok=True)
+            if digest != file.sha256 or at.stat().st_size != file.bytes:
+                _begin_anew(file, at)
                 return False
+            try:
+                _require_weights(file.path, stream)
+            except InputError:
+                _begin_anew(file, at)
+                raise
             stream.seek(0)
             name = f"{FOLDER}/{row.job.public_id}/{row.public_id}/{uuid.uuid4().hex}"
             stored = default_storage.save(name, _MovableFile(at, stream))
@@ -289,15 +295,21 @@ def _take(row: Checkpoint, file: CheckpointFile) -> bool:
     return True
 
 
-def _is_what_it_says(path: str, stream: IO[bytes]) -> bool:
-    """Weights begin with a header of JSON: a pickle under another name does not."""
+def _begin_anew(file: CheckpointFile, at: Path) -> None:
+    CheckpointFile.objects.filter(pk=file.pk).update(received=0)
+    at.unlink(missing_ok=True)
+
+
+def _require_weights(path: str, stream: IO[bytes]) -> None:
+    """Raises WrongHash where weights do not begin with a header of JSON, as a pickle under another name does not."""
     if not path.endswith(".safetensors"):
-        return True
+        return
     stream.seek(0)
     size = int.from_bytes(stream.read(8), "little")
-    if not 2 <= size <= MOST_HEADER:
-        return False
+    what = f"{path} is no safetensors file"
+    if not 2 <= size <= MOST_BYTES:
+        raise WrongHash(f"{what}: a header of {size:,} bytes; from 2 to {MOST_BYTES:,} are taken.")
     try:
-        return isinstance(json.loads(stream.read(size)), dict)
-    except (ValueError, RecursionError):
-        return False
+        next(read_apart(HEADER, io.BytesIO(stream.read(size))))
+    except InputError as error:
+        raise WrongHash(f"{what}: {error}") from error

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
 import tempfile
 import uuid
-import zlib
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 
-from synthesis.errors import FormatError
-from synthesis.formats.values import clean
+from synthesis.errors import InputError
+from synthesis.parser import ReadLimits, read_apart
 from webapp.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
-from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.reported_means import StepMeans, compare
+from webapp.runs.rollouts.rollout_line import FILE_BYTES, MOST_LINES, RolloutSummary
 from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.topics import tell_job
 from webapp.scenarios.models import TaskRevision
@@ -31,7 +29,8 @@ from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
 from webapp.workers.errors import WrongHash
 
 FOLDER = "rollouts"
-MOST_LINES = 100_000
+SUMMARIES = "webapp.runs.rollouts.rollout_line:summaries"
+READING = ReadLimits(cpu_s=300, wall_s=900, output_bytes=128 << 20, small_bytes=0)
 ROW = re.compile(r"revision:([0-9]{1,18})")
 
 
@@ -105,38 +104,15 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
 
 
 def _rows(file: IO[bytes], step: int, means: StepMeans) -> Iterator[RunRollout]:
+    """A row a line, which another process has read. Raises Unusable."""
     try:
-        with gzip.open(file, "rb") as unpacked:
-            lines = means.watch(rollout_file.every(cast(IO[bytes], unpacked), step))
-            for index, line in enumerate(lines):
-                if index >= MOST_LINES:
-                    raise Unusable(f"A step may have {MOST_LINES:,} attempts.")
-                yield _row(index, line)
-    except FormatError as error:
+        bounds = {"step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES}
+        told = read_apart(SUMMARIES, file, bounds, READING)
+        for index, summary in enumerate(means.watch(map(RolloutSummary.model_validate, told))):
+            columns = summary.model_dump(exclude={"category", "solved"})
+            yield RunRollout(index=index, **columns)
+    except InputError as error:
         raise Unusable(str(error)) from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Unusable(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
-
-
-def _row(index: int, line: rollout_file.RolloutFileLine) -> RunRollout:
-    attempt = line.attempt
-    return RunRollout(
-        index=index,
-        row=clean(line.row)[:200],
-        environment=clean(line.environment)[:200],
-        verifier=clean(line.verifier)[:64],
-        setting=clean(line.setting)[:16],
-        ordinal=line.ordinal,
-        outcome=attempt.outcome,
-        user_error=attempt.user_error,
-        masked=clean(line.masked)[:40],
-        reward=line.reward,
-        advantage=line.advantage,
-        turns=sum(message.role == "assistant" for message in attempt.messages),
-        tokens=line.tokens,
-        horizon=line.horizon,
-        policy_step=line.policy_step,
-    )
 
 
 def _find_tasks(job: TrainingJob, rows: list[RunRollout]) -> None:

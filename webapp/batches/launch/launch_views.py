@@ -14,9 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
-from webapp.accounts.access import access
+from webapp.accounts.access import access, takes_bytes
 from webapp.batches import queries, services
-from webapp.batches.launch import choice
+from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
@@ -60,6 +60,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     return render(request, "batches/list.html", context)
 
 
+@takes_bytes(task_files.MOST_BYTES + (1 << 20))
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
@@ -78,6 +79,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return _new_page(request, form)
 
 
+@takes_bytes(task_files.MOST_BYTES + (1 << 20))
 @access("synthesise")
 @require_POST
 @never_cache

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from synthesis.contracts import SOLVED_AT
 from synthesis.formats.values import clean
 from webapp.runs import transitions
 from webapp.runs.models import MetricPoint, RolloutFile, TrainingJob
-from webapp.runs.rollouts.rollout_file import RolloutFileLine
+from webapp.runs.rollouts.rollout_line import RolloutSummary
 
 SAME = 1e-6
 """Relative; sums in another order differ by less."""
@@ -25,17 +24,15 @@ class StepMeans:
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, int]] = {}
 
-    def watch(self, lines: Iterable[RolloutFileLine]) -> Iterator[RolloutFileLine]:
+    def watch(self, lines: Iterable[RolloutSummary]) -> Iterator[RolloutSummary]:
         """The same lines, counted. As the trainer does, only attempts that have a reward count."""
         for line in lines:
             if line.reward is not None:
                 self._count(line, line.reward)
             yield line
 
-    def _count(self, line: RolloutFileLine, reward: float) -> None:
-        earned = line.attempt.reward
-        solved = earned is not None and earned.reward >= SOLVED_AT
-        values = {"reward": reward, "success": float(solved), "length": float(line.tokens)}
+    def _count(self, line: RolloutSummary, reward: float) -> None:
+        values = {"reward": reward, "success": float(line.solved), "length": float(line.tokens)}
         parts = [f"{prefix}/{name}/" for prefix, name in _parts(line) if name]
         for begin in ("", *parts):
             for name, value in values.items():
@@ -47,7 +44,7 @@ class StepMeans:
         return {clean(key): total / count for key, (total, count) in self._sums.items()}
 
 
-def _parts(line: RolloutFileLine) -> tuple[tuple[str, str], ...]:
+def _parts(line: RolloutSummary) -> tuple[tuple[str, str], ...]:
     return ("environment", line.environment), ("node", line.category)
 
 

@@ -1,0 +1,45 @@
+"""Readers that take too much, for the process that reads one file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import IO, Any
+
+from synthesis.errors import FormatError
+
+
+def size(file: IO[bytes]) -> Iterator[Any]:
+    yield [len(file.read()), os.getpid()]
+
+
+def memory(file: IO[bytes]) -> Iterator[Any]:
+    yield "before"
+    yield len([[] for _ in range(10**8)])
+
+
+def processor(file: IO[bytes]) -> Iterator[Any]:
+    while True:
+        pass
+    yield
+
+
+def wait(file: IO[bytes]) -> Iterator[Any]:
+    yield os.getpid()
+    time.sleep(600)
+
+
+def talk(file: IO[bytes]) -> Iterator[Any]:
+    while True:
+        yield "x" * 100_000
+
+
+def refuse(file: IO[bytes], place: str) -> Iterator[Any]:
+    raise FormatError(place, "is wrong")
+    yield
+
+
+def die(file: IO[bytes]) -> Iterator[Any]:
+    os.kill(os.getpid(), 9)
+    yield

@@ -1,0 +1,126 @@
+"""One line of a step's rollouts, as the trainer wrote it; without Django, for the process that reads a whole upload."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from typing import IO, Annotated, Any, cast
+
+from pydantic import Field, ValidationError
+
+from synthesis.contracts import SOLVED_AT, Attempt, Frozen
+from synthesis.errors import FormatError, InputError
+from synthesis.formats.values import clean
+from synthesis.json_weight import require_light
+
+LINE_BYTES = 32 * 1024 * 1024
+FILE_BYTES = 4 * 1024 * 1024 * 1024
+"""What a file may hold unpacked: a bomb is read no further."""
+MOST_LINES = 100_000
+
+Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class RolloutFileLine(Frozen):
+    """One attempt as the trainer wrote it (`training.step_record`)."""
+
+    row: str = Field(max_length=200)
+    environment: str = ""
+    scenario: str = ""
+    task: str = ""
+    category: str = ""
+    setting: str = "task"
+    verifier: str = ""
+    ordinal: Whole = 0
+    reward: float | None = Field(default=None, allow_inf_nan=False)
+    masked: str = ""
+    advantage: float | None = Field(default=None, allow_inf_nan=False)
+    tokens: Whole = 0
+    policy_step: Whole = 0
+    horizon: Whole = 0
+    attempt: Attempt
+
+
+class RolloutSummary(Frozen):
+    """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved."""
+
+    row: str
+    environment: str
+    category: str
+    verifier: str
+    setting: str
+    ordinal: int
+    outcome: str
+    user_error: bool
+    masked: str
+    reward: float | None
+    advantage: float | None
+    turns: int
+    tokens: int
+    horizon: int
+    policy_step: int
+    solved: bool
+
+
+def summaries(file: IO[bytes], step: int, most_lines: int, most_bytes: int) -> Iterator[dict[str, Any]]:
+    """A summary of each line of an uploaded gzip file. Raises FormatError: a line cannot be read; InputError."""
+    try:
+        with gzip.open(file, "rb") as unpacked:
+            for index, text in enumerate(texts(cast(IO[bytes], unpacked), step, most_bytes)):
+                if index >= most_lines:
+                    raise InputError(f"A step may have {most_lines:,} attempts.")
+                yield summary(read_line(text, step, index)).model_dump()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
+
+
+def texts(unpacked: IO[bytes], step: int, most_bytes: int = FILE_BYTES) -> Iterator[bytes]:
+    """The lines, unread. Raises FormatError where one, or all of them, have too many bytes."""
+    size = 0
+    while text := unpacked.readline(LINE_BYTES + 1):
+        size += len(text)
+        if len(text) > LINE_BYTES or size > most_bytes:
+            raise FormatError(f"rollouts of step {step}", "are larger than an attempt can be; they are not read")
+        yield text
+
+
+def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
+    """One attempt. Raises FormatError with its line and what is wrong."""
+    place = f"rollouts of step {step}, line {index + 1}"
+    try:
+        require_light(text)
+        value: Any = json.loads(text.decode("utf-8"))
+        return RolloutFileLine.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))[:200]
+        raise FormatError(place, f"is no attempt: {where}: {fault['msg'][:300]}") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(place, f"is no JSON that can be read: {str(error)[:300]}") from error
+    except MemoryError as error:
+        raise FormatError(place, "needs more memory to be read than is given to a file") from error
+
+
+def summary(line: RolloutFileLine) -> RolloutSummary:
+    attempt = line.attempt
+    earned = attempt.reward
+    return RolloutSummary(
+        row=clean(line.row)[:200],
+        environment=clean(line.environment)[:200],
+        category=clean(line.category)[:200],
+        verifier=clean(line.verifier)[:64],
+        setting=clean(line.setting)[:16],
+        ordinal=line.ordinal,
+        outcome=attempt.outcome,
+        user_error=attempt.user_error,
+        masked=clean(line.masked)[:40],
+        reward=line.reward,
+        advantage=line.advantage,
+        turns=sum(message.role == "assistant" for message in attempt.messages),
+        tokens=line.tokens,
+        horizon=line.horizon,
+        policy_step=line.policy_step,
+        solved=earned is not None and earned.reward >= SOLVED_AT,
+    )
