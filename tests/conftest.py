@@ -161,7 +161,7 @@ def worker_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFacto
     """A real Celery worker on this session's database: use with `@pytest.mark.django_db(transaction=True)`."""
     from tests.fixtures.processes import celery_worker
 
-    with celery_worker(tmp_path_factory.mktemp("worker"), "tests") as running:
+    with celery_worker(tmp_path_factory.mktemp("worker"), "tests", ENVARIUM_JOB_MEMORY_MIB="2048") as running:
         yield running.pid
 
 

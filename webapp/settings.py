@@ -6,6 +6,7 @@ ENVARIUM_ENV is `development` (default) or `production`; production refuses to s
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -216,6 +217,9 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 JOB_LIMIT_SECONDS = env.integer("ENVARIUM_JOB_LIMIT_SECONDS", 3600, low=2, high=86_400)
 """A job that takes longer fails; one that does not hear of it is killed a minute later."""
+_QUARTER_MIB = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 22
+JOB_MEMORY_MIB = env.integer("ENVARIUM_JOB_MEMORY_MIB", min(max(_QUARTER_MIB, 1024), 16_384), low=0, high=1 << 24)
+"""A job that needs more fails; 0: no limit. By default a quarter of this machine's memory, 1 to 16 GiB."""
 CELERY = {
     "broker_url": BROKER_URL,
     "broker_connection_retry_on_startup": True,

@@ -25,7 +25,7 @@ FLOORS: list[set[str]] = [
     {"tasks", "taxonomy", "starter", "scripted"},
     {"pipeline"},
 ]
-TRAINING_MAY = {"contracts", "errors", "formats", "parser", "runtime", "rollout", "verifiers", "llm"}
+TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},

@@ -33,6 +33,12 @@ def fail(context: JobContext) -> dict[str, Any]:
     raise ValueError("on purpose")
 
 
+@job("tests.hoard", queue="llm")
+def hoard(context: JobContext) -> dict[str, Any]:
+    """Take `payload.mib` at once."""
+    return {"bytes": len(bytearray(int(context.payload["mib"]) << 20))}
+
+
 @job("tests.die", queue="llm")
 def die(context: JobContext) -> dict[str, Any]:
     """Kill the process that runs it; after `payload.times` deaths, finish."""

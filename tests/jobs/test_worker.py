@@ -49,6 +49,14 @@ def test_a_failing_job_on_the_other_queue_says_why():
     assert done.error == "ValueError: on purpose"
 
 
+def test_a_job_that_needs_too_much_memory_fails_at_once_and_says_what_to_do():
+    """More than the limit of this worker, and less than any machine gives out unseen."""
+    small, large = (services.create("tests.hoard", "Hoard", {"mib": mib}) for mib in (1_000, 3_000))
+    done = wait_for(lambda: state(large, JobState.FAILED), what="the failure")
+    assert (done.attempt, "2,048 MiB (ENVARIUM_JOB_MEMORY_MIB)" in done.error) == (1, True)
+    wait_for(lambda: state(small, JobState.SUCCEEDED), what="the other one's end")
+
+
 def test_a_message_reaches_one_queue_only():
     """With one shared exchange every queue would get every message."""
     job = services.create("tests.count", "Count", {"to": 1})

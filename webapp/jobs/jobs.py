@@ -21,7 +21,7 @@ from webapp.claims import StaleClaim
 from webapp.connections import is_away
 from webapp.disk import is_disk_full
 from webapp.events import throttle
-from webapp.jobs import presence, services
+from webapp.jobs import memory_limit, presence, services
 from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
@@ -84,6 +84,8 @@ def perform(job: Job) -> None:
         claim.finish(JobState.FAILED, error=f"Stopped after its limit of {settings.JOB_LIMIT_SECONDS} s.")
     except services.FailedWithResult as error:
         claim.finish(JobState.FAILED, result=error.result, error=str(error))
+    except MemoryError as error:
+        claim.finish(JobState.FAILED, error=memory_limit.words(error))
     except Exception as error:
         if is_disk_full(error):
             _wait_for_room(claim)

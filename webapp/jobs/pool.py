@@ -9,6 +9,8 @@ from typing import Any
 from celery import current_app
 from celery.signals import worker_before_create_process, worker_process_init
 
+from webapp.jobs import memory_limit
+
 PRELOADED = {"llm": ("synthesis.llm.client",)}
 """By queue, what its jobs need and nobody else does: loaded once a worker, not once a job."""
 _prepared = False
@@ -31,5 +33,7 @@ def share(**_: Any) -> None:
 
 @worker_process_init.connect
 def keep_shared(**_: Any) -> None:
-    """The same in the child, for what the parent made since."""
+    """The same in the child, for what the parent made since; and its limit of memory, but for training's own."""
     gc.freeze()
+    if "gpu" not in current_app.amqp.queues.consume_from:
+        memory_limit.begin()
