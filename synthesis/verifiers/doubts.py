@@ -67,11 +67,10 @@ async def decided(
     doubts as they are, not passed, and their checks say so: no answer may get out of being judged by confusing the
     judge. Raises LLMError where its endpoint failed: then nothing was judged, and there is no reward.
     """
-    doubts = [place for place, one in enumerate(reward.verdicts) if one.undecided and criterion_of(checks[place])]
-    doubts = doubts[:MOST_CRITERIA]
+    doubts = _judges_doubts(checks, reward)
     verdicts = list(reward.verdicts)
-    best = [one.model_copy(update={"passed": True}) if place in doubts else one for place, one in enumerate(verdicts)]
-    if not doubts or _made(reward, marks, best).reward <= reward.reward:
+    best = best_judged(checks, reward, marks)
+    if best is None or best <= reward.reward:
         return Decision(reward)
     criteria = tuple(criterion_of(checks[place]) for place in doubts)
     try:
@@ -88,6 +87,19 @@ async def decided(
         judgement = Judgement(passed=one.passed, judge=said.judge, criterion=criterion, reason=one.reason)
         verdicts[place] = _settled(verdicts[place], judgement)
     return Decision(_made(reward, marks, verdicts), said.prompts)
+
+
+def best_judged(checks: Sequence[str], reward: Reward, marks: Sequence[Mark] | None) -> float | None:
+    """What it would earn if the judge said yes to each doubt that is a judge's to decide; None where none is."""
+    doubts = _judges_doubts(checks, reward)
+    pairs = enumerate(reward.verdicts)
+    best = [one.model_copy(update={"passed": True}) if place in doubts else one for place, one in pairs]
+    return _made(reward, marks, best).reward if doubts else None
+
+
+def _judges_doubts(checks: Sequence[str], reward: Reward) -> list[int]:
+    doubts = [place for place, one in enumerate(reward.verdicts) if one.undecided and criterion_of(checks[place])]
+    return doubts[:MOST_CRITERIA]
 
 
 def doubt_words(reward: Reward) -> str:

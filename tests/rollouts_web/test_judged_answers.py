@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, call, llm_server, say
 from tests.rollouts_web import support
 from tests.rollouts_web.support import endpoint_at, make_task, person
@@ -17,8 +19,11 @@ from tests.rollouts_web.test_jobs import run
 from webapp.endpoints.services import set_roles
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import Score, Trajectory
+from webapp.trajectories.reproduction import replay
+from webapp.trajectories.reproduction import verdict as told_state
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
+from webapp.trajectories.services import setting_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ASKS = "CRITERION = 'The answer says that box 1 is open.'\n"
@@ -91,3 +96,24 @@ def test_a_judge_that_cannot_be_reached_is_no_zero(monkeypatch: pytest.MonkeyPat
     assert (job.state, row.outcome, row.reward) == (JobState.FAILED, "infra_error", None)
     assert "the judge could not be asked" in row.note
     assert not Score.objects.exists()
+
+
+@pytest.mark.parametrize(("recorded", "state"), [(1.0, "identical"), (0.5, "identical"), (0.25, "diverged")])
+def test_a_judged_run_that_is_exported_and_imported_again_does_not_diverge(
+    recorded: float, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No judge is asked at an import: what one said elsewhere is told as a doubt."""
+    _, row = rolled(lambda: verdict(True), monkeypatch)
+    record = RunRecord(
+        environment_key=row.task.environment.key,
+        task_key=row.task.key,
+        policy="elsewhere",
+        steps=(RunStep(kind="call", tool="open_box", arguments={"box_id": "B-1"}),),
+        answer=row.answer,
+        recorded_reward=recorded,
+    )
+    assert row.revision is not None
+    done = replay(default_sandbox(), setting_of(row.revision), record)
+    assert done.reward is not None
+    assert (done.reward.reward, told_state(record, done)) == (0.5, state)
+    assert done.note == "Check 2 is uncertain: counted as not passed."

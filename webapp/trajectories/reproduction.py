@@ -10,7 +10,7 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError, Sand
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.doubts import as_judged, doubt_words
+from synthesis.verifiers.doubts import as_judged, best_judged, doubt_words
 from synthesis.verifiers.frame import outside_changes
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
@@ -44,6 +44,8 @@ class Replay:
     ended: bool = False
     note: str = ""
     divergence: int | None = None
+    judged_best: float | None = None
+    """What it would earn if a judge, who is not asked here, said yes to each doubt that is a judge's to decide."""
 
     @property
     def first_divergence(self) -> int | None:
@@ -102,28 +104,29 @@ def _execute(
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
-    done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
+    done.reward, done.note, done.judged_best = _judge(sandbox, setting, start, final, record.answer)
 
 
 def _judge(
     sandbox: Sandbox, setting: ReplaySetting, start: State, final: State, answer: str
-) -> tuple[Reward | None, str]:
-    """The reward, or None and why: no checks, none that the rule can score, or checks that run out of time."""
+) -> tuple[Reward | None, str, float | None]:
+    """The reward, or None and why (no checks, none that the rule can score, or checks that run out of time); and what a
+    judge could make of it."""
     if not setting.checks:
-        return None, ""
+        return None, "", None
     marks = setting.marks if len(setting.marks) == len(setting.checks) else None
     if setting.rule == "goals" and marks is None:
         begun = bounded_checks(sandbox, setting.checks, start, start)
         marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
     done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
     if done.skipped:
-        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
+        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}.", None
     try:
         outside = outside_changes(setting.frame, start, final)
         reward = reward_of(as_judged(done.verdicts, setting.judged), setting.rule, marks, outside)
-        return reward, doubt_words(reward)
+        return reward, doubt_words(reward), best_judged(setting.checks, reward, marks)
     except InputError:
-        return None, ""
+        return None, "", None
 
 
 def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
@@ -144,9 +147,16 @@ def verdict(record: RunRecord, done: Replay) -> ReplayState:
     clean = done.first_divergence is None
     if record.recorded_reward is None or done.reward is None:
         return ReplayState.IDENTICAL if clean else ReplayState.DIVERGED
-    if not same_reward(record.recorded_reward, done.reward.reward):
+    if not _as_recorded(record.recorded_reward, done.reward.reward, done.judged_best):
         return ReplayState.DIVERGED
     return ReplayState.IDENTICAL if clean else ReplayState.REPRODUCED
+
+
+def _as_recorded(recorded: float, given: float, best: float | None) -> bool:
+    """Whether the reward came out as recorded, or could have: what a judge said elsewhere is no divergence."""
+    if same_reward(recorded, given):
+        return True
+    return best is not None and given < recorded and (recorded < best or same_reward(recorded, best))
 
 
 def outcome(record: RunRecord, done: Replay) -> Outcome | str:

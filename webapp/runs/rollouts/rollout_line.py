@@ -16,6 +16,7 @@ from synthesis.formats.values import clean
 from synthesis.json_weight import require_light
 
 LINE_BYTES = 32 * 1024 * 1024
+LINE_MEMORY = 256 * 1024 * 1024
 FILE_BYTES = 4 * 1024 * 1024 * 1024
 """What a file may hold unpacked: a bomb is read no further."""
 MOST_LINES = 100_000
@@ -90,7 +91,7 @@ def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
     """One attempt. Raises FormatError with its line and what is wrong."""
     place = f"rollouts of step {step}, line {index + 1}"
     try:
-        require_light(text)
+        require_light(text, LINE_MEMORY)
         value: Any = json.loads(text.decode("utf-8"))
         return RolloutFileLine.model_validate(value)
     except ValidationError as error:
