@@ -8,7 +8,7 @@ from collections.abc import Iterator
 UNWEIGHED = 1 << 20
 """A smaller text fits in memory whatever stands in it."""
 
-LIGHT = 128 << 20
+LIGHT = 64 << 20
 """Of one line or document, where the reader says no other number."""
 
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)

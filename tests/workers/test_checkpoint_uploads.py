@@ -309,7 +309,7 @@ def test_a_line_of_countless_values_is_refused_by_its_number_and_costs_no_memory
     job, _, _ = claimed()
     bomb = json.dumps(line()).encode()[:-1] + b', "surprise": [' + b"[]," * (4 << 20) + b"[]]}"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(Unusable, match=r"step 1, line 2: .*more than 128 MiB of memory"):
+    with pytest.raises(Unusable, match=r"step 1, line 2: .*more than 256 MiB of memory"):
         rollouts(job, blob([line(), bomb]))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
 
