@@ -74,12 +74,8 @@ def behind(proxies: list[str], app: App) -> App:
     return cast(App, ProxyHeadersMiddleware(cast(Any, app), proxies)) if proxies else app
 
 
-async def allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
-    """How many bytes this request may have, and why it is refused."""
-    return await sync_to_async(_allowance)(scope, size)
-
-
-def _allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
+def allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
+    """How many bytes this request may have, and why it is refused. Asks the database."""
     close_old_connections()
     try:
         most = bodies.most_of(str(scope["path"]), str(scope["method"]), dict(scope["headers"]))
@@ -108,5 +104,5 @@ async def refuse(send: Send, path: str, problem: problems.Problem) -> None:
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-application = behind(settings.TRUSTED_PROXIES, bounded(django_application, allowance))
+application = behind(settings.TRUSTED_PROXIES, bounded(django_application, sync_to_async(allowance)))
 settle()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import psycopg
 from django.db import connection
 
+from webapp.errors import origins
+
 AWAY = "The database does not answer just now. Try again in a moment; what was sent may not have been saved."
 AWAY_STATES = ("08", "57P")
 """SQLSTATEs of connections that fail, and of a server that goes down or is not up yet."""
@@ -18,10 +20,7 @@ def release_connection() -> None:
 
 def is_away(error: BaseException | None) -> bool:
     """Whether an error, or one that it came of, says that the database was away: nothing about what was asked."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return error.sqlstate is None or error.sqlstate.startswith(AWAY_STATES)
-        error = error.__cause__ or error.__context__
+    for origin in origins(error):
+        if isinstance(origin, psycopg.OperationalError | psycopg.InterfaceError):
+            return origin.sqlstate is None or origin.sqlstate.startswith(AWAY_STATES)
     return False

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from django.conf import settings
 from psycopg.errors import DiskFull
 
+from webapp.errors import origins
+
 LOOK_SECONDS = 1.0
 MIB = 1 << 20
 FULL = "The disk of this installation is full, so nothing was saved. Try again when there is room."
@@ -71,10 +73,7 @@ def free_bytes(folder: str | os.PathLike[str]) -> int:
 
 def is_disk_full(error: BaseException | None) -> bool:
     """Whether an error, or one that it came of, says that a disk is full: ours, or the database's."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, DiskFull) or (isinstance(error, OSError) and error.errno in _NUMBERS):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(
+        isinstance(origin, DiskFull) or (isinstance(origin, OSError) and origin.errno in _NUMBERS)
+        for origin in origins(error)
+    )

@@ -6,11 +6,20 @@ these is a request that cannot be used; an InfrastructureError is a fault of thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synthesis.errors import EnvariumError, InputError, LLMError
+
+
+def origins(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, then what it came of, the nearest first; each once."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class Refusal(InputError):
