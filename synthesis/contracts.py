@@ -316,6 +316,7 @@ class Attempt(Frozen):
     prompts: dict[str, str] = Field(default_factory=dict)
     usage: Usage = Usage()
     user_usage: Usage = Usage()
+    judge_usage: Usage = Usage()
     timing: Timing = Timing()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from synthesis.contracts import Frozen, Message, Tool, Usage
+from synthesis.errors import LLMError
 
 
 class Reply(Frozen):
@@ -36,3 +37,24 @@ class ChatModel(Protocol):
         Raises LLMError, after bounded retries.
         """
         ...
+
+
+class CountedModel:
+    """A model with the usage of all that it was asked through this, failures included."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self.usage = Usage()
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
+        try:
+            reply = await self._model.complete(messages, tools, **parameters)
+        except LLMError as error:
+            self.usage += Usage(requests=error.requests, lost=error.requests)
+            raise
+        self.usage += reply.usage
+        return reply

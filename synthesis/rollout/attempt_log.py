@@ -123,6 +123,7 @@ def attempt_of(
         prompts=log.prompts,
         usage=log.usage,
         user_usage=log.user_usage,
+        judge_usage=episode.judge.usage if episode.judge is not None else Usage(),
         timing=Timing(
             environment_s=episode.environment_s,
             agent_s=log.agent_s,

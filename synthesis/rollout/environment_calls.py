@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from synthesis.contracts import CallResult, Mark, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
+from synthesis.llm.chat import CountedModel
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, make_patch, state_hash
@@ -56,6 +57,7 @@ class AttemptEpisode:
         self.threads = threads
         self.environment_s = 0.0
         self.verification_s = 0.0
+        self.judge = CountedModel(plan.judge) if plan.judge is not None else None
         self.initial: State = {}
         self._episode: Episode | None = None
         self._closed = False
@@ -78,14 +80,14 @@ class AttemptEpisode:
         """Raises ProgramError (the call ended the episode) and SandboxLost."""
         return await self._environment(lambda: self._call(tool, arguments))
 
-    async def judge(self, answer: str) -> tuple[str, Decision]:
+    async def verify(self, answer: str) -> tuple[str, Decision]:
         """(hash of the final state, what it earns). Ends the episode first: checks run in processes of their own.
 
         Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError, LLMError among
         them: a check could not tell, and the judge could not be asked.
         """
         final, digest = await self._environment(self._final)
-        task, judge = self.plan.task, self.plan.judge
+        task, judge = self.plan.task, self.judge
         frame, rule = task.frame, task.rule
 
         def score() -> tuple[Reward, Sequence[Mark] | None]:

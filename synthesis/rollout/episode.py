@@ -110,7 +110,7 @@ def _last_call(log: Log) -> str:
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        digest, decision = await episode.judge(log.answer)
+        digest, decision = await episode.verify(log.answer)
     log.prompts |= decision.prompts
     log.note = " ".join(part for part in (log.note, doubt_words(decision.reward)) if part)
     return digest, decision.reward

@@ -67,6 +67,7 @@ def test_the_judge_decides_once_and_the_page_says_so(met: bool, monkeypatch: pyt
     assert "differing" not in job.result
     assert (row.outcome, row.reward) == (("solved", 1.0) if met else ("failed", 0.5))
     assert (row.note, "judge/rubric" in row.provenance["prompts"]) == ("", True)
+    assert row.provenance["judge_usage"]["requests"] == 1
     reader = Client()
     reader.force_login(row.task.rollouts.get().job.created_by)
     panel = html.unescape(reader.get(f"/trajectories/{row.pk}/checks/1/").content.decode())
@@ -89,6 +90,7 @@ def test_without_a_usable_verdict_the_score_is_uncertain(judge: Any, monkeypatch
     assert row.note == "Check 2 is uncertain: counted as not passed."
     told = Score.objects.get().verdicts[1]
     assert (told["passed"], told["uncertain"], told["judged"]) == (False, True, None)
+    assert row.provenance["judge_usage"]["requests"] == (3 if judge else 0)
 
 
 def test_a_judge_that_cannot_be_reached_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:

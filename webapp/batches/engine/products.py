@@ -170,6 +170,7 @@ def save_trajectory(given: SaveRequest) -> BatchProduct:
         "prompts": attempt.prompts,
         "usage": attempt.usage.model_dump(),
         "user_usage": attempt.user_usage.model_dump(),
+        "judge_usage": attempt.judge_usage.model_dump(),
     }
     messages = [message.model_dump(mode="json") for message in attempt.messages]
     # Another batch that replays the same calls finds the same trajectory, as it finds the same task.

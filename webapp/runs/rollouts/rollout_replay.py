@@ -218,6 +218,7 @@ def provenance_of(rollout: RunRollout, told: rollout_file.RolloutFileLine) -> di
         "prompts": attempt.prompts,
         "usage": attempt.usage.model_dump(),
         "user_usage": attempt.user_usage.model_dump(),
+        "judge_usage": attempt.judge_usage.model_dump(),
     }
 
 

@@ -169,6 +169,7 @@ class Recorder:
             "prompts": attempt.prompts,
             "usage": attempt.usage.model_dump(),
             "user_usage": attempt.user_usage.model_dump(),
+            "judge_usage": attempt.judge_usage.model_dump(),
         }
 
     def _new(self, ordinal: int) -> Trajectory:
