@@ -50,6 +50,7 @@ class World:
         return Subject(
             program=self.program,
             initial=self.initial,
+            instruction=task.instruction,
             checks=tuple(check.source for check in task.checks),
             labels=tuple(check.label for check in task.checks),
             rule=task.rule,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synthesis.contracts import Mark, OutsideChange, Reference, State, Verdict
+from synthesis.contracts import Mark, Reference, State, Verdict
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
@@ -25,20 +25,30 @@ from synthesis.verifiers.call_sequences import (
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
+from synthesis.verifiers.doubts import criterion_of
 from synthesis.verifiers.frame import declared_free, outside_changes
+from synthesis.verifiers.judge import DecidedEnds, Judge, decide_ends
 from synthesis.verifiers.mutants import Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 from synthesis.verifiers.unseen_changes import unseen_changes
 
+OWN_ENDS = 5
+"""The start, and the ends of the reference's runs."""
+
 
 def audit_task(
-    sandbox: Sandbox, subject: Subject, check_stop: Callable[[], None] = lambda: None, at_once: int = AT_ONCE
+    sandbox: Sandbox,
+    subject: Subject,
+    check_stop: Callable[[], None] = lambda: None,
+    at_once: int = AT_ONCE,
+    judge: Judge | None = None,
 ) -> TaskAudit:
     """Audit one task, `at_once` episodes at a time. `check_stop` is called between the parts and may raise to stop.
+    `judge` is asked where a check leaves its doubts to one; without it the audit of such ends is incomplete.
 
-    Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError; then nothing
-    is known, and nothing must be stored.
+    Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError, LLMError included;
+    then nothing is known, and nothing must be stored. With a judge it is not for callers that run in an event loop.
     """
     if not subject.checks:
         raise InputError("The task has no checks: there is nothing to audit.")
@@ -47,97 +57,134 @@ def audit_task(
         raise ProgramError(f"The program ended before any call: {start.lost}")
     reference = subject.reference
     if reference is None:
-        return _without_reference(sandbox, subject, start.state)
+        return _without_reference(sandbox, subject, start.state, judge, check_stop)
     own = run_reference(sandbox, subject, start.state, reference.calls)
     if own.first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
-        return _without_reference(sandbox, subject, start.state, fault)
+        return _without_reference(sandbox, subject, start.state, judge, check_stop, fault)
     check_stop()
     chosen = chosen_variants(sandbox, subject, start.state, own.first)
     tried = [variant for family in chosen for variant in family.variants]
     runs = run_variants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
-    return _judge(sandbox, subject, start.state, own, chosen, runs)
+    ends = _judged(sandbox, subject, start.state, own, tried, runs)
+    unsteady = _comparison_faults(sandbox, subject, ends)
+    marks = _marks(ends)
+    decided = decide_ends(judge, subject, start.state, marks, ends, OWN_ENDS, check_stop)
+    report = _report(sandbox, subject, own, chosen, runs, marks, decided)
+    faults = (*unsteady, *decided.faults, *report.faults)
+    steady = not any(fault.kind == "nondeterministic" for fault in faults)
+    return report.model_copy(update={"faults": faults, "state": state_of(faults), "deterministic": steady})
 
 
-def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
+def _without_reference(
+    sandbox: Sandbox,
+    subject: Subject,
+    start: State,
+    judge: Judge | None,
+    check_stop: Callable[[], None],
+    fault: Fault | None = None,
+) -> TaskAudit:
     (at_start,) = verdict_table(sandbox, subject.checks, start, [(start, "")])
-    marks = tuple(mark_of(verdict) for verdict in at_start)
-    nothing = _probe(subject, at_start, marks)
-    message = "No reference is known, so the verifier was not tried against mutants."
-    faults = [fault or Fault(kind="no_reference", message=message)]
-    faults += said.start_faults(subject.labels, nothing, marks, at_start)
     begun = _start_end(start, at_start)
+    marks = _marks([begun])
+    decided = decide_ends(judge, subject, start, marks, [begun], OWN_ENDS, check_stop)
+    nothing = _probe(subject, decided.ends[0], marks)
+    message = "No reference is known, so the verifier was not tried against mutants."
+    faults = [fault or Fault(kind="no_reference", message=message), *decided.faults]
+    faults += said.start_faults(subject.labels, nothing, marks, at_start)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     unseen = None
     if subject.frame is None:
         unseen = unseen_changes(sandbox, subject.checks, start, start, "", "start")
-    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, unseen=unseen, faults=tuple(faults))
+    return TaskAudit(
+        state=state_of(faults),
+        nothing=nothing,
+        marks=marks,
+        unseen=unseen,
+        judge=decided.judge,
+        judge_usage=decided.usage,
+        faults=tuple(faults),
+    )
 
 
-def _judge(
+def _report(
     sandbox: Sandbox,
     subject: Subject,
-    start: State,
     own: ReferenceRuns,
     chosen: Sequence[ChosenFamily],
     runs: Sequence[ExecutedSequence],
+    marks: tuple[Mark, ...],
+    decided: DecidedEnds,
 ) -> TaskAudit:
-    """Evaluate the checks on every end state, and say what they show."""
-    assert subject.reference is not None
-    answer = subject.reference.answer
-    tried = [variant for family in chosen for variant in family.variants]
-    mine = [(name, run, answer) for name, run in own.named()]
-    theirs = [(describe(mutant), run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
-    begun, *ends = _judged(sandbox, subject, start, [*mine, *theirs])
+    """What the verdicts on every end show. `decided` holds the start, the reference's four ends, and the variants'."""
+    begun, first, *others = decided.ends
     assert begun is not None
-    assert ends[0] is not None
-    marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
+    assert first is not None
+    assert subject.reference is not None
+    tried = [variant for family in chosen for variant in family.variants]
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, ends[0], end)
-        for mutant, run, end in zip(tried, runs, ends[len(mine) :], strict=True)
+        _mutant_probe(subject, marks, mutant, run, first, end)
+        for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
     )
-    nothing = _probe(subject, begun.verdicts, marks)
-    reference, _, other_clock, other_seed = (
-        _own_probe(subject, marks, run, end) for (_, run, _), end in zip(mine, ends, strict=False)
-    )
-    unsteady = _comparison_faults(sandbox, subject, begun, ends, len(mine))
-    same = own.first.digest == own.second.digest
+    nothing = _probe(subject, begun, marks)
+    pairs = zip(own.named(), decided.ends[1:OWN_ENDS], strict=True)
+    reference, _, other_clock, other_seed = (_own_probe(subject, marks, run, end) for (_, run), end in pairs)
     faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
-    faults += said.reference_faults(subject.labels, reference, marks, ends[0].verdicts, same)
-    faults += unsteady
+    same = own.first.digest == own.second.digest
+    faults += said.reference_faults(subject.labels, reference, marks, first.verdicts, same)
     faults += _family_faults(chosen, probes, solved=full(reference.reward))
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
     unseen = None
     if subject.frame is None:
-        unseen = unseen_changes(sandbox, subject.checks, start, ends[0].state, answer, "reference")
-    faults += said.check_faults(subject.labels, [end.verdicts for end in (begun, *ends) if end is not None])
+        unseen = unseen_changes(sandbox, subject.checks, begun.state, first.state, first.answer, "reference")
+    columns = [end.verdicts for end in decided.ends if end is not None]
+    faults += said.check_faults(subject.labels, columns, [bool(criterion_of(source)) for source in subject.checks])
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
         reference=reference,
-        deterministic=not any(fault.kind == "nondeterministic" for fault in faults),
         other_clock=other_clock,
         other_seed=other_seed,
         mutants=probes,
         marks=marks,
         unseen=unseen,
+        judge=decided.judge,
+        judge_usage=decided.usage,
         faults=tuple(faults),
     )
 
 
+def _marks(ends: Sequence[JudgedEnd | None]) -> tuple[Mark, ...]:
+    """What each check is at the start, the first of these ends; no judge is asked of it, as when a score is made."""
+    assert ends[0] is not None
+    return tuple(mark_of(verdict) for verdict in ends[0].verdicts)
+
+
 def _judged(
-    sandbox: Sandbox, subject: Subject, start: State, ran: Sequence[tuple[str, ExecutedSequence, str]]
+    sandbox: Sandbox,
+    subject: Subject,
+    start: State,
+    own: ReferenceRuns,
+    tried: Sequence[Mutant],
+    runs: Sequence[ExecutedSequence],
 ) -> list[JudgedEnd | None]:
-    """The start and each end (name, run, answer) with its verdicts, None where the episode was lost."""
+    """The start, the reference's four ends and the variants', with what the checks say; None where an episode was
+    lost."""
+    assert subject.reference is not None
+    ran = [(name, run, subject.reference.answer) for name, run in own.named()]
+    ran += [(describe(mutant), run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
     ends = [(start, "")] + [(run.state, answer) for _, run, answer in ran if run.state is not None]
     at_start, *columns = verdict_table(sandbox, subject.checks, start, ends)
     rest = iter(columns)
     judged: list[JudgedEnd | None] = [_start_end(start, at_start)]
     for name, run, answer in ran:
-        judged.append(None if run.state is None else JudgedEnd(name, run.state, run.digest, answer, next(rest)))
+        if run.state is None:
+            judged.append(None)
+        else:
+            judged.append(JudgedEnd(name, run.state, run.digest, answer, next(rest), run.outside))
     return judged
 
 
@@ -145,14 +192,12 @@ def _start_end(start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
     return JudgedEnd("the start", start, state_hash(start), "", verdicts)
 
 
-def _comparison_faults(
-    sandbox: Sandbox, subject: Subject, begun: JudgedEnd, ends: Sequence[JudgedEnd | None], own: int
-) -> list[Fault]:
-    """Whether equal ends, and ends scored alone, get the same verdicts; the first `own` are the reference's."""
-    known = [end for end in (begun, *ends) if end is not None]
+def _comparison_faults(sandbox: Sandbox, subject: Subject, ends: Sequence[JudgedEnd | None]) -> list[Fault]:
+    """Whether equal ends, and ends scored alone, get the same verdicts from the checks."""
+    known = [end for end in ends if end is not None]
     faults = equal_end_faults(subject.labels, known)
-    variants = [end for end in ends[own:] if end is not None]
-    scored = score_faults(sandbox, subject, begun.state, sample(subject.checks, begun, known[1], variants))
+    variants = [end for end in ends[OWN_ENDS:] if end is not None]
+    scored = score_faults(sandbox, subject, known[0].state, sample(subject.checks, known[0], known[1], variants))
     named = {fault.check for fault in faults}
     return faults + [fault for fault in scored if fault.check not in named]
 
@@ -168,27 +213,27 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     return faults
 
 
-def _probe(
-    subject: Subject,
-    verdicts: Sequence[Verdict],
-    marks: Sequence[Mark],
-    note: str = "",
-    outside: tuple[OutsideChange, ...] = (),
-) -> ProbedState:
-    passed = tuple(verdict.passed for verdict in verdicts)
-    doubts = [said.label(subject.labels, at) + said.doubt(one) for at, one in enumerate(verdicts) if one.uncertain]
-    note = "; ".join([*([note] if note else []), *doubts])
+def _probe(subject: Subject, end: JudgedEnd | None, marks: Sequence[Mark], note: str = "") -> ProbedState:
+    if end is None:
+        return ProbedState(reward=None, note=note)
+    passed = tuple(verdict.passed for verdict in end.verdicts)
+    labels = subject.labels
+    doubts = [
+        said.label(labels, at) + said.doubt(verdict) for at, verdict in enumerate(end.verdicts) if verdict.undecided
+    ]
+    note = "; ".join(part for part in (end.unjudged, note, *doubts) if part)
+    if end.unjudged:
+        return ProbedState(reward=None, passed=passed, note=note, outside=end.outside, unjudged=True)
     try:
-        reward: float | None = reward_of(verdicts, subject.rule, marks, outside).reward
+        reward: float | None = reward_of(end.verdicts, subject.rule, marks, end.outside).reward
     except InputError as error:
         reward, note = None, str(error)
-    return ProbedState(reward=reward, passed=passed, note=note, outside=outside)
+    return ProbedState(reward=reward, passed=passed, note=note, outside=end.outside)
 
 
 def _own_probe(subject: Subject, marks: Sequence[Mark], run: ExecutedSequence, end: JudgedEnd | None) -> ProbedState:
-    if end is None or subject.reference is None:
-        return ProbedState(reward=None, note=run.lost)
-    return _probe(subject, end.verdicts, marks, _refusals(subject.reference, run), run.outside)
+    assert subject.reference is not None
+    return _probe(subject, end, marks, _refusals(subject.reference, run) if end is not None else run.lost)
 
 
 def _mutant_probe(
@@ -200,15 +245,16 @@ def _mutant_probe(
     end: JudgedEnd | None,
 ) -> MutantProbe:
     if end is None:
-        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=run.lost))
+        return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, run.lost))
     if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
         note = "A check was stopped on other end states before, and not evaluated on this one."
-        return MutantProbe(mutant=mutant, probe=ProbedState(reward=None, note=note))
-    pairs = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
-    noticed = tuple(index for index, (verdict, other) in pairs if verdict.passed != other.passed)
+        return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, note))
+    left = [bool(verdict.undecided and criterion_of(subject.checks[at])) for at, verdict in enumerate(end.verdicts)]
+    rows = enumerate(zip(end.verdicts, solved.verdicts, left, strict=True))
+    noticed = tuple(at for at, (verdict, other, open_) in rows if verdict.passed != other.passed and not open_)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
     same = same or (mutant.kind == "call_added" and _declared_free(subject, solved.state, end.state))
-    probe = _probe(subject, end.verdicts, marks, _refusals(mutant.reference, run), run.outside)
+    probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 
 

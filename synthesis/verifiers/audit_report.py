@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange
+from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 4
+AUDIT_VERSION = 5
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[
@@ -54,7 +54,8 @@ class Fault(Frozen):
 
 
 class ProbedState(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
+    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing, or the
+    end is `unjudged`: a judge must decide what its answer says, and was not asked.
 
     `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
@@ -63,6 +64,7 @@ class ProbedState(Frozen):
     passed: tuple[bool, ...] = ()
     note: str = ""
     outside: tuple[OutsideChange, ...] = ()
+    unjudged: bool = False
 
 
 class MutantProbe(Frozen):
@@ -104,12 +106,16 @@ class TaskAudit(Frozen):
     mutants: tuple[MutantProbe, ...] = ()
     marks: tuple[Mark, ...] = ()
     unseen: UnseenChanges | None = None
+    judge: str = ""
+    """The model that was asked where checks could not tell; `judge_usage` is what that cost."""
+    judge_usage: Usage = Usage()
     faults: tuple[Fault, ...] = ()
 
     @property
     def counted(self) -> tuple[MutantProbe, ...]:
         """The probes that must earn less than the reference."""
-        return tuple(probe for probe in self.mutants if not probe.equivalent and probe.mutant.expects == "less")
+        less = (probe for probe in self.mutants if probe.mutant.expects == "less")
+        return tuple(probe for probe in less if not probe.equivalent and not probe.probe.unjudged)
 
     @property
     def below(self) -> int:

@@ -36,6 +36,7 @@ class Subject(Frozen):
 
     program: Program
     initial: State
+    instruction: str = ""
     checks: tuple[str, ...]
     labels: tuple[str, ...] = ()
     rule: ScoreRule = "goals"

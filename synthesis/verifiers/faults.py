@@ -25,9 +25,9 @@ def doubt(verdict: Verdict) -> str:
 def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
     """What is wrong before any call."""
     faults = []
-    if nothing.reward is None:
+    if nothing.reward is None and not nothing.unjudged:
         faults.append(Fault(kind="no_goal", message=f"There is no reward to earn: {nothing.note}"))
-    elif nothing.reward > 0:
+    elif nothing.reward:
         faults.append(Fault(kind="noop_scores", message=f"Doing nothing earns {nothing.reward:.4g}; it must earn 0."))
     for index, (mark, verdict) in enumerate(zip(marks, verdicts, strict=True)):
         if mark == "broken":
@@ -41,7 +41,7 @@ def reference_faults(
 ) -> list[Fault]:
     """What is wrong with the reference's own end."""
     faults = []
-    if not full(reference.reward):
+    if not full(reference.reward) and not reference.unjudged:
         failed = [
             f"{label(labels, index)}{doubt(verdict)}" for index, verdict in enumerate(solved) if not verdict.passed
         ]
@@ -85,7 +85,7 @@ def probe_faults(
     """
     faults = []
     for probe in probes:
-        if probe.equivalent:
+        if probe.equivalent or probe.probe.unjudged:
             continue
         reward = probe.probe.reward
         if reward is None:
@@ -104,15 +104,19 @@ def probe_faults(
     return faults
 
 
-def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
+def check_faults(labels: Labels, columns: Sequence[Column], judged: Sequence[bool]) -> list[Fault]:
     """Checks that never pass, never fail or raise late, and pairs never seen to pass together.
 
     All of it is observed over the end states that were tried, not proved. The first two columns are the start and
-    the reference's end, whose raising checks are told elsewhere.
+    the reference's end, whose raising checks are told elsewhere. A doubt of a check that leaves them to a judge
+    (`judged`) shows nothing where none was asked.
     """
     faults: list[Fault] = []
     rows = list(zip(*columns, strict=True))
-    values = [{verdict.passed for verdict in row} for row in rows]
+    values = [
+        {verdict.passed for verdict in row if not (leaves and verdict.undecided)}
+        for row, leaves in zip(rows, judged, strict=True)
+    ]
     seen = f"{len(columns)} end states tried"
     for index, row in enumerate(rows):
         name = label(labels, index)

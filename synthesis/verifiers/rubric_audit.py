@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from synthesis.contracts import State
@@ -14,22 +13,19 @@ from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
+from synthesis.verifiers.judge import Judge, ask
 from synthesis.verifiers.mutants import Mutant, mutants
 from synthesis.verifiers.probe_families import spread
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
 
 MOST_MUTANTS = 12
 """A judge costs a request a mutant; of more, so many are tried, evenly spread."""
-LOOK_SECONDS = 0.5
-Judge = Callable[[], AbstractAsyncContextManager[ChatModel]]
-"""Opens the judge in the event loop that asks it."""
 
 
 class RubricSubject(Subject):
     """A task whose verifier is a rubric; it has no checks."""
 
     checks: tuple[str, ...] = ()
-    instruction: str
     criteria: tuple[str, ...]
 
 
@@ -63,32 +59,29 @@ def audit_rubric(
     if judge is None:
         return untried("no_judge", "No model plays the judge, so the rubric was not tried.")
     if subject.reference is None:
-        return asyncio.run(_stoppable(_without_reference(subject, judge), check_stop))
+        return _asked(judge, lambda model: _without_reference(subject, model), check_stop)
     calls = subject.reference.calls
     first = run_calls(sandbox, subject, calls, start.state)
     second = run_calls(sandbox, subject, calls, start.state)
     if first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
-        return asyncio.run(_stoppable(_without_reference(subject, judge, fault), check_stop))
+        return _asked(judge, lambda model: _without_reference(subject, model, fault), check_stop)
     every = mutants(subject.program, subject.initial, subject.reference, first.changing, answer=True)
     tried = spread(every, MOST_MUTANTS)
     runs = run_variants(sandbox, subject, start.state, tried, first, at_once, check_stop)
     check_stop()
-    asked = _judge(subject, judge, start.state, first, second, tried, runs, len(every))
-    return asyncio.run(_stoppable(asked, check_stop))
+
+    def work(model: ChatModel) -> Coroutine[Any, Any, TaskAudit]:
+        return _judge(subject, model, start.state or {}, first, second, tried, runs, len(every))
+
+    return _asked(judge, work, check_stop)
 
 
-async def _stoppable(asked: Coroutine[Any, Any, TaskAudit], check_stop: Callable[[], None]) -> TaskAudit:
-    """What the judge says; a judge that keeps silent must not keep whoever wants to stop."""
-    task = asyncio.create_task(asked)
-    try:
-        while not task.done():
-            check_stop()
-            await asyncio.wait([task], timeout=LOOK_SECONDS)
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-    return task.result()
+def _asked(
+    judge: Judge, work: Callable[[ChatModel], Coroutine[Any, Any, TaskAudit]], check_stop: Callable[[], None]
+) -> TaskAudit:
+    audit, usage = ask(judge, work, check_stop)
+    return audit.model_copy(update={"judge_usage": usage})
 
 
 def _case(subject: RubricSubject, start: State | None, run: ExecutedSequence | None, answer: str) -> RubricCase:
@@ -112,10 +105,9 @@ def _idle_faults(nothing: ProbedState, claim: ProbedState) -> list[Fault]:
     return faults
 
 
-async def _without_reference(subject: RubricSubject, judge: Judge, fault: Fault | None = None) -> TaskAudit:
+async def _without_reference(subject: RubricSubject, model: ChatModel, fault: Fault | None = None) -> TaskAudit:
     cases = [_case(subject, None, None, answer) for answer in ("", claim_of(subject.criteria))]
-    async with judge() as model:
-        nothing, claim = map(_probe, await asyncio.gather(*(judge_rubric(model, case) for case in cases)))
+    nothing, claim = map(_probe, await asyncio.gather(*(judge_rubric(model, case) for case in cases)))
     message = "No reference is known, so the judge was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message), *_idle_faults(nothing, claim)]
     return TaskAudit(state=state_of(faults), nothing=nothing, claim=claim, faults=tuple(faults))
@@ -123,7 +115,7 @@ async def _without_reference(subject: RubricSubject, judge: Judge, fault: Fault 
 
 async def _judge(
     subject: RubricSubject,
-    judge: Judge,
+    model: ChatModel,
     start: State,
     first: ExecutedSequence,
     second: ExecutedSequence,
@@ -136,8 +128,7 @@ async def _judge(
     cases = [_case(subject, start, None, ""), _case(subject, start, None, claim_of(subject.criteria))]
     cases += [_case(subject, start, run, answer) for run in (first, second)]
     cases += [_case(subject, start, run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
-    async with judge() as model:
-        rewards = await asyncio.gather(*(judge_rubric(model, case) for case in cases))
+    rewards = await asyncio.gather(*(judge_rubric(model, case) for case in cases))
     nothing, claim, reference, again = map(_probe, rewards[:4])
     probes = tuple(
         _mutant(mutant, run, first, probe, reference)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from synthesis.contracts import State, Verdict
+from synthesis.contracts import OutsideChange, State, Verdict
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import Fault
 from synthesis.verifiers.call_sequences import Subject
@@ -22,13 +22,18 @@ SCORED_VARIANTS = 8
 
 @dataclass(frozen=True)
 class JudgedEnd:
-    """An end state with its hash and answer, and what the audit says of it. `name` is how people call it."""
+    """An end state with its hash and answer, and what the audit says of it. `name` is how people call it.
+
+    `outside` is what changed outside the frame; `unjudged` says why what a judge must decide was not put to one.
+    """
 
     name: str
     state: State
     digest: str
     answer: str
     verdicts: Sequence[Verdict]
+    outside: tuple[OutsideChange, ...] = ()
+    unjudged: str = ""
 
 
 def sample(

@@ -8,14 +8,21 @@ import pytest
 
 from synthesis.errors import InfrastructureError, SandboxLost
 from synthesis.runtime import Sandbox, default_sandbox
-from tests.verifiers.shop import ANSWER, OTHERS, check
+from tests.fixtures.llm import llm_server, say
+from tests.verifiers.shop import ANSWER, OTHERS, TEA, check
+from tests.verifiers.test_rubric import judge_of
 from webapp.environments.models import Environment
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import KINDS
 from webapp.scenarios.audits import audit_job, services
 from webapp.scenarios.audits.audit_job import audit_tasks
-from webapp.scenarios.audits.services import start_environment_audit, start_filter_audit, start_task_audit
+from webapp.scenarios.audits.services import (
+    NamedJudge,
+    start_environment_audit,
+    start_filter_audit,
+    start_task_audit,
+)
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference
 from webapp.scenarios.references import save_reference
 
@@ -129,6 +136,19 @@ def test_a_rubric_without_a_judge_is_incomplete() -> None:
     assert not task.current.findings.filter(kind="no_checks").exists()
     assert audited(task)["incomplete"] == 1
     assert "No model plays the judge" in Audit.objects.get().why
+
+
+def test_the_judge_is_part_of_the_key_only_where_a_check_leaves_doubts_to_one() -> None:
+    asks = f"CRITERION = 'It says three.'\n{check('says_number(answer, 3)')}"
+    plain, doubted = make_task(), make_task(TEA, OTHERS, asks, key="doubted", reference=other_reference())
+    audited(plain, doubted)
+    with llm_server([say("I would rather not.")]) as server:
+        judge = NamedJudge("judges: one", judge_of(server))
+        assert audited(plain, judge=judge)["cached"] == 1
+        assert audited(doubted, judge=judge)["audited"] == 1
+    doubted.refresh_from_db()
+    assert doubted.audit.judge == "judges: one"
+    assert not services.is_stale(doubted.audit, doubted.current)
 
 
 class Dying:

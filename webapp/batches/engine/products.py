@@ -101,7 +101,9 @@ def save_task(given: SaveRequest) -> BatchProduct:
     row = import_task(given.sandbox, record, above.version, program_of(above.version), given.source).row
     revision = row.current
     assert revision is not None
-    services.store(services.case_of(revision, reference_of(revision)), audited.audit)
+    reference = reference_of(revision)
+    key = services.audit_key(revision, reference, audited.audit.judge[:200])
+    services.store(services.Case(revision, reference, key), audited.audit)
     return BatchProduct(
         environment_id=above.environment_id,
         version=above.version,

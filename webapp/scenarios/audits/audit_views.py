@@ -16,7 +16,7 @@ from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.audits import services
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
-from webapp.scenarios.audits.services import is_stale
+from webapp.scenarios.audits.services import asks_judge, is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.task_filters import read_filters
 from webapp.scenarios.task_views import find_task, shown_revision
@@ -54,8 +54,8 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, "This task has no revision, so there is nothing to audit.")
     else:
         services.start_task_audit(request.user, row)
-        # A rubric's audit depends on the judge too, who may be another one by now.
-        known = row.audit is not None and row.current.verifier_kind != "rubric" and not is_stale(row.audit, row.current)
+        # What a judge decides depends on the judge too, who may be another one by now.
+        known = row.audit is not None and not asks_judge(row.current) and not is_stale(row.audit, row.current)
         same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
         messages.success(request, f"The audit is queued.{same}")
     return redirect(reverse("scenarios:task", args=[pk]) + "#audit")

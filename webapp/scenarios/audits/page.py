@@ -202,8 +202,9 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
 def _tried(row: Audit) -> str:
     """How many variants were tried: wrong ones, and right answers in other words."""
     mutants = row.probes.get("mutants", ())
-    spelled = sum(mutant.get("expects") == "full" and not mutant.get("equivalent") for mutant in mutants)
-    wrong = (row.mutants or 0) - spelled
+    known = [mutant for mutant in mutants if not mutant.get("equivalent") and not mutant.get("unjudged")]
+    spelled = sum(mutant.get("expects") == "full" for mutant in known)
+    wrong = row.mutants or 0
     tried = f"all {wrong:,} mutants earn less" if wrong > 0 else "there was no mutant to try"
     return f"{tried}; the right answer earns 1 in {spelled:,} other wordings" if spelled else tried
 
@@ -228,9 +229,9 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
     if name in ("nothing", "claim"):
         tone = "" if reward is None else "bad" if reward > 0 else "good"
     elif name == "reference":
-        tone = "good" if full(reward) else "bad"
+        tone = "good" if full(reward) else "" if probe.get("unjudged") else "bad"
     else:
-        tone = "good" if full(reward) else "warn"
+        tone = "good" if full(reward) else "" if probe.get("unjudged") else "warn"
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 

@@ -17,7 +17,9 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject
-from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
+from synthesis.verifiers.doubts import CRITERION, may_be_judged
+from synthesis.verifiers.judge import Judge
+from synthesis.verifiers.rubric_audit import RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
@@ -66,15 +68,23 @@ def cases(task_ids: Sequence[int], judge: NamedJudge | None = None) -> list[Case
 
 
 def case_of(revision: TaskRevision, reference: TaskReference | None, judge: NamedJudge | None = None) -> Case:
-    """The case of one revision; of a judge only rubrics know."""
-    used = judge if revision.verifier_kind == "rubric" else None
+    """The case of one revision; of a judge only rubrics know, and checks that leave doubts to one."""
+    used = judge if judge is not None and asks_judge(revision) else None
     return Case(revision, reference, audit_key(revision, reference, used.name if used else ""), used)
+
+
+def asks_judge(revision: TaskRevision) -> bool:
+    """Whether a judge decides of this revision: of a rubric always, of checks where one names a criterion."""
+    if revision.verifier_kind == "rubric":
+        return True
+    named = revision.checks.filter(source__contains=CRITERION).values_list("source", flat=True)
+    return may_be_judged(list(named))
 
 
 def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: str = "") -> str:
     """The hash of everything an audit's result depends on."""
     scenario = revision.scenario
-    rubric = [revision.instruction, judge] if revision.verifier_kind == "rubric" else []
+    judged = [revision.instruction, judge] if revision.verifier_kind == "rubric" or judge else []
     framed = [revision.frame] if revision.frame is not None else []
     return content_hash(
         [
@@ -84,7 +94,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
             scenario.version.content_hash,
             scenario.initial_id,
             reference.content_hash if reference else "",
-            *rubric,
+            *judged,
             *framed,
         ]
     )
@@ -111,6 +121,7 @@ def subject_of(case: Case, program: Program) -> Subject:
     return Subject(
         program=program,
         initial=initial,
+        instruction=case.revision.instruction,
         checks=tuple(source for source, _ in checks),
         labels=tuple(label for _, label in checks),
         rule=case.revision.score_rule,
@@ -124,10 +135,10 @@ def compute(
 ) -> TaskAudit:
     """The audit of a case, without the database. Raises InfrastructureError: then nothing is known of the task."""
     try:
+        opened = case.judge.open if case.judge else None
         if isinstance(subject, RubricSubject):
-            opened = case.judge.open if case.judge else None
             return audit_rubric(sandbox, subject, opened, check_stop, at_once)
-        return audit_task(sandbox, subject, check_stop, at_once)
+        return audit_task(sandbox, subject, check_stop, at_once, opened)
     except ProgramError as error:
         return untried("start_fails", f"The program does not start: {error}")
     except InputError as error:
@@ -177,7 +188,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         verifier_hash=case.revision.verifier_hash,
         reference_hash=case.reference.content_hash if case.reference else "",
         audit_version=audit.version,
-        judge=case.judge.name[:200] if case.judge else "",
+        judge=(case.judge.name if case.judge else audit.judge)[:200],
         state=audit.state,
         why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state == "incomplete" else "",
         do_nothing=audit.nothing.reward,
@@ -222,13 +233,16 @@ def probes_of(audit: TaskAudit) -> dict[str, Any]:
         **{name: _probe(probe) for name, probe in own.items() if probe is not None},
         "mutants": [_mutant(mutant) for mutant in audit.mutants],
         "marks": list(audit.marks),
+        **({"judge_usage": audit.judge_usage.model_dump()} if audit.judge_usage.requests else {}),
         **({"unseen": audit.unseen.model_dump()} if audit.unseen is not None else {}),
     }
 
 
 def _probe(probe: ProbedState) -> dict[str, Any]:
-    outside = {"outside": [change.model_dump() for change in probe.outside]} if probe.outside else {}
-    return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS], **outside}
+    more: dict[str, Any] = {"unjudged": True} if probe.unjudged else {}
+    if probe.outside:
+        more["outside"] = [change.model_dump() for change in probe.outside]
+    return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS], **more}
 
 
 def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
