@@ -25,7 +25,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
     ),
     "chaos": (
-        "--minutes 0.3 --themes 1 --without-training",
+        "--minutes 0.15 --themes 1 --without-training",
         {"kills_by_kind", "lost", "doubled", "calls_repeated", "in_flight_at_kills", "recovered_s"},
     ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),

@@ -51,7 +51,7 @@ def test_a_sober_judge_makes_it_green_and_is_asked_each_question_once() -> None:
     assert len(answers) == len(set(answers)) > 6
     assert HEDGED in answers
     assert "It is not 3." not in answers, "the check tells that alone"
-    assert (found.judge_usage.requests, found.judge) == (len(asked), "scripted-1")
+    assert (found.judge_usage.requests, found.judge) == (len(asked), "judge/scripted-1")
 
 
 @pytest.mark.parametrize(
