@@ -29,7 +29,7 @@ def begin() -> None:
 
 
 def was_met(error: BaseException) -> bool:
-    """Whether an error, or one that it came of, says that memory ran out; one of Python's own parser is about a text."""
+    """Whether an error, or one that it came of, says that memory ran out, not that a program is too complex."""
     return any(isinstance(origin, MemoryError) and "too complex" not in str(origin) for origin in origins(error))
 
 
