@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
@@ -56,6 +56,18 @@ def parse_tasks(content: bytes, name: str) -> list[Entry]:
             raise UnreadableFile(f"{name}: the file is empty.")
         return bounded(lines, name)
     return bounded(parse_entries(content, name, limit=MAX_FILE_BYTES), name)
+
+
+def read_tasks(file: IO[bytes], name: str, most_bytes: int) -> Iterator[list[str]]:
+    """[place, text, why it is none] of each entry, as the process that reads the file gives it on.
+
+    Raises as `parse_tasks`.
+    """
+    content = file.read()
+    if "\x00" in decode(content, name, most_bytes):
+        raise UnreadableFile(f"{name}: not a text file (it holds NUL characters).")
+    for place, one in tasks(parse_tasks(content, name)):
+        yield [clean(place), "", one.reason] if isinstance(one, Failure) else [clean(place), one.text, ""]
 
 
 def bounded(entries: list[Entry], name: str) -> list[Entry]:

@@ -35,8 +35,14 @@ def fail(context: JobContext) -> dict[str, Any]:
 
 @job("tests.hoard", queue="llm")
 def hoard(context: JobContext) -> dict[str, Any]:
-    """Take `payload.mib` at once."""
-    return {"bytes": len(bytearray(int(context.payload["mib"]) << 20))}
+    """Take `payload.mib` at once; or in pieces of a KiB, and tell what came of it in words of its own."""
+    mib = int(context.payload["mib"])
+    if not context.payload.get("pieces"):
+        return {"bytes": len(bytearray(mib << 20))}
+    try:
+        return {"pieces": len([bytes(1_000 + piece % 2) for piece in range(mib << 10)])}
+    except MemoryError as error:
+        raise ValueError("The pieces did not fit.") from error
 
 
 @job("tests.die", queue="llm")

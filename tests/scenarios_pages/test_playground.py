@@ -55,6 +55,7 @@ def test_empty_optional_fields_are_not_sent(client: Client, play: Playground):
         ({"arg.amount": "", "arg.name": "kept text"}, "This is needed"),
         ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[1,"}, "not JSON"),
         ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[NaN]"}, "not JSON"),
+        ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": f"[{'[],' * 900_000}[]]"}, "64 MiB of memory"),
     ],
 )
 def test_what_cannot_be_read_comes_back_and_nothing_runs(client: Client, play: Playground, values, words):

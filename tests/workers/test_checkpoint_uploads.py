@@ -8,11 +8,13 @@ import io
 import json
 import pickle
 import resource
+import tempfile
 from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
 
+from synthesis.errors import InfrastructureError
 from tests.fixtures import replay_seed
 from tests.workers import worker_support as support
 from tests.workers.worker_support import (
@@ -27,6 +29,7 @@ from tests.workers.worker_support import (
     weights,
 )
 from webapp.claims import StaleClaim
+from webapp.disk import free_bytes
 from webapp.errors import Conflict, NotFound, TooLarge, Unusable
 from webapp.runs.models import (
     Checkpoint,
@@ -38,7 +41,7 @@ from webapp.runs.models import (
 from webapp.runs.rollouts import rollout_file
 from webapp.workers import checkpoint_uploads, rollout_uploads
 from webapp.workers.checkpoint_uploads import AnnouncedFile
-from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
+from webapp.workers.errors import IncompleteCheckpoint, TooManyUploads, WrongHash, WrongOffset
 
 pytestmark = pytest.mark.django_db
 
@@ -116,6 +119,24 @@ def test_bytes_that_are_not_those_announced_begin_anew() -> None:
     assert Checkpoint.objects.get().state == CheckpointState.UPLOADING
     piece(job, row, "model.safetensors", 0, files["model.safetensors"])
     assert complete(job, row).state == CheckpointState.READY
+
+
+def test_uploads_left_open_are_bounded_by_number_and_by_the_disk(settings: Any) -> None:
+    """The disk is this machine's own, which has room for one of two that take two thirds of what is free."""
+    job, _, _ = claimed()
+    free = min(free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
+    room = (free >> 20) - settings.DISK_RESERVE_MIB
+    half = [AnnouncedFile("model.safetensors", (room * 2 // 3) << 20, "0" * 64)]
+    settings.TRAINING_CHECKPOINT_GIB = 1 << 20
+    checkpoint_uploads.begin_checkpoint(job.public_id, job.attempt, 1, False, half)
+    with pytest.raises(InfrastructureError, match="has no room for"):
+        checkpoint_uploads.begin_checkpoint(job.public_id, job.attempt, 2, False, half)
+    assert Checkpoint.objects.count() == 1
+    for step in range(2, 1 + checkpoint_uploads.MOST_OPEN):
+        begin(job, checkpoint_files(step), step)
+    with pytest.raises(TooManyUploads, match="not whole yet"):
+        begin(job, checkpoint_files(9), 9)
+    begin(job, checkpoint_files(2), 2)  # announced again
 
 
 def test_a_pickle_under_another_name_is_not_taken() -> None:

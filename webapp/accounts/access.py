@@ -50,10 +50,10 @@ def may(user: Any, scope: Scope) -> bool:
 
 
 def takes_bytes(most: int) -> Callable[[View], View]:
-    """Say above `access` that a page takes bodies larger than forms are, and how large."""
+    """Say above `access` that a page takes files, and how many bytes of them; `webapp.rest.bodies` adds the form."""
 
     def decorate(view: View) -> View:
-        view.body_bytes = most  # type: ignore[attr-defined]
+        view.file_bytes = most  # type: ignore[attr-defined]
         return view
 
     return decorate

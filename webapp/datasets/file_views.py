@@ -22,7 +22,6 @@ from webapp.paging import keyset
 from webapp.rest.api_examples import api_call
 from webapp.templatetags.show import plain
 
-UPLOAD_BYTES = (settings.UPLOAD_LIMIT_MIB + 1) << 20
 WHOLE = {"unit": "environment", "test_share": "0", "seed": "0"}
 
 
@@ -50,7 +49,7 @@ def files(request: HttpRequest) -> HttpResponse:
     return _list(request, UploadForm())
 
 
-@takes_bytes(UPLOAD_BYTES)
+@takes_bytes(settings.UPLOAD_LIMIT_MIB << 20)
 @access("train")
 @require_POST
 @never_cache

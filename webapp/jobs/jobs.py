@@ -84,10 +84,10 @@ def perform(job: Job) -> None:
         claim.finish(JobState.FAILED, error=f"Stopped after its limit of {settings.JOB_LIMIT_SECONDS} s.")
     except services.FailedWithResult as error:
         claim.finish(JobState.FAILED, result=error.result, error=str(error))
-    except MemoryError as error:
-        claim.finish(JobState.FAILED, error=memory_limit.words(error))
     except Exception as error:
-        if is_disk_full(error):
+        if memory_limit.was_met(error):
+            claim.finish(JobState.FAILED, error=memory_limit.words(error))
+        elif is_disk_full(error):
             _wait_for_room(claim)
         elif is_away(error):
             logger.warning("%s: the database went away: %s", claim, error)

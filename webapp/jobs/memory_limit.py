@@ -9,6 +9,8 @@ import traceback
 
 from django.conf import settings
 
+from webapp.errors import origins
+
 MIB = 1 << 20
 SPARE_MIB = 256
 """To write how the job ended, once it has met its limit."""
@@ -26,9 +28,15 @@ def begin() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (mib * MIB, (mib + SPARE_MIB) * MIB))
 
 
-def words(error: MemoryError) -> str:
+def was_met(error: BaseException) -> bool:
+    """Whether an error, or one that it came of, says that memory ran out, not that a program is too complex."""
+    return any(isinstance(origin, MemoryError) and "too complex" not in str(origin) for origin in origins(error))
+
+
+def words(error: BaseException) -> str:
     """Why the job failed and what to do, once what it held is let go."""
-    traceback.clear_frames(error.__traceback__)
+    for origin in origins(error):
+        traceback.clear_frames(origin.__traceback__)
     with contextlib.suppress(OSError, ValueError):
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

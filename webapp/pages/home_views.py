@@ -76,7 +76,7 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=wanted)
 
 
-@takes_bytes((2 * settings.UPLOAD_LIMIT_MIB + 1) << 20)
+@takes_bytes(2 * settings.UPLOAD_LIMIT_MIB << 20)
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_files(request: HttpRequest) -> HttpResponse:

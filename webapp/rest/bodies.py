@@ -55,7 +55,8 @@ def _route(path: str, method: str) -> tuple[str, int] | None:
         return None
     scope = getattr(view, "access_scope", None)
     if scope is not None:
-        return scope, getattr(view, "body_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        files = getattr(view, "file_bytes", 0)
+        return scope, files + FORM if files else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     owner = getclosurevars(view).nonlocals.get("self") if isfunction(view) else None
     if not isinstance(owner, PathView):
         return None

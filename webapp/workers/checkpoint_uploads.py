@@ -21,17 +21,18 @@ from django.conf import settings
 from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.db.models import F, Sum
 
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.parser import read_apart
 from webapp.connections import release_connection
-from webapp.disk import is_disk_full
+from webapp.disk import has_room, is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
-from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
-from webapp.workers.errors import IncompleteCheckpoint, WrongHash, WrongOffset
+from webapp.workers.errors import IncompleteCheckpoint, TooManyUploads, WrongHash, WrongOffset
 from webapp.workers.safetensors_header import MOST_BYTES
 
 FOLDER = "checkpoints"
@@ -42,6 +43,8 @@ RESUMING = re.compile(r"(optimizer|scheduler|scaler)\.pt|rng_state(_\d{1,6})?\.p
 """What a trainer that goes on loads with `weights_only`."""
 PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 DEEPEST = 3
+MOST_OPEN = 4
+"""Announced by one attempt and not whole: a worker sends one after the other."""
 LOCKS = 16
 """So many files of locks are shared by all checkpoints."""
 HEADER = "webapp.workers.safetensors_header:tensor_count"
@@ -72,7 +75,8 @@ def begin_checkpoint(
 ) -> Checkpoint:
     """Announce a checkpoint; announced again, it is the one that is there, with what was received of it.
 
-    Raises as `claims.held`; Unusable: a file is not taken; Conflict: the step's checkpoint is another one.
+    Raises as `claims.held`; Unusable: a file is not taken; Conflict: the step's checkpoint is another one;
+    TooManyUploads; InfrastructureError: the disk has no room for what is announced.
     """
     _require_files(files, final)
     with transaction.atomic():
@@ -85,6 +89,7 @@ def begin_checkpoint(
             if known.state == CheckpointState.READY:
                 raise Conflict(f"The checkpoint of step {step} is here already, with other files.")
             drop(known)
+        _require_room(job, number, sum(file.bytes for file in files))
         row = Checkpoint.objects.create(
             job=job, attempt=number, step=step, final=final, bytes=sum(file.bytes for file in files)
         )
@@ -223,6 +228,22 @@ def _require_files(files: Sequence[AnnouncedFile], final: bool) -> None:
         raise Unusable(
             f"files: larger than {settings.TRAINING_CHECKPOINT_GIB} GiB together "
             "(ENVARIUM_TRAINING_CHECKPOINT_GIB of the web app).",
+        )
+
+
+def _require_room(job: TrainingJob, number: int, size: int) -> None:
+    """Raises TooManyUploads, InfrastructureError. What all running attempts announced and did not send yet counts."""
+    still = Checkpoint.objects.filter(state=CheckpointState.UPLOADING)
+    if still.filter(job=job, attempt=number).count() >= MOST_OPEN:
+        raise TooManyUploads(
+            f"{MOST_OPEN} checkpoints of this attempt are announced and not whole yet: send the rest of one first."
+        )
+    running = still.filter(job__state=TrainingState.RUNNING, job__attempt=F("attempt"))
+    sums = CheckpointFile.objects.filter(checkpoint__in=running).aggregate(left=Sum(F("bytes") - F("received")))
+    if not has_room(size + int(sums["left"] or 0)):
+        raise InfrastructureError(
+            f"The disk of the web app has no room for {size >> 20:,} MiB more beside other uploads and its reserve "
+            "(ENVARIUM_DISK_RESERVE_MIB). Make room there; the checkpoint is announced again then."
         )
 
 

@@ -37,6 +37,13 @@ class IncompleteCheckpoint(Conflict):
     meaning: ClassVar[str] = "Pieces of the checkpoint's files are missing: `files` says which."
 
 
+class TooManyUploads(QuotaExceeded):
+    """More checkpoints that are announced and not whole than an attempt may have."""
+
+    code = "too_many_uploads"
+    meaning: ClassVar[str] = "Checkpoints that were announced are not whole yet: send the rest of one first."
+
+
 class NoFinalModel(Conflict):
     """An attempt that ended as done without its final model."""
 
@@ -84,6 +91,7 @@ KINDS: tuple[type[Refusal] | type[StaleClaim], ...] = (
     RecordGap,
     WrongOffset,
     IncompleteCheckpoint,
+    TooManyUploads,
     NoFinalModel,
     TooManyKeys,
     WrongHash,

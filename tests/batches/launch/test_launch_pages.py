@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +20,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import markup, words
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import AuditEntry
+from webapp.batches.launch import task_files
 from webapp.batches.models import Batch, BatchState, LLMCall
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.models import RoleModel
@@ -214,7 +217,8 @@ def test_nothing_to_grow_is_said(researcher: Client) -> None:
         ("tasks.zip", b"PK\x03\x04rest", "a zip archive"),
         ("empty.txt", b"", "empty.txt: the file is empty"),
         ("large.txt", b"a line that is long enough\n" * 1_300_000, "larger than 32 MiB"),
-        ("many.json", b"[" + b"[]," * 1_000_001 + b"[]]", "more than 2,000,000 values"),
+        ("many.json", b"[" + b"[]," * 1_000_001 + b"[]]", "1000002 records; split it"),
+        ("heavy.json", b"[" * 9_000_000, "MiB of memory to read"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_message(researcher: Client, name: str, content: bytes, said: str) -> None:
@@ -224,6 +228,14 @@ def test_a_file_that_cannot_be_used_is_one_message(researcher: Client, name: str
     assert (answer.status_code, page.count(said)) == (422, 2), page
     assert filled_of(page)["tasks_source"] == ["kept words"]
     assert not Batch.objects.exists()
+
+
+def test_a_task_set_is_read_by_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is packed however small it is, since nobody knows how much comes out of it."""
+    monkeypatch.setattr(task_files, "READ", "tests.formats.greedy:task_lines")
+    for content in (b"x" * 70_000, gzip.compress(b"x")):
+        (told,) = task_files.tasks_of(task_files.TaskFile("asked.txt", content))
+        assert (told.text, told.place == str(os.getpid())) == ("asked.txt", False)
 
 
 def test_a_good_file_is_not_asked_for_twice(researcher: Client) -> None:

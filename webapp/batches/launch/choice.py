@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from django.db.models import Q, QuerySet
 
 from synthesis.errors import InputError
-from synthesis.formats.files import Entry
-from synthesis.formats.records import Failure
-from synthesis.formats.tasksets import tasks
 from synthesis.scripted import themes as bundled_themes
 from synthesis.stages import ItemSpec
 from synthesis.themes.keys import theme_of
+from webapp.batches.launch.task_files import TaskLine
 from webapp.batches.models import Batch
 from webapp.batches.services import of_environment, of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -130,12 +128,12 @@ def _in_order(rows: QuerySet, pks: list[int]) -> Iterable:
         yield from (by_pk[pk] for pk in part if pk in by_pk)
 
 
-def add_tasks(chosen: ChosenItems, entries: list[Entry], source: str, most: int | None) -> int:
+def add_tasks(chosen: ChosenItems, entries: Iterable[TaskLine], source: str, most: int | None) -> int:
     """The first `most` texts of a task set. What is no task is left out, and said so."""
     specs: list[ItemSpec] = []
-    for place, task in tasks(entries):
-        if isinstance(task, Failure):
-            chosen.left_out.append(f"{place}: {task.reason}")
+    for task in entries:
+        if task.reason:
+            chosen.left_out.append(f"{task.place}: {task.reason}")
         elif most is None or len(specs) < most:
             specs.append(of_text(task.text, source))
     return chosen.add("tasks of the file", specs)

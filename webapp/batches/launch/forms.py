@@ -222,7 +222,7 @@ class LaunchForm(SettingsForm):
             return
         try:
             task_file = task_files.taken(file) if file is not None else task_files.find(self.user, self.kept_file)
-            entries = task_files.entries_of(task_file)
+            entries = task_files.tasks_of(task_file)
             source = cleaned.get("tasks_source") or task_file.name
             before = len(self.chosen.left_out)
             added = choice.add_tasks(self.chosen, entries, source, cleaned.get("tasks_most"))

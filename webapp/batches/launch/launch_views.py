@@ -60,7 +60,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     return render(request, "batches/list.html", context)
 
 
-@takes_bytes(task_files.MOST_BYTES + (1 << 20))
+@takes_bytes(task_files.MOST_BYTES)
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
@@ -79,7 +79,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return _new_page(request, form)
 
 
-@takes_bytes(task_files.MOST_BYTES + (1 << 20))
+@takes_bytes(task_files.MOST_BYTES)
 @access("synthesise")
 @require_POST
 @never_cache

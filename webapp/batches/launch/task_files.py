@@ -6,6 +6,7 @@ the same person can use, for a day.
 
 from __future__ import annotations
 
+import io
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,14 +19,14 @@ from django.core.files.uploadedfile import UploadedFile
 from django.utils import timezone
 
 from synthesis.errors import InputError
-from synthesis.formats.files import Entry, UnreadableFile, decode
-from synthesis.formats.tasksets import parse_tasks
+from synthesis.formats.files import GZIP
+from synthesis.parser import ReadLimits, read_apart
 
 FOLDER = "tasksets"
 SALT = "batches.tasks"
 MOST_BYTES = 32 << 20
 """Packed and unpacked: many times what the longest batch can hold of ordinary tasks."""
-MOST_VALUES = 2_000_000
+READ = "synthesis.formats.tasksets:read_tasks"
 KEPT_FOR = timedelta(days=1)
 
 
@@ -33,6 +34,15 @@ KEPT_FOR = timedelta(days=1)
 class TaskFile:
     name: str
     content: bytes
+
+
+@dataclass(frozen=True)
+class TaskLine:
+    """One entry of a task set: its text, or the reason why it is no task."""
+
+    place: str
+    text: str
+    reason: str
 
 
 def taken(file: UploadedFile) -> TaskFile:
@@ -45,14 +55,11 @@ def taken(file: UploadedFile) -> TaskFile:
     return TaskFile(name, file.read())
 
 
-def entries_of(file: TaskFile) -> list[Entry]:
-    """The entries of a task set. Raises InputError with what to do."""
-    text = decode(file.content, file.name, MOST_BYTES)
-    if "\x00" in text:
-        raise UnreadableFile(f"{file.name}: not a text file (it holds NUL characters).")
-    if sum(map(text.count, ",[{")) > MOST_VALUES:
-        raise UnreadableFile(f"{file.name}: more than {MOST_VALUES:,} values; split it.")
-    return parse_tasks(file.content, file.name)
+def tasks_of(file: TaskFile) -> list[TaskLine]:
+    """The tasks of a task set, read by another process. Raises InputError with what to do."""
+    packed = ReadLimits(small_bytes=0) if file.content.startswith(GZIP) else ReadLimits()
+    asked = {"name": file.name, "most_bytes": MOST_BYTES}
+    return [TaskLine(*told) for told in read_apart(READ, io.BytesIO(file.content), asked, packed)]
 
 
 def keep(user: Any, file: TaskFile) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.formats.files import MAX_DIGITS
+from synthesis.json_weight import require_light
 
 PREFIX = "arg."
 NOT_SENT = object()
@@ -154,6 +155,7 @@ def _integer(text: str) -> int:
 
 def loads(text: str) -> Any:
     """JSON without NaN, infinite or endless numbers, with an error that says where."""
+    require_light(text.encode("utf-8", "replace"))
     try:
         return json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
     except json.JSONDecodeError as error:
