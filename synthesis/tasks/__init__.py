@@ -30,7 +30,8 @@ it. `instruction.py` asks for the task and `leak.py` for names that a user canno
 `checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and on the states
 of `damaged_states.py`. `reference_search.py` has the teacher try k times and executes the shortest solution again.
 `task_frame.py` says what
-may change at all. `audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged
+may change at all. `answer_judge.py` is who decides what a check cannot tell of an answer, here and in audits.
+`audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged
 anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
 
 `teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth training on: filters

@@ -14,6 +14,7 @@ from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
+from synthesis.tasks.answer_judge import audit_judge
 from synthesis.tasks.checklist import MOST, Item
 from synthesis.tasks.checks import judge, settle
 from synthesis.tasks.reference_search import earned, solved
@@ -21,6 +22,7 @@ from synthesis.tasks.task_context import Unfit, World, world_of
 from synthesis.tasks.task_frame import MOST_FREE, FreePlace, allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
+from synthesis.verifiers.call_sequences import AT_ONCE
 
 TOLD = 20
 """So many faults are told to the author, and kept with a rejection."""
@@ -62,7 +64,8 @@ async def audit(
 
 async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
     try:
-        return await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop)
+        subject = world.subject(task, task.reference)
+        return await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE, audit_judge(kit, task))
     except (InputError, ProgramError, StateError) as error:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
 

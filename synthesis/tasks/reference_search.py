@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep, Verdict
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
+from synthesis.tasks.answer_judge import answer_judge
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import rollout_task
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.checks import marks, reward_of, score_checks
+from synthesis.verifiers.doubts import as_judged
 
 AT_ONCE = 4
 ANSWER_CHARS = 20_000
@@ -59,8 +61,9 @@ def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Re
 async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
     """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
+    judge = answer_judge(kit, task)
     plans = [
-        Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample)
+        Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample, judge=judge)
         for sample in samples
     ]
 
@@ -90,18 +93,27 @@ def shortest(
     ]
     for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
-        digest, reward = earned(sandbox, subject, start, reference)
+        digest, reward = earned(sandbox, subject, start, reference, attempt.reward.verdicts if attempt.reward else ())
         if digest == attempt.final_hash and reward >= SOLVED_AT:
             return reference
     return None
 
 
-def earned(sandbox: Sandbox, subject: Subject, start: dict[str, Any], reference: Reference) -> tuple[str, float]:
-    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
+def earned(
+    sandbox: Sandbox, subject: Subject, start: dict[str, Any], reference: Reference, judged: Sequence[Verdict] = ()
+) -> tuple[str, float]:
+    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0.
+
+    What a judge decided of the same answer (`judged`, by check) is taken, not asked again.
+    """
     run = run_calls(sandbox, subject, reference.calls, start)
     if run.state is None:
         return "", 0.0
-    reward = score_checks(sandbox, subject.checks, start, run.state, answer=reference.answer, rule=subject.rule)
+    known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
+    given = (sandbox, subject.checks, start, run.state)
+    reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known)
+    if reward.doubts:
+        reward = reward_of(as_judged(reward.verdicts, judged), subject.rule, known, reward.outside)
     return run.digest, reward.reward
 
 

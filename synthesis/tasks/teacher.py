@@ -16,6 +16,7 @@ from synthesis.rollout import (
     run_attempts,
 )
 from synthesis.stages import Kit
+from synthesis.tasks.answer_judge import answer_judge
 from synthesis.tasks.task_context import World, world_of
 
 
@@ -47,7 +48,8 @@ async def teach(
     user = None
     if conversational:
         user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)
-    plan = Plan(given, teacher, AttemptSetting(conversational=conversational), user, ordinal)
+    setting = AttemptSetting(conversational=conversational)
+    plan = Plan(given, teacher, setting, user, ordinal, answer_judge(kit, task))
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()

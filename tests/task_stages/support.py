@@ -128,6 +128,7 @@ class Scripted:
 
     author: dict[str, Said] = field(default_factory=dict)
     teacher: Sequence[Sequence[Turn]] = ()
+    judge: Callable[[StageCall], str] | None = None
     name: str = "test"
     calls: list[StageCall] = field(default_factory=list)
 
@@ -137,7 +138,7 @@ class Scripted:
         self.calls.append(call)
         if call.site.role == "teacher":
             return self._turn(self.teacher[call.site.sample % len(self.teacher)], made)
-        said = self.author[call.site.stage]
+        said: Said = self.judge if self.judge and call.site.role == "judge" else self.author[call.site.stage]
         if not isinstance(said, str):
             said = said(call) if callable(said) else said[min(tried, len(said) - 1)]
         return Reply(message=Message(role="assistant", content=said), usage=Usage(requests=1))
@@ -183,8 +184,9 @@ def run(
 
     async def work() -> T:
         with ThreadPoolExecutor(4) as threads:
+            judges = {"judge": model} if model.judge else {}
             kit = Kit(
-                asker=Asker({"author": model, "teacher": model}, MemoryStore()),
+                asker=Asker({"author": model, "teacher": model, **judges}, MemoryStore()),
                 sandbox=sandbox,
                 path=path,
                 theme="lockers",
