@@ -182,6 +182,15 @@ def test_it_is_switched_off_with_a_reason(client: Client, viewer: Client, framed
     assert (off.current.number, off.current.frame) == (2, None)
     assert AuditEntry.objects.get(action="task.frame.off").detail["revision"] == 2
     assert "ann switched it off: Any tidying is right." in " ".join(page(client, off).split())
+    later = again(support.make_task(TEA, ANSWER, frame=None, instruction="Order three teas, please."))
+    assert (later.current.number, later.current.frame) == (3, None)
+    assert "ann switched it off: Any tidying is right." in " ".join(page(client, later).split())
+    support.make_task(TEA, ANSWER, instruction="Order three teas, please.")
+    anew = again(support.make_task(TEA, ANSWER, frame=None, instruction="Order three of tea."))
+    assert "switched it off" not in page(client, anew), "it had a frame since"
+    services.restore_frame(None, anew, 1)
+    services.drop_frame(person("dan", "annotator"), again(framed), "Any tidying is right.")
+    off = again(framed)
     refused = client.post(url, {"why": "Once more."})
     assert refused.status_code == 422
     assert "there is none to switch off" in refused.content.decode()

@@ -53,11 +53,14 @@ def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
 
 
 def _switched_off(task: Task, revision: TaskRevision) -> AuditEntry | None:
-    """Who switched the frame of this revision off, and why."""
-    if not revision.origin_hash:
-        return None
+    """Who switched the frame off that this revision is without, and why: itself, or one before it, since when there was
+    none."""
     rows = AuditEntry.objects.filter(object_type="task", object_id=str(task.pk), action="task.frame.off")
-    return next((row for row in rows.order_by("-id")[:20] if row.detail.get("revision") == revision.number), None)
+    row = next((row for row in rows.order_by("-id")[:20] if 0 < row.detail.get("revision", 0) <= revision.number), None)
+    if row is None:
+        return None
+    since = task.revisions.filter(number__gt=row.detail["revision"], number__lt=revision.number)
+    return None if since.filter(frame__isnull=False).exists() else row
 
 
 def _with_other_frame(task: Task, revision: TaskRevision) -> int | None:
