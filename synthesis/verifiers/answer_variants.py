@@ -71,7 +71,9 @@ def respelled(reference: Reference, checks: Sequence[str]) -> list[Mutant]:
     one = answer_value(reference.answer, checks)
     if one is not None:
         written = text[one.start : one.end]
-        spelled = [form for form in spellings(one.kind, one.value, one.currency) if form != written]
+        # Nobody writes L-two for L-2.
+        code = one.kind == "number" and text[: one.start][-1:] in ("-", "#", "/")
+        spelled = [form for form in spellings(one.kind, one.value, one.currency) if form != written and not code]
         others += [text[: one.start] + form + text[one.end :] for form in spelled]
         others += [form for form in spelled[:2] if one.kind != "number"]
         others.append(written)

@@ -21,8 +21,7 @@ HEDGED = "I think it is locker L-2."
 
 def judge(call: StageCall) -> str:
     _changes, answer = evidence({"messages": [{"content": call.messages[0].content}]})
-    named = any(word in answer for word in ("2", "two"))
-    met = named and not any(word in answer for word in ("3", "4", "maybe", "wrong", "not"))
+    met = "2" in answer and not any(word in answer for word in ("3", "4", "maybe", "wrong", "not"))
     return as_json(verdicts=[{"criterion": 1, "passed": met, "reason": "It says so."}])
 
 

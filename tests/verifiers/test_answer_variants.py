@@ -42,6 +42,14 @@ def test_what_an_answer_is_about_is_read_from_the_checks(answer, source, expecte
     assert value_of(answer, source) == expected
 
 
+def test_the_number_of_a_code_is_not_written_in_words():
+    source = check("says_number(answer, 2, 'locker', codes=('l',))")
+    spelled = {mutant.after for mutant in respelled(Reference(answer="It is L-2."), [source])}
+    assert not any("two" in answer for answer in spelled)
+    assert {"2", "Done. It is L-2."} <= spelled
+    assert "It is two." in {mutant.after for mutant in respelled(Reference(answer="It is 2."), [source])}
+
+
 def test_every_bundled_task_takes_the_right_answer_in_six_ways_and_no_contrary_one():
     """Evaluated here: the sandbox offers checks the same helpers, as one audit of each environment shows."""
     narrow, loose = [], []
