@@ -118,6 +118,30 @@ def test_a_program_that_is_out_of_time_at_a_slower_worker_is_no_mismatch(task: T
     assert "ran out of time at the worker" in row.replay_note
 
 
+def test_more_attempts_out_of_time_than_a_slower_worker_explains_are_a_mismatch(
+    task: Task, job: TrainingJob, settings: Any
+) -> None:
+    settings.ROLLOUT_SAMPLE = 1
+    slow = told(task, job, reward=None, masked="program_error")
+    ended = {
+        "outcome": "program_error",
+        "ending": "program_ended",
+        "reward": None,
+        "final_hash": "",
+        "ended_by": "time",
+    }
+    slow["attempt"] |= ended
+    few = arrived(task, job, *[told(task, job)] * 12, *[slow] * 3)
+    assert looked(job) == {"files": 1, "executed": 4, "quarantined": 0, "unclear": 0, "reason": ""}
+    few.delete()
+    many = arrived(task, job, *[told(task, job)] * 12, *[slow] * 4)
+    assert looked(job)["quarantined"] == 4
+    assert [bool(row.quarantined) for row in many.rollouts.order_by("index")] == [False] * 12 + [True] * 4
+    job.refresh_from_db()
+    assert job.wish == "pause"
+    assert "4 of 16 attempts of the step are told to have run out of time, and here they do not" in job.doubt
+
+
 @pytest.mark.parametrize(
     ("state", "then"),
     [

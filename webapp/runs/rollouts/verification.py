@@ -25,13 +25,17 @@ from webapp.jobs.services import create
 from webapp.runs import transitions
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollouts import rollout_file
-from webapp.runs.rollouts.rollout_replay import execute, learnt_reward, revision_of
+from webapp.runs.rollouts.rollout_replay import FASTER, execute, learnt_reward, revision_of
 from webapp.runs.topics import tell_job
 
 KIND = "verify_rollouts"
 FILES_A_JOB = 200
 EVERY = timedelta(minutes=2)
 RELATED = ("revision__task", "revision__scenario__version")
+MOST_FASTER = 3
+FASTER_SHARE = 0.2
+"""So many, and so large a share, of a step's attempts may have run out of time at the worker alone. More is no slow
+machine: a worker that may leave out what programs ended could drop its failures so."""
 
 
 @dataclass
@@ -54,6 +58,8 @@ class FileResult:
     told: list[float] = field(default_factory=list)
     found: list[float] = field(default_factory=list)
     bad: list[tuple[int, str]] = field(default_factory=list)
+    faster: list[int] = field(default_factory=list)
+    """Attempts that ran out of time at the worker, and did not here."""
     unclear: int = 0
     reason: str = ""
     whole: bool = False
@@ -111,6 +117,10 @@ def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult, beat: 
         done.whole = True
         others = _claiming(file).exclude(pk__in=[row.pk for row in sample])
         _execute(sandbox, file, others.select_related(*RELATED).order_by("index"), done, beat)
+    elif done.faster:
+        others = _claiming(file).filter(outcome="program_error").exclude(pk__in=[row.pk for row in sample])
+        _execute(sandbox, file, others.select_related(*RELATED).order_by("index"), done, beat)
+    done.bad += _too_many_faster(file, done.faster)
     tally.files += 1
     tally.executed += done.executed
     tally.quarantined += len(done.bad)
@@ -141,12 +151,23 @@ def _execute(
                 done.told.append(told.reward)
             if found is not None and (told.reward is not None or not told.attempt.user_error):
                 done.found.append(found)
+            if executed.note == FASTER and not executed.mismatch:
+                done.faster.append(row.pk)
             if executed.mismatch:
                 done.bad.append((row.pk, executed.mismatch))
             beat(f"Step {file.step}: {done.executed} attempts executed again")
     except (InputError, FormatError) as error:
         done.unclear += 1
         done.reason = done.reason or str(error)
+
+
+def _too_many_faster(file: RolloutFile, faster: list[int]) -> list[tuple[int, str]]:
+    """Attempts that ran out of time at the worker alone, where they are more than a slower machine explains."""
+    attempts = _claiming(file).count()
+    if len(faster) <= max(MOST_FASTER, FASTER_SHARE * attempts):
+        return []
+    words = f"{len(faster)} of {attempts} attempts of the step are told to have run out of time, and here they do not: "
+    return [(pk, words + "more than a slower machine explains.") for pk in faster]
 
 
 def _claiming(file: RolloutFile) -> QuerySet[RunRollout]:
