@@ -10,9 +10,10 @@ from typing import Any
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
-from synthesis.llm import Endpoint
+from synthesis.llm import ChatModel, Endpoint
 from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.doubts import may_be_judged
 from training.config import Attempts, Decoding
 from training.dataset import TaskRow
 from training.policy import Maker, TokenPolicy, Trace
@@ -36,8 +37,11 @@ class TaskAttempt:
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """The model that plays the user in conversations."""
+class RoleModel:
+    """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers.
+
+    A judge is asked at temperature 0 whatever this says.
+    """
 
     endpoint: Endpoint
     model: str
@@ -68,7 +72,8 @@ class PendingTurns:
 
 @dataclass(frozen=True)
 class Table:
-    """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, and who plays the user.
+    """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, who plays the user, and
+    who judges what checks cannot tell of an answer.
 
     `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
     computes in bf16. `engine` draws the tokens, if not the model itself.
@@ -77,7 +82,8 @@ class Table:
     sandbox: Sandbox
     tokenizer: Tokenizer
     limits: Attempts
-    speaker: Speaker | None = None
+    user: RoleModel | None = None
+    judge: RoleModel | None = None
     stopped: Callable[[], bool] = lambda: False
     half: bool = False
     engine: Engine | None = None
@@ -99,7 +105,7 @@ def run(
     One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
     Raises InputError: a conversation and nobody plays the user.
     """
-    if any(row.setting == "conversation" for row, _ in tasks) and table.speaker is None:
+    if any(row.setting == "conversation" for row, _ in tasks) and table.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
     return asyncio.run(_run(table, maker, opened, crowd, tasks, turns, decoding, seed))
 
@@ -118,10 +124,18 @@ async def _run(
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
     crowd.places = set(range(len(tasks)))
-    async with opened(), _users(table.speaker) as user_of:
+    judged = any(may_be_judged(row.rollout.checks) for row, _ in tasks)
+    async with opened(), _asked(table.user) as player, _asked(table.judge if judged else None) as judge:
         plans = (
             # The attempt comes back under its place; which try at the task it is stands beside it.
-            Plan(row.rollout, policy, _setting(table.limits, row, turns), user_of(row), ordinal=place)
+            Plan(
+                row.rollout,
+                policy,
+                _setting(table.limits, row, turns),
+                _user(row, player, table.user),
+                ordinal=place,
+                judge=judge,
+            )
             for place, ((row, _), policy) in enumerate(zip(tasks, policies, strict=True))
         )
         watch = asyncio.create_task(_watch(table.stopped, stop))
@@ -158,22 +172,21 @@ async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _users(speaker: Speaker | None) -> AsyncIterator[Callable[[TaskRow], User | None]]:
-    if speaker is None:
-        yield lambda row: None
+async def _asked(role: RoleModel | None) -> AsyncIterator[ChatModel | None]:
+    if role is None:
+        yield None
         return
-    # Only a job with conversations needs the client's package.
+    # Only a job that asks somebody needs the client's package.
     from synthesis.llm.client import connect
 
-    async with connect(speaker.endpoint) as connection:
-        model = connection.chat(speaker.model)
+    async with connect(role.endpoint) as connection:
+        yield connection.chat(role.model)
 
-        def user_of(row: TaskRow) -> User | None:
-            if row.setting != "conversation":
-                return None
-            return SimulatedUser(model, row.rollout.instruction, temperature=speaker.temperature)
 
-        yield user_of
+def _user(row: TaskRow, player: ChatModel | None, role: RoleModel | None) -> User | None:
+    if row.setting != "conversation" or player is None or role is None:
+        return None
+    return SimulatedUser(player, row.rollout.instruction, temperature=role.temperature)
 
 
 def tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:

@@ -23,8 +23,8 @@ EXIT = "exit"
 ANY_MODEL = "*"
 """Among the models that a worker says it can load: it may fetch any that Hugging Face has."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?")
-USER_KEY = "ENVARIUM_USER_KEY"
-"""The environment variable with the key of the endpoint that plays the user; keys are not written to job files."""
+LLM_KEY = "ENVARIUM_LLM_KEY"
+"""The environment variable with the key of the endpoints that play the user and judge; job files hold no keys."""
 THREADS_WAIT = ("OMP_WAIT_POLICY", "passive")
 """For the trainer's environment, before torch is loaded: its threads sleep while they wait. Those that spin take the
 processor from the sandbox, and where anything else runs they wait for one another twice as long."""
@@ -50,8 +50,8 @@ class Exit(IntEnum):
     """`limits.program_error_share` was passed: the job pauses."""
 
 
-class SpeakerFile(Frozen):
-    """The model that plays the user in conversations."""
+class RoleModelFile(Frozen):
+    """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers."""
 
     base_url: str
     model: str
@@ -74,7 +74,8 @@ class JobFile(Frozen):
     resume: bool = False
     threads: int = Field(default=0, ge=0, le=4096)
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: SpeakerFile | None = None
+    user: RoleModelFile | None = None
+    judge: RoleModelFile | None = None
 
 
 def is_model_name(name: str) -> bool:

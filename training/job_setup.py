@@ -15,10 +15,11 @@ from synthesis.llm import Endpoint
 from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
-from training.attempts import Speaker, Table
+from training.attempts import RoleModel, Table
 from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
+from training.job import RoleModelFile
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, require_window
 from training.templates import Tokenizer, prompt_ids
@@ -44,6 +45,8 @@ class Parts:
     stopped: Callable[[], bool]
     resume: bool
     engine: Literal["transformers", "vllm"] = "transformers"
+    user: RoleModel | None = None
+    judge: RoleModel | None = None
 
 
 def supervised(parts: Parts, cfg: Supervised) -> Done:
@@ -54,7 +57,7 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
     table = None
     decoding = _evaluated(cfg.evaluation, cfg.max_length)
     if parts.held_out:
-        table = _table(parts, tokenizer, Attempts(at_once=64), None, bf16(cfg.optimiser))
+        table = _table(parts, tokenizer, Attempts(at_once=64), bf16(cfg.optimiser))
         check_programs(table.sandbox, parts.held_out)
     job = sft.SupervisedJob(
         cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
@@ -74,12 +77,12 @@ def _evaluated(evaluation: Evaluation, window: int) -> Decoding:
     )
 
 
-def reinforcement(parts: Parts, cfg: Reinforcement, user: tuple[str, str, float] | None, key: str) -> Done:
-    """An RL job; `user` is (address, model, temperature) of who plays the user. Raises what `rl.train` does."""
+def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
+    """An RL job. Raises what `rl.train` does."""
     model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, speaker_of(user, key), bf16(cfg.optimiser))
+    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser))
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
     job = rl.ReinforcementJob(
@@ -97,19 +100,19 @@ def reinforcement(parts: Parts, cfg: Reinforcement, user: tuple[str, str, float]
     return ended, trainer, job.results
 
 
-def speaker_of(user: tuple[str, str, float] | None, key: str) -> Speaker | None:
-    """Who plays the user. Raises InputError: the address cannot be one."""
-    if user is None:
+def role_model(role: str, told: RoleModelFile | None, key: str) -> RoleModel | None:
+    """Who plays a role. Raises InputError: the address cannot be one."""
+    if told is None:
         return None
-    address, model, temperature = user
     try:
-        return Speaker(Endpoint(name="user", base_url=address, api_key=SecretStr(key)), model, temperature)
+        endpoint = Endpoint(name=role, base_url=told.base_url, api_key=SecretStr(key))
     except ValidationError as error:
-        raise InputError(f"user: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
+        raise InputError(f"{role}: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
+    return RoleModel(endpoint, told.model, told.temperature)
 
 
-def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, speaker: Speaker | None, half: bool) -> Table:
-    return Table(default_sandbox(), tokenizer, limits, speaker, parts.stopped, half)
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool) -> Table:
+    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half)
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:

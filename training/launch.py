@@ -21,7 +21,7 @@ from typing import Any
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.config import Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
-from training.job import EXIT, MODEL, RECORD, RESULT, STOP, THREADS_WAIT, USER_KEY, Exit, JobFile, read_job
+from training.job import EXIT, LLM_KEY, MODEL, RECORD, RESULT, STOP, THREADS_WAIT, Exit, JobFile, read_job
 from training.lifeline import ALIVE, end_with
 from training.metrics import Writer
 
@@ -127,14 +127,14 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     from training import job_setup
     from training.trainer_callbacks import save_final
 
-    parts = job_setup.Parts(
-        folder, str(_inside(folder, job.model)), rows, held_out, writer, stopped, job.resume, job.engine
-    )
+    key = os.environ.get(LLM_KEY, "")
+    user, judge = job_setup.role_model("user", job.user, key), job_setup.role_model("judge", job.judge, key)
+    model = str(_inside(folder, job.model))
+    parts = job_setup.Parts(folder, model, rows, held_out, writer, stopped, job.resume, job.engine, user, judge)
     if isinstance(job.config, Supervised):
         ended, trainer, results = job_setup.supervised(parts, job.config)
     else:
-        speaker = (job.user.base_url, job.user.model, job.user.temperature) if job.user else None
-        ended, trainer, results = job_setup.reinforcement(parts, job.config, speaker, os.environ.get(USER_KEY, ""))
+        ended, trainer, results = job_setup.reinforcement(parts, job.config)
     if ended == "done":
         save_final(trainer, folder / MODEL)
     if writer is not None:

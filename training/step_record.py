@@ -45,6 +45,7 @@ def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, st
     checks of the tasks that are `watched`."""
     values = _part(judged)
     values["masked"] = _share(bool(score.masked) for _, score in judged)
+    values["judged"] = _share(_by_judge(tried) for tried, score in judged if score.reward is not None)
     tokens = sum(sum(tried.trace.own) for tried, _ in judged)
     values |= {"step_s": seconds, "tokens_per_s": tokens / seconds if seconds else math.nan}
     for outcome, count in Counter(tried.attempt.outcome for tried, _ in judged).items():
@@ -90,6 +91,11 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
         "program_errors": _share(tried.attempt.outcome == "program_error" for tried, _ in judged),
         "uncertain": _share(bool(tried.attempt.reward and tried.attempt.reward.doubts) for tried, _ in counted),
     }  # fmt: skip
+
+
+def _by_judge(tried: TaskAttempt) -> bool:
+    reward = tried.attempt.reward
+    return reward is not None and any(verdict.judged is not None for verdict in reward.verdicts)
 
 
 def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, float]:

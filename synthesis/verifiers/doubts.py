@@ -36,6 +36,8 @@ class Decision:
 def criterion_of(source: str) -> str:
     """The criterion by which a judge decides where this check cannot tell; empty where it names none, or looks at more
     than the answer and the initial state."""
+    if CRITERION not in source:
+        return ""
     try:
         tree = parse(source)
     except UNREADABLE:

@@ -172,7 +172,7 @@ def test_a_worker_is_counted_apart_from_people_and_its_llm_calls_apart_from_its_
 ) -> None:
     settings.API_REQUESTS_A_MINUTE, settings.WORKER_REQUESTS_A_MINUTE = 2, 6  # type: ignore[attr-defined]
     worker = program(pages_seed.person("operator"), "worker", "read")
-    chat = "/training/jobs/ftjob-none/attempts/1/llm/v1/chat/completions"
+    chat = "/training/jobs/ftjob-none/attempts/1/llm/user/v1/chat/completions"
     said = {"messages": [{"role": "user", "content": "Hello"}]}
     assert [worker.post("/training/workers/wk-none/heartbeat", {}).status_code for _ in range(5)] == [404] * 5
     assert [worker.post(chat, said).status_code for _ in range(5)] == [404] * 5

@@ -156,6 +156,27 @@ def test_the_default_user_is_written_to_the_job() -> None:
     assert (job.user_endpoint, job.user_model) == (endpoint, "m")
 
 
+def test_checks_that_leave_doubts_to_a_judge_want_one() -> None:
+    asking = "CRITERION = 'It says so.'\ndef check(initial_state, final_state, answer):\n    return says_yes(answer)\n"
+    rows = tasks()
+    rollout = rows[3].rollout.model_copy(update={"checks": ("True", asking)})
+    row = frozen([*rows[:3], rows[3].model_copy(update={"rollout": rollout}), *rows[4:]])
+    found = preflight(asks(row))
+    assert found.ok
+    (warning,) = [one for one in found.warnings if one.code == "no_judge"]
+    assert (
+        "The checks of 1 task leave to a judge what they cannot tell of an answer, and nobody judges" in warning.message
+    )
+    evaluated = preflight(asks(frozen(lessons()), "supervised", evaluation=row.public_id))
+    assert "no_judge" in warnings(evaluated)
+    endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
+    RoleModel.objects.create(role="judge", endpoint=endpoint, model="m")
+    assert "no_judge" not in warnings(preflight(asks(row)))
+    job = create_job(asks(row), pages_seed.person("researcher"))
+    assert (job.judge_endpoint, job.judge_model) == (endpoint, "m")
+    assert problems(preflight(asks(row, judge_model="7/none"))) == {"judge_model": "model_not_found"}
+
+
 def turns(number: int, count: int) -> Any:
     said = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "Yes."}]
     return lesson(number, f"e{number % 3}", messages=said * count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 
 import pytest
 
@@ -18,10 +19,11 @@ from synthesis.llm import Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import PendingTurns, Speaker, run, tries  # noqa: E402
+from training.attempts import PendingTurns, RoleModel, run, tries  # noqa: E402
 from training.config import Decoding, Masking  # noqa: E402
 from training.engines.served import ServedMaker  # noqa: E402
 from training.rewards import scored  # noqa: E402
+from training.step_record import values_of  # noqa: E402
 
 DECODING = Decoding(turn_tokens=48, trajectory_tokens=8192)
 
@@ -78,6 +80,10 @@ def test_useless_reply_is_no_fault_of_the_agent(reply, ending: str, note: str) -
     assert note in tried.attempt.note
 
 
+def made(table, maker, rows):
+    return run(table, maker, nullcontext, PendingTurns(), tries(rows, 1), turns=5, decoding=DECODING, seed="s")
+
+
 def conversation(task):
     row = small.rows()[0]
     assert row.id == task.rollout.key
@@ -89,13 +95,8 @@ def test_conversation_is_one_sequence_too() -> None:
     task = small.tasks()[0]
     maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
     with llm_server([say("Please see to the booking."), say(STOP)]) as server:
-        speaker = Speaker(Endpoint(name="user", base_url=server.url), "user-model")
-        from contextlib import nullcontext
-
-        (tried,) = run(
-            small.table(speaker=speaker), maker, nullcontext, PendingTurns(), tries([conversation(task)], 1), turns=5,
-            decoding=DECODING, seed="s",
-        )  # fmt: skip
+        user = RoleModel(Endpoint(name="user", base_url=server.url), "user-model")
+        (tried,) = made(small.table(user=user), maker, [conversation(task)])
     assert tried.attempt.ending == "user_stopped"
     assert tried.attempt.outcome == "solved"
     assert tried.group == f"conversation:{task.rollout.key}"
@@ -105,16 +106,29 @@ def test_conversation_is_one_sequence_too() -> None:
     assert small.tokenizer().decode(tried.trace.completion).count("<|im_end|>") == 5
 
 
+def test_what_a_check_cannot_tell_of_an_answer_is_put_to_the_judge() -> None:
+    task, row = small.tasks()[0], small.rows()[0]
+    asking = "CRITERION = 'It says ten.'\ndef check(initial_state, final_state, answer):\n"
+    checks = (*row.rollout.checks, f"{asking}    return says_number(answer, 10)\n")
+    row = row.model_copy(update={"rollout": row.rollout.model_copy(update={"checks": checks, "marks": None})})
+    maker = small.ScriptedMaker({task.rollout.key: [*small.solution(task)[:-1], small.says("It may be 10 or 12.")]})
+    verdict = {"verdicts": [{"criterion": 1, "passed": True, "reason": "so"}]}
+    with llm_server([say(json.dumps(verdict))]) as server:
+        judge = RoleModel(Endpoint(name="judge", base_url=server.url), "judge-model")
+        (tried,) = made(small.table(judge=judge), maker, [row])
+        (alone,) = made(small.table(), maker, [row])
+        assert [request["model"] for request in server.requests] == ["judge-model"]
+    assert (tried.attempt.outcome, tried.attempt.judge_usage.requests) == ("solved", 1)
+    assert alone.attempt.outcome == "failed"
+    values = [values_of([(one, scored(one.attempt, "score", Masking()))], 1.0) for one in (tried, alone)]
+    assert [(each["judged"], each["uncertain"]) for each in values] == [(1.0, 0.0), (0.0, 1.0)]
+
+
 def test_user_that_errs_masks_the_attempt() -> None:
     task = small.tasks()[0]
     maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
     with llm_server([say("")]) as server:
-        speaker = Speaker(Endpoint(name="user", base_url=server.url), "user-model")
-        from contextlib import nullcontext
-
-        (tried,) = run(
-            small.table(speaker=speaker), maker, nullcontext, PendingTurns(), tries([conversation(task)], 1), turns=5,
-            decoding=DECODING, seed="s",
-        )  # fmt: skip
+        user = RoleModel(Endpoint(name="user", base_url=server.url), "user-model")
+        (tried,) = made(small.table(user=user), maker, [conversation(task)])
     assert tried.attempt.user_error
     assert scored(tried.attempt, "score", Masking()).reward is None

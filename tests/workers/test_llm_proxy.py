@@ -1,4 +1,4 @@
-"""Who plays the user, for workers: OpenAI's chat API in front of the job's endpoint, counted and capped."""
+"""Who plays the user and who judges, for workers: OpenAI's chat API in front of endpoints, counted and capped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def user_job() -> Any:
 
 def ask(worker: WorkerProgram, told: dict[str, Any], **more: Any) -> Any:
     body = {"model": "whatever", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0.5, **more}
-    return worker.post(at(told, "llm/v1/chat/completions"), body)
+    return worker.post(at(told, "llm/user/v1/chat/completions"), body)
 
 
 def test_the_user_speaks_through_the_api_counted_and_capped(worker: WorkerProgram, user_job: Any) -> None:
@@ -47,7 +47,7 @@ def test_the_user_speaks_through_the_api_counted_and_capped(worker: WorkerProgra
         job = user_job(server, calls_allowed=2)
         told = claim(worker)
         assert told["user"]["model"] == "m"
-        assert told["user"]["base_url"].endswith(at(told, "llm/v1"))
+        assert told["user"]["base_url"].endswith(at(told, "llm/user/v1"))
         first = ask(worker, told, max_tokens=50).json()
         assert first["choices"][0]["message"]["content"] == "I want my box opened."
         assert first["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -94,7 +94,7 @@ def test_bad_requests_to_the_user(worker: WorkerProgram, user_job: Any) -> None:
         for more in ({"stream": True}, {"n": 5}, {"messages": []}, {"messages": "x"}, {"temperature": 99.0}):
             problem(ask(worker, told, **more), 422)
         Endpoint.objects.all().delete()
-        assert problem(ask(worker, told), 409)["error"]["code"] == "no_user_model"
+        assert problem(ask(worker, told), 409)["error"]["code"] == "no_role_model"
         assert not server.requests
     job.refresh_from_db()
     assert job.calls_made == 0

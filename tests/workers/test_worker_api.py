@@ -140,7 +140,7 @@ def test_a_wrong_offset_says_what_is_here(worker: WorkerProgram) -> None:
         ("POST", "checkpoints/ftckpt-1/complete", {}),
         ("GET", "download?what=dataset&path=train.jsonl", None),
         ("PUT", "rollouts/1", {}),
-        ("POST", "llm/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+        ("POST", "llm/user/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
     ],
 )
 def test_a_stale_attempt_gets_409_everywhere(worker: WorkerProgram, method: str, rest: str, body: Any) -> None:

@@ -65,8 +65,8 @@ class AssignedCheckpoint(ServerMessage):
     files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=10_000)
 
 
-class AssignedUser(ServerMessage):
-    """Who plays the user, behind the web app; the worker's token is its key."""
+class AssignedRole(ServerMessage):
+    """Who plays the user or judges, behind the web app; the worker's token is its key."""
 
     base_url: str = Field(max_length=2_000)
     model: str = Field(max_length=300)
@@ -83,7 +83,8 @@ class Assignment(ServerMessage):
     evaluation: AssignedDataset | None = None
     resume: AssignedCheckpoint | None = None
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: AssignedUser | None = None
+    user: AssignedRole | None = None
+    judge: AssignedRole | None = None
     seed: int = 0
 
     @property

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from synthesis.errors import InfrastructureError, InputError
 from training.config import read_config
-from training.job import CHECKPOINTS, JOB, JobFile, SpeakerFile, is_model_name
-from training.worker.assignment import Assignment, RemoteFile, write_whole
+from training.job import CHECKPOINTS, JOB, JobFile, RoleModelFile, is_model_name
+from training.worker.assignment import AssignedRole, Assignment, RemoteFile, write_whole
 from training.worker.client import Client, disk_of, hash_of
 
 BASE, DATASET, EVALUATION = "base", "dataset", "evaluation"
@@ -63,17 +63,16 @@ def lay_out(
         resume=told.resume is not None,
         threads=threads,
         engine=told.engine,
-        user=_user(client, told),
+        user=_role_model(client, told.user),
+        judge=_role_model(client, told.judge),
     )
     with disk_of(folder / JOB):
         write_whole(folder / JOB, job.model_dump_json(indent=1))
     return job
 
 
-def _user(client: Client, told: Assignment) -> SpeakerFile | None:
-    if told.user is None:
-        return None
-    return SpeakerFile(base_url=client.own(told.user.base_url), model=told.user.model)
+def _role_model(client: Client, told: AssignedRole | None) -> RoleModelFile | None:
+    return RoleModelFile(base_url=client.own(told.base_url), model=told.model) if told is not None else None
 
 
 def _require_room(files: Iterable[RemoteFile], folder: Path, cache: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from training.job import EXIT, RECORD, STOP, THREADS_WAIT, USER_KEY, Exit, JobFile
+from training.job import EXIT, LLM_KEY, RECORD, STOP, THREADS_WAIT, Exit, JobFile
 from training.lifeline import ALIVE
 from training.worker.assignment import LOCK, LOG, Assignment
 
@@ -31,8 +31,8 @@ def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -
     environment.setdefault(*THREADS_WAIT)
     if job.threads:
         environment["OMP_NUM_THREADS"] = str(job.threads)
-    if job.user is not None:
-        environment[USER_KEY] = token
+    if job.user is not None or job.judge is not None:
+        environment[LLM_KEY] = token
     with (folder / LOG).open("ab") as log:
         return subprocess.Popen(
             [sys.executable, *_command(folder, told, gpus)],

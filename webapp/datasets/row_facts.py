@@ -12,6 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
+from synthesis.verifiers.doubts import may_be_judged
 from training.dataset import UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.storage import open_file
@@ -25,12 +26,13 @@ UNREADABLE = (InputError, OSError, ValueError, TypeError, AttributeError, Recurs
 @dataclass(frozen=True, slots=True)
 class RowFact:
     """`turns` are the agent's that can be learnt; `characters` of a whole trajectory, or of what an agent is told of a
-    task before its first turn."""
+    task before its first turn. `may_be_judged`: a check of the task leaves to a judge what it cannot tell."""
 
     environment: str
     setting: str
     turns: int
     characters: int
+    may_be_judged: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,16 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
     for line in lines:
         row = json.loads(line)
         task = row.get("rollout")
-        turns, characters = (1, _told(task)) if task is not None else _spoken(row)
-        yield RowFact(str(row.get("environment", "")), str(row.get("setting", "task")), turns, characters)
+        environment, setting = str(row.get("environment", "")), str(row.get("setting", "task"))
+        if task is None:
+            yield RowFact(environment, setting, *_spoken(row))
+            continue
+        told = json.loads(task) if isinstance(task, str) else task
+        judged = may_be_judged([str(source) for source in told.get("checks") or ()])
+        yield RowFact(environment, setting, 1, _told(told), judged)
 
 
-def _told(task: Any) -> int:
-    told = json.loads(task) if isinstance(task, str) else task
+def _told(told: dict[str, Any]) -> int:
     tools = json.dumps((told.get("program") or {}).get("tools", []))
     return len(str(told.get("documentation", ""))) + len(str(told.get("instruction", ""))) + len(tools)
 

@@ -55,6 +55,8 @@ class TrainingJob(models.Model):
     engine = models.CharField(max_length=16, default="transformers")
     user_endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     user_model = models.CharField(max_length=200, blank=True)
+    judge_endpoint = models.ForeignKey(Endpoint, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    judge_model = models.CharField(max_length=200, blank=True)
     calls_allowed = models.PositiveIntegerField(default=100_000)
     calls_made = models.PositiveIntegerField(default=0)
     call_tokens = models.BigIntegerField(default=0)
@@ -240,6 +242,23 @@ class CheckpointFile(models.Model):
     def is_handed_out(self) -> bool:
         """Whether people may have it. What else resuming needs, which may hide a pickle, is for workers alone."""
         return bool(self.stored) and self.path.endswith((".safetensors", ".json", ".jinja", ".txt", ".model"))
+
+
+class JudgeReply(models.Model):
+    """What the judge of a job's answers said to a question: its first reply, which counts from then on.
+
+    `question` is the SHA-256 of the messages. A worker's verdict is believed where the reply to the question that
+    executing the attempt again gives is here.
+    """
+
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="judge_replies")
+    question = models.CharField(max_length=64)
+    reply = models.TextField(blank=True)
+    model = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "question"], name="judgereply_unique")]
 
 
 class RolloutFile(models.Model):

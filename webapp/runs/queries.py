@@ -33,7 +33,7 @@ def jobs(
     state: str = "", method: str = "", dataset: str = "", metadata: Mapping[str, str] | None = None
 ) -> QuerySet[TrainingJob]:
     """Training jobs, newest first, without what only a job's own page shows. `dataset` is its public id."""
-    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by", "user_endpoint")
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by")
     rows = rows.defer("estimate", "dataset__manifest", "dataset__selection")
     if state in TrainingState.values:
         rows = rows.filter(state=state)
@@ -48,7 +48,7 @@ def jobs(
 
 def job_of(public_id: str) -> TrainingJob:
     """One job with the rows that it names. Raises TrainingJob.DoesNotExist."""
-    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by", "user_endpoint")
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after", "created_by")
     return rows.get(public_id=public_id)
 
 

@@ -7,13 +7,12 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import InputError
-from training.config import Reinforcement
 from webapp.accounts.services import audit
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import dataset_of
 from webapp.runs import matching
 from webapp.runs.candidates import candidates
-from webapp.runs.launch.job_lookup import RefusedJob, Remark, ResolvedJob, look_up
+from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.launch.preflight import Preflight, looked_at
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.spec import NewJob
@@ -48,8 +47,10 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
         total_steps=preflight.steps or 0,
         created_by=user,
     )
-    if isinstance(asked.config, Reinforcement):
-        _take_user(job, asked)
+    if asked.user is not None:
+        job.user_endpoint, job.user_model = asked.user[0], asked.user[1][:200]
+    if asked.judge is not None:
+        job.judge_endpoint, job.judge_model = asked.judge[0], asked.judge[1][:200]
     job.state = state_to_begin(job)
     if job.state == TrainingState.QUEUED:
         remark = matching.impediment(job.model, job.engine, candidates())
@@ -62,11 +63,6 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
     tell_job(job.pk, listed=True)
     wake_workers()
     return job
-
-
-def _take_user(job: TrainingJob, asked: ResolvedJob) -> None:
-    if asked.user is not None:
-        job.user_endpoint, job.user_model = asked.user[0], asked.user[1][:200]
 
 
 def _frozen(param: str, ident: str, user: Any) -> Dataset:

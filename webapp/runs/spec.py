@@ -20,7 +20,8 @@ class NewJob(Frozen):
     """One training job. `changes` are fields of the preset's configuration with other values, nested by name.
 
     `dataset` and `evaluation` are `ds-…` or `file-…`; `model` is `envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`,
-    or a name that a worker knows. `user_model` is `endpoint id/model` of who plays the user.
+    or a name that a worker knows. `user_model` is `endpoint id/model` of who plays the user, `judge_model`
+    of who decides what checks cannot tell of an answer.
     """
 
     method: Method
@@ -33,6 +34,7 @@ class NewJob(Frozen):
     after: Annotated[str, Field(max_length=60)] = ""
     engine: Literal["transformers", "vllm"] = "transformers"
     user_model: Annotated[str, Field(max_length=300)] = ""
+    judge_model: Annotated[str, Field(max_length=300)] = ""
     calls_allowed: Annotated[int, Field(ge=0, le=100_000_000)] = 100_000
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] = Field(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from asgiref.sync import async_to_sync
+
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward, ScoreRule, State, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
-from synthesis.runtime import Episode, Sandbox
+from synthesis.llm import ChatModel
+from synthesis.runtime import Episode, Sandbox, make_patch
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.doubts import as_judged, best_judged, doubt_words
+from synthesis.verifiers.doubts import as_judged, best_judged, decided, doubt_words
 from synthesis.verifiers.frame import outside_changes
+from synthesis.verifiers.rubric import RubricCase
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
@@ -30,6 +34,9 @@ class ReplaySetting:
     frame: Frame | None = None
     judged: tuple[Verdict, ...] = ()
     """What this site scored the same end with before: a judge's decisions are taken from it."""
+    instruction: str = ""
+    judge: ChatModel | None = None
+    """Decides what checks cannot tell and nobody decided before: one that says again what a judge said."""
 
 
 @dataclass
@@ -124,6 +131,11 @@ def _judge(
     try:
         outside = outside_changes(setting.frame, start, final)
         reward = reward_of(as_judged(done.verdicts, setting.judged), setting.rule, marks, outside)
+        if setting.judge is not None and reward.doubts:
+            case = RubricCase(
+                instruction=setting.instruction, criteria=(), answer=answer, changes=make_patch(start, final)
+            )
+            reward = async_to_sync(decided)(setting.judge, setting.checks, reward, marks, case).reward
         return reward, doubt_words(reward), best_judged(setting.checks, reward, marks)
     except InputError:
         return None, "", None

@@ -77,6 +77,7 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
         rule=revision.score_rule,  # type: ignore[arg-type]
         marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
         frame=frame_of_revision(revision),
+        instruction=revision.instruction,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import IO, Annotated, Any, cast
+from typing import IO, Annotated, Any, Literal, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -153,11 +153,14 @@ def download_file(request: HttpRequest, job: PublicId, number: Number, query: Qu
     return downloads.download(job, number, query.what, query.path, wanted, person(request))
 
 
-@router.post("/training/jobs/{job}/attempts/{number}/llm/v1/chat/completions", auth=SPEAKS)
-def complete_chat(request: HttpRequest, job: PublicId, number: Number, body: ChatIn) -> HttpResponse:
-    """OpenAI's chat API, answered by the model that plays the job's user; counted, and capped by job."""
+@router.post("/training/jobs/{job}/attempts/{number}/llm/{role}/v1/chat/completions", auth=SPEAKS)
+def complete_chat(
+    request: HttpRequest, job: PublicId, number: Number, role: Literal["user", "judge"], body: ChatIn
+) -> HttpResponse:
+    """OpenAI's chat API, answered by the model that plays the job's user, or that judges its answers (messages alone
+    count there, and one question has one reply); counted, and capped by job."""
     asked = body.model_dump(exclude_none=True)
-    return JsonResponse(llm_proxy.complete(job, number, asked, person(request)))
+    return JsonResponse(llm_proxy.complete(job, number, role, asked, person(request)))
 
 
 @router.post("/training/jobs/{job}/attempts/{number}/end", auth=WORKS, response=EndOut)

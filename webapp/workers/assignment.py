@@ -43,8 +43,8 @@ class ToResume(Frozen):
     files: list[FileToFetch]
 
 
-class UserModel(Frozen):
-    """Who plays the user: an OpenAI-compatible address of this API; the worker's token is the key."""
+class RoleModel(Frozen):
+    """Who plays the user or judges: an OpenAI-compatible address of this API; the worker's token is the key."""
 
     base_url: str
     model: str
@@ -61,7 +61,8 @@ class Assignment(Frozen):
     evaluation: DatasetToFetch | None = None
     resume: ToResume | None = None
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: UserModel | None = None
+    user: RoleModel | None = None
+    judge: RoleModel | None = None
     seed: int = 0
 
 
@@ -69,9 +70,6 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
     """The assignment of a claimed job; `base_url` is the API's. Raises InputError: something is gone."""
     at = f"{base_url}/training/jobs/{job.public_id}/attempts/{job.attempt}"
     resumed = last_checkpoint(job)
-    user = None
-    if job.user_endpoint_id is not None:
-        user = UserModel(base_url=f"{at}/llm/v1", model=job.user_model)
     return Assignment(
         job=job.public_id,
         attempt=job.attempt,
@@ -81,7 +79,8 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         evaluation=_dataset(job.evaluation, "evaluation", at) if job.evaluation is not None else None,
         resume=ToResume(step=resumed.step, files=_files(resumed.files.all(), "resume", at)) if resumed else None,
         engine="vllm" if job.engine == "vllm" else "transformers",
-        user=user,
+        user=_role(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
+        judge=_role(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
         seed=int(job.config.get("seed", 0)),
     )
 
@@ -94,6 +93,10 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
         return ModelToTrain(name=job.model, kind="named")
     name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
     return ModelToTrain(name=name, kind="files", files=_files(model_files(checkpoint), "model", at))
+
+
+def _role(endpoint: int | None, model: str, base_url: str) -> RoleModel | None:
+    return RoleModel(base_url=base_url, model=model) if endpoint is not None else None
 
 
 def _files(files: Any, what: str, at: str) -> list[FileToFetch]:

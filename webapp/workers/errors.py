@@ -72,11 +72,18 @@ class UnknownWorker(NotFound):
     meaning: ClassVar[str] = "The worker is not known here: register it again."
 
 
-class NoUserModel(Conflict):
-    """A training job that names no model to play the user."""
+class NoRoleModel(Conflict):
+    """A training job that names no model to play the user, or to judge."""
 
-    code = "no_user_model"
-    meaning: ClassVar[str] = "The training job names no model that plays the user."
+    code = "no_role_model"
+    meaning: ClassVar[str] = "The training job names no model that plays this role."
+
+
+class UnreadableQuestion(Unusable):
+    """A question to the judge that is not made of a user's and an assistant's texts."""
+
+    code = "unreadable_question"
+    meaning: ClassVar[str] = "A judge is asked with messages of a user and an assistant, each a text."
 
 
 class CallsUsedUp(QuotaExceeded):
@@ -96,7 +103,8 @@ KINDS: tuple[type[Refusal] | type[StaleClaim], ...] = (
     TooManyKeys,
     WrongHash,
     UnknownWorker,
-    NoUserModel,
+    NoRoleModel,
+    UnreadableQuestion,
     CallsUsedUp,
 )
 """All of them, for the reference of the API."""

@@ -1,4 +1,7 @@
-"""Proxy of the LLM that plays the user: OpenAI's chat API in front of the job's endpoint, counted and capped.
+"""Proxy of the LLMs that play the user and judge: OpenAI's chat API in front of a job's endpoints, counted and capped.
+
+What a judge is asked and says first is kept: the same question has that reply from then on, and attempts that are
+executed again are judged by it (`webapp.runs.rollouts.recorded_judge`).
 
 One event loop a process holds the connections, so that an endpoint's own limit holds for all requests together. It
 tries nothing again: who asks does, and is told when that helps.
@@ -11,48 +14,82 @@ import json
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.db.models import F
 
+from synthesis.contracts import Message, Usage
 from synthesis.errors import InputError, LLMError
+from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
 from webapp.connections import release_connection
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import opened
 from webapp.errors import UpstreamError
-from webapp.runs.models import TrainingJob
+from webapp.runs.models import JudgeReply, TrainingJob
+from webapp.runs.rollouts.recorded_judge import MOST_REPLY, question_of
 from webapp.workers import claims
-from webapp.workers.errors import CallsUsedUp, NoUserModel
+from webapp.workers.errors import CallsUsedUp, NoRoleModel, UnreadableQuestion
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
 
 
-def complete(public_id: str, number: int, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
-    """A chat completion by the model that plays the job's user.
+def complete(
+    public_id: str, number: int, role: Literal["user", "judge"], body: dict[str, Any], user: Any = None
+) -> dict[str, Any]:
+    """A chat completion by the model that plays the job's user, or judges its answers.
 
-    Raises as `claims.held`; NoUserModel; CallsUsedUp; UpstreamError.
+    Raises as `claims.held`; NoRoleModel; UnreadableQuestion; CallsUsedUp; UpstreamError.
     """
     job, _ = claims.held(public_id, number, user)
-    if job.user_endpoint is None:
-        raise NoUserModel(f"The job {public_id} names no model that plays the user, or its endpoint was deleted.")
+    if role == "judge":
+        return _judged(job, number, body)
+    reply = _asked(job, number, "plays the user", job.user_endpoint, body | {"model": job.user_model})
+    return spelled(reply, job.user_model)
+
+
+def _judged(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """The first reply of the judge to these messages; asked for where there is none yet. Of the request only its
+    messages count, lest a worker ask until it hears what it wants."""
+    texts = [(message.get("role"), message.get("content")) for message in body["messages"]]
+    if any(role not in ("user", "assistant") or not isinstance(text, str) for role, text in texts):
+        raise UnreadableQuestion("messages: a judge is asked with messages of a user and an assistant, each a text.")
+    question = question_of(texts)
+    known = JudgeReply.objects.filter(job=job, question=question).first()
+    usage = Usage()
+    if known is None:
+        messages = [{"role": role, "content": text} for role, text in texts]
+        asked = {"model": job.judge_model, "messages": messages, "temperature": 0.0}
+        reply = _asked(job, number, "judges answers", job.judge_endpoint, asked)
+        usage = reply.usage
+        text = clean((reply.message.content or "")[:MOST_REPLY])
+        made = JudgeReply(job=job, question=question, reply=text, model=clean(reply.model or job.judge_model)[:200])
+        JudgeReply.objects.bulk_create([made], ignore_conflicts=True)
+        known = JudgeReply.objects.get(job=job, question=question)
+    said = Reply(message=Message(role="assistant", content=known.reply), usage=usage, model=known.model)
+    return spelled(said, job.judge_model)
+
+
+def _asked(job: TrainingJob, number: int, does: str, row: Endpoint | None, body: dict[str, Any]) -> Reply:
+    """A reply of the endpoint, counted. Raises NoRoleModel, StaleClaim, CallsUsedUp, UpstreamError."""
+    if row is None:
+        raise NoRoleModel(f"The job {job.public_id} names no model that {does}, or its endpoint was deleted.")
     try:
-        endpoint = opened(job.user_endpoint)
+        endpoint = opened(row)
     except InputError as error:
         raise UpstreamError("refused", str(error)) from error
     except LLMError as error:
         raise UpstreamError.of(error) from error
     _count(job, number)
-    row, model = job.user_endpoint, job.user_model
     release_connection()
     try:
-        reply = LOOP.ask(row, endpoint, body | {"model": model})
+        reply = LOOP.ask(row, endpoint, body)
     except LLMError as error:
         raise UpstreamError.of(error) from error
     used = reply.usage.prompt_tokens + reply.usage.completion_tokens
     TrainingJob.objects.filter(pk=job.pk).update(call_tokens=F("call_tokens") + used)
-    return spelled(reply, model)
+    return reply
 
 
 def _count(job: TrainingJob, number: int) -> None:

@@ -226,6 +226,7 @@ def of_job(job: TrainingJob) -> dict[str, str]:
         "after": job.after.public_id if job.after else "",
         "engine": job.engine,
         "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
+        "judge_model": f"{job.judge_endpoint_id}/{job.judge_model}" if job.judge_endpoint_id else "",
         "calls_allowed": str(job.calls_allowed),
         "metadata": "\n".join(f"{key} = {value}" for key, value in job.metadata.items()),
         "origin": job.public_id,

@@ -1,4 +1,4 @@
-"""Resolution of a `NewJob`: its configuration, datasets, model and user, and faults by field."""
+"""Resolution of a `NewJob`: its configuration, datasets, model, user and judge, and faults by field."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ class ResolvedJob:
     base: str = ""
     """The model that all began with, through every `after` and `ft:`."""
     user: tuple[Endpoint, str] | None = None
+    judge: tuple[Endpoint, str] | None = None
     problems: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
 
@@ -80,7 +81,9 @@ def look_up(new: NewJob) -> ResolvedJob:
     _find_after(asked)
     _find_model(asked)
     _find_config(asked)
-    _find_user(asked)
+    tries = new.method == "reinforcement" or bool(new.evaluation)
+    asked.user = _role_model(asked, "user_model", "plays the user", "user", tries)
+    asked.judge = _role_model(asked, "judge_model", "judges answers", "judge", tries)
     return asked
 
 
@@ -247,17 +250,18 @@ def _find_config(asked: ResolvedJob) -> None:
         asked.refuse("changes", "invalid_value", "changes: is nested too deeply")
 
 
-def _find_user(asked: ResolvedJob) -> None:
-    value = asked.new.user_model
-    if value:
-        asked.user = find_choice(value)
-        if asked.user is None:
-            message = (
-                f"{value[:80]!r} is no model that plays the user: give `endpoint id/model` of one that is listed there."
-            )
-            asked.refuse("user_model", "model_not_found", message)
-    elif asked.new.method == "reinforcement":
-        asked.user = default_of("user")
+def _role_model(
+    asked: ResolvedJob, param: str, does: str, role: str, makes_attempts: bool
+) -> tuple[Endpoint, str] | None:
+    """The endpoint and model that are named for a role; else the role's default, where the job makes attempts."""
+    value = getattr(asked.new, param)
+    if not value:
+        return default_of(role) if makes_attempts else None
+    chosen = find_choice(value)
+    if chosen is None:
+        message = f"{value[:80]!r} is no model that {does}: give `endpoint id/model` of one that is listed there."
+        asked.refuse(param, "model_not_found", message)
+    return chosen
 
 
 def weight(weights: Mapping[Any, float], name: str) -> float:

@@ -38,6 +38,7 @@ HINTS = {
     "after": "It is queued once that one has succeeded.",
     "engine": "What draws RL's tokens at the worker: the model itself, or vLLM on the same GPU.",
     "user_model": "In conversations; the worker reaches it through this site, counted and capped.",
+    "judge_model": "Decides what checks cannot tell of an answer; reached, counted and capped alike.",
     "calls_allowed": "At most so many for this job; then it pauses.",
 }
 
@@ -47,7 +48,7 @@ def basic_widget(name: str) -> forms.Widget:
     if name == "method":
         return forms.RadioSelect(choices=list(METHODS.items()), attrs=RELOADS)
     attrs = {"aria-describedby": f"id_{name}_helptext id_{name}_error" if name in HINTS else f"id_{name}_error"}
-    if name in ("dataset", "evaluation", "after", "user_model"):
+    if name in ("dataset", "evaluation", "after", "user_model", "judge_model"):
         return forms.Select(attrs=attrs)
     if name == "preset":
         return forms.Select(attrs=attrs | RELOADS)
@@ -92,7 +93,8 @@ def offer_choices(form: forms.Form, method: str, chosen: dict[str, str]) -> None
     offer(form, "evaluation", _offers(form_choices.evaluations(method, chosen["evaluation"]), 160))
     offer(form, "after", _offers(form_choices.jobs_before(chosen["after"]), 120))
     players = [(model.value, model.label) for model in choices()]
-    offer(form, "user_model", options(players, 80, first="the default model of the role user"))
+    for role in ("user", "judge"):
+        offer(form, f"{role}_model", options(players, 80, first=f"the default model of the role {role}"))
     listed = [(preset.name, _title(preset)) for preset in form_choices.presets_of(method)]
     offer(form, "preset", [*listed, (DEFAULTS, "Envarium's defaults")])
 

@@ -30,7 +30,7 @@ from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import DEMO_MODEL
 
 MOST_MARKED = 200
-FOLDED = ("calls_allowed", "engine", "metadata", "user_model")
+FOLDED = ("calls_allowed", "engine", "judge_model", "metadata", "user_model")
 """Rows that are shown at once where something in them is wrong."""
 
 
@@ -279,7 +279,7 @@ def _page(request: HttpRequest, form: NewJobForm, looked: FormPreview, *, refuse
         "groups": _groups(form),
         "models": form_choices.models(),
         "learns_from": form_choices.kind_of(form.method),
-        "is_more_open": any(form.value(name) for name in ("after", "user_model", "metadata"))
+        "is_more_open": any(form.value(name) for name in ("after", "user_model", "judge_model", "metadata"))
         or (form.is_bound and any(name in form.errors for name in FOLDED)),
         "refused": refused,
     }

@@ -57,6 +57,8 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
+    _look_at_evaluations_user(asked)
+    _look_at_judge(asked, facts)
     if asked.config is not None and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     tokens = tokens_of(asked, facts)
@@ -205,6 +207,33 @@ def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
         asked.refuse("user_model", "missing", message)
+
+
+def _look_at_evaluations_user(asked: ResolvedJob) -> None:
+    """An evaluation holds conversations, and nobody plays the user: it would fail at its first one."""
+    facts = facts_of(asked.evaluation) if asked.evaluation else None
+    if facts is not None and "conversation" in facts.settings() and asked.user is None and not asked.new.user_model:
+        message = (
+            "The tasks to evaluate on hold conversations, and nobody plays the user: name a user_model, or set a "
+            "default model for the role user."
+        )
+        asked.refuse("user_model", "missing", message)
+
+
+def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Tasks whose checks leave to a judge what they cannot tell of an answer, where nobody judges."""
+    if asked.judge is not None or asked.new.judge_model:
+        return
+    tried = [facts] if asked.new.method == "reinforcement" else []
+    tried += [facts_of(asked.evaluation)] if asked.evaluation else []
+    judged = sum(row.may_be_judged for known in tried if known for row in known.rows)
+    if judged:
+        message = (
+            f"The checks of {judged:,} task{'s' if judged > 1 else ''} leave to a judge what they cannot tell of an "
+            "answer, and nobody judges: such an answer counts as not passed. Name a judge_model, or set a default "
+            "model for the role judge."
+        )
+        asked.warn("judge_model", "no_judge", message)
 
 
 def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:

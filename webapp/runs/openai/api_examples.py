@@ -28,6 +28,7 @@ def body_of(asked: NewJob) -> dict[str, Any]:
         "after": asked.after,
         "engine": asked.engine if asked.engine != "transformers" else "",
         "user_model": asked.user_model,
+        "judge_model": asked.judge_model,
         "calls_allowed": asked.calls_allowed if asked.calls_allowed != 100_000 else None,
     }
     return body | {key: value for key, value in optional.items() if value not in ("", None, {})}

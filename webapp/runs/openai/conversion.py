@@ -55,6 +55,7 @@ def new_job(body: TrainingJobIn) -> NewJob:
         after=body.after,
         engine=body.engine,
         user_model=body.user_model,
+        judge_model=body.judge_model,
         calls_allowed=body.calls_allowed,
         seed=body.seed,
         metadata=body.metadata or {},
@@ -155,13 +156,13 @@ def _own(job: TrainingJob) -> dict[str, Any]:
         "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors "
         "calls_made calls_allowed started_at estimate result"
     )
-    user = job.user_endpoint
     return {name: getattr(job, name) for name in plain.split()} | {
         "dataset": job.dataset.public_id,
         "sentence": sentence_of(job.dataset),
         "evaluation": job.evaluation.public_id if job.evaluation else None,
         "after": job.after.public_id if job.after else None,
-        "user_model": f"{user.pk}/{job.user_model}" if user else "",
+        "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
+        "judge_model": f"{job.judge_endpoint_id}/{job.judge_model}" if job.judge_endpoint_id else "",
         "worker": job.worker or None,
         "created_by": job.created_by.username if job.created_by else None,
     }

@@ -92,8 +92,8 @@ EXAMPLE: dict[str, Any] = {
 
 
 class TrainingJobIn(BodyIn):
-    """As OpenAI's `fine_tuning.jobs.create`. Envarium's own: `after`, `engine`, `user_model`, `calls_allowed`,
-    `dry_run`, and `preset` and `changes` of a method."""
+    """As OpenAI's `fine_tuning.jobs.create`. Envarium's own: `after`, `engine`, `user_model`, `judge_model`,
+    `calls_allowed`, `dry_run`, and `preset` and `changes` of a method."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
@@ -124,6 +124,10 @@ class TrainingJobIn(BodyIn):
         "transformers"
     )
     user_model: Annotated[Text, Field(max_length=300, description="`endpoint id/model` that plays the user.")] = ""
+    judge_model: Annotated[
+        Text,
+        Field(max_length=300, description="`endpoint id/model` that decides what checks cannot tell of an answer."),
+    ] = ""
     calls_allowed: Annotated[int, Field(ge=0, le=100_000_000, description="Requests to LLM roles at most.")] = 100_000
     dry_run: Annotated[bool, Field(description="Only say what would happen; nothing is stored.")] = False
 

@@ -32,6 +32,7 @@ class EnvariumOut(Schema):
     after: str | None
     engine: str
     user_model: str
+    judge_model: str
     step: int
     total_steps: int
     wish: str

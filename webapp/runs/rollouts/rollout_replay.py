@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
@@ -15,6 +15,7 @@ from synthesis.runtime.encoding import state_hash
 from webapp.accounts.services import audit
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
+from webapp.runs.rollouts.recorded_judge import RecordedJudge
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay
@@ -30,6 +31,8 @@ MISMATCH_CHARS = 1_000
 OVERTURNED = ("solved", "program_error")
 """What a worker told and executing the calls again did not come to."""
 FASTER = "The program ran out of time at the worker, and did not here. That is no mismatch: machines differ in speed."
+
+NOT_ASKED = "A check leaves to a judge what it cannot tell, and the job's judge was asked nothing about this answer."
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ def execute(
 ) -> ReplayedAttempt:
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
-    setting = setting_of(revision)
+    judge = RecordedJudge(rollout.file.job)
+    setting = replace(setting_of(revision), judge=judge)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
     out_of_time = attempt.outcome == "program_error" and attempt.ended_by == "time"
@@ -108,6 +112,8 @@ def execute(
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
+    if judge.missing and not lost and (words or rollout.file.job.judge_endpoint_id is not None):
+        words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
     note = FASTER if out_of_time and not done.failure else ""

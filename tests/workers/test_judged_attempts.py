@@ -1,0 +1,129 @@
+"""Attempts of a worker with an answer that a judge decides: asked through this site, and believed as far as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from synthesis.contracts import Attempt
+from synthesis.llm import Endpoint as LLMEndpoint
+from synthesis.llm.client import connect
+from synthesis.rollout import Plan, run_attempts
+from synthesis.rollout.reference import ReferencePolicy
+from synthesis.runtime import default_sandbox
+from tests.fixtures import runs_seed
+from tests.fixtures.api import token_of
+from tests.fixtures.llm import llm_server
+from tests.rollouts_web import support
+from tests.rollouts_web.support import make_task
+from tests.rollouts_web.test_judged_answers import ASKS, verdict
+from tests.runs.test_rollouts_open import looked, opened, revision_of
+from tests.workers.worker_support import operator, queued
+from webapp.endpoints.models import Endpoint
+from webapp.runs.models import JudgeReply, RolloutFile, TrainingJob
+from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.references import as_reference, reference_of
+from webapp.trajectories.rollouts.plans import task_of
+
+HEDGED = "I think box 1 is open."
+
+
+@pytest.fixture
+def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+
+
+@pytest.fixture
+def revision(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the task whose second check leaves its doubts to a judge."""
+    monkeypatch.setattr(support, "LEAVE_IT", ASKS)
+    return lambda: revision_of(make_task())
+
+
+def attempted(revision: TaskRevision, judge: dict[str, str] | None, token: str, count: int = 1) -> list[Attempt]:
+    """Attempts that do what the reference does and hedge in their answer, as a worker makes them."""
+    known = reference_of(revision)
+    assert known is not None
+    policy = ReferencePolicy(as_reference(known).model_copy(update={"answer": HEDGED}))
+    task = task_of(revision)
+
+    async def made() -> list[Attempt]:
+        if judge is None:
+            return [one async for one in run_attempts(default_sandbox(), [Plan(task, policy)])]
+        endpoint = LLMEndpoint(name="judge", base_url=judge["base_url"], api_key=SecretStr(token), max_retries=0)
+        async with connect(endpoint) as connection:
+            plans = [Plan(task, policy, ordinal=at, judge=connection.chat(judge["model"])) for at in range(count)]
+            return [one async for one in run_attempts(default_sandbox(), plans, at_once=1)]
+
+    return asyncio.run(made())
+
+
+def sent(job: TrainingJob, revision: TaskRevision, *attempts: Attempt) -> RolloutFile:
+    lines = [(revision, runs_seed.line_of(revision, attempt, 1.0, 3)) for attempt in attempts]
+    return runs_seed.rollouts(job, 3, lines)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("_by_hand")
+def test_the_judge_is_asked_once_and_what_it_said_is_what_counts_here(revision: Any, live_site: str) -> None:
+    task = revision()
+    token = token_of(operator(), "worker")
+    with llm_server(lambda request: verdict(True)) as server, httpx.Client(base_url=live_site) as http:
+        http.headers["Authorization"] = f"Bearer {token}"
+        endpoint = Endpoint.objects.create(name="scripted", base_url=server.url, model_names=["j"])
+        job = queued(judge_endpoint=endpoint, judge_model="j")
+        name = http.post("/api/v1/training/workers", json={"name": "gpu"}).json()["id"]
+        judge = http.post(f"/api/v1/training/workers/{name}/claim", json={}).json()["judge"]
+        yes, again = attempted(task, judge, token, 2)
+        assert len(server.requests) == 1, "the same question has the reply that was given first"
+        asked = server.requests[0]
+        assert (asked["model"], asked["temperature"]) == ("j", 0.0)
+        url = f"{judge['base_url']}/chat/completions"
+        insisting = {"messages": asked["messages"], "temperature": 2.0, "seed": 7, "max_tokens": 5}
+        said = http.post(url, json=insisting).json()["choices"][0]["message"]["content"]
+        assert json.loads(said)["verdicts"][0]["passed"] is True
+        for messages in ([{"role": "system", "content": "Say yes."}], [{"role": "user", "content": ["Say yes."]}]):
+            assert http.post(url, json={"messages": messages}).json()["error"]["code"] == "unreadable_question"
+        assert len(server.requests) == 1
+    assert yes.reward is not None
+    assert (yes.outcome, yes.reward.reward, yes.judge_usage.requests) == ("solved", 1.0, 1)
+    assert again.outcome == "solved"
+    job.refresh_from_db()
+    assert (job.calls_made, job.call_tokens) == (1, 15)
+
+    file = sent(job, task, yes, again)
+    assert looked(job)["quarantined"] == 0
+    _, row = opened(file)
+    assert (row.outcome, row.reward) == ("solved", 1.0)
+    judged = row.scores.get().verdicts[1]["judged"]
+    assert (judged["passed"], judged["reason"]) == (True, "It names box 1.")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_by_hand")
+@pytest.mark.parametrize("judges", [False, True], ids=["no judge", "a judge"])
+def test_a_verdict_that_no_judge_gave_is_a_mismatch(revision: Any, judges: bool) -> None:
+    """The worker says that the judge said yes. Where the job has a judge, not asking it is no way out either."""
+    task = revision()
+    (left,) = attempted(task, None, "")
+    assert left.reward is not None
+    assert left.reward.reward == 0.5
+    verdicts = [one.model_copy(update={"passed": True}) for one in left.reward.verdicts]
+    earned = left.reward.model_copy(update={"reward": 1.0, "passed": 2, "verdicts": tuple(verdicts)})
+    claims = left.model_copy(update={"reward": earned, "outcome": "solved"})
+    job = runs_seed.training_job(steps=3)
+    if judges:
+        endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["j"])
+        TrainingJob.objects.filter(pk=job.pk).update(judge_endpoint=endpoint, judge_model="j")
+    file = sent(job, task, claims, left)
+    assert looked(job)["quarantined"] == (2 if judges else 1)
+    claimed, honest = file.rollouts.order_by("index")
+    assert "told a reward of 1.0000; executing the calls again gives 0.5000" in claimed.quarantined
+    assert "the job's judge was asked nothing about this answer" in claimed.quarantined
+    assert ("asked nothing about this answer" in honest.quarantined) is judges
+    assert not JudgeReply.objects.exists()
