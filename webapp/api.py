@@ -150,6 +150,8 @@ def describe(parameter: dict[str, Any]) -> None:
         parameter |= {"description": f"The id of the {name}.", "example": PUBLIC_IDS[name]}
     elif parameter["in"] == "path" and name == "path":
         parameter |= {"description": "The file, as it is listed.", "example": "model.safetensors"}
+    elif parameter["in"] == "path" and name == "role":
+        parameter |= {"description": "What the model is to be: the user, or the judge.", "example": "user"}
     elif parameter["in"] == "path":
         parameter |= {"description": PATH_PARAMETERS[name], "example": 1}
     without_null(parameter["schema"])

@@ -12,17 +12,31 @@ from django.core.files.storage import default_storage
 from synthesis.errors import InputError
 from synthesis.formats.files import Entry, parse_entries
 from synthesis.formats.values import clean
+from webapp.errors import QuotaExceeded
+from webapp.jobs.models import OPEN_STATES, Job
 from webapp.jobs.services import FailedWithResult
 
 FOLDER = "imports"
+IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers")
+MOST_WAITING = 8
 
 
 def limit_bytes() -> int:
     return int(settings.UPLOAD_LIMIT_MIB) << 20
 
 
-def store_upload(file: File[bytes]) -> dict[str, str]:
-    """Keep an uploaded file under a name made here. Raises `InputError` when it is empty or too large."""
+def require_few_waiting(user: Any) -> None:
+    """Raise `QuotaExceeded` where so many of a person's imports wait or run that their files are a disk's worth."""
+    if user is None:
+        return
+    waiting = Job.objects.filter(created_by=user, kind__in=IMPORTS, state__in=OPEN_STATES).count()
+    if waiting >= MOST_WAITING:
+        raise QuotaExceeded(f"{waiting} of your imports wait or run: send this file once one of them has ended.")
+
+
+def store_upload(user: Any, file: File[bytes]) -> dict[str, str]:
+    """Keep an uploaded file under a name made here. Raises `InputError`: it is empty or too large; `QuotaExceeded`."""
+    require_few_waiting(user)
     original = str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1][:200]
     if not file.size:
         raise InputError(f"{original}: the file is empty.")

@@ -30,6 +30,8 @@ EMBEDDED_AT_ONCE = 16
 """Texts in a request: their vectors must fit in a reply, 4,096 numbers as text each."""
 EMBEDDED_CHARS = 32_000
 LONG_KEY = 12
+EXCERPT_FROM = 100_000
+"""A longer page of an error is not read as JSON."""
 _AGAIN = {"unreachable", "timeout", "rate_limited", "failed", "malformed"}
 RESERVED = frozenset({"model", "stream", "n"})
 """Set here; as a parameter they are an InputError."""
@@ -256,7 +258,7 @@ class Connection:
     def _excerpt(self, response: httpx.Response) -> str:
         text = response.text
         try:
-            body = json.loads(text)
+            body = json.loads(text) if len(text) < EXCERPT_FROM else None
             inner = body.get("error", body.get("message")) if isinstance(body, dict) else None
             inner = inner.get("message") if isinstance(inner, dict) else inner
             text = inner if isinstance(inner, str) else text

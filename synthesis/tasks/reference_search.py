@@ -19,7 +19,7 @@ from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import rollout_task
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.checks import marks, reward_of, score_checks
-from synthesis.verifiers.doubts import as_judged
+from synthesis.verifiers.doubts import as_judged, doubt_words
 
 AT_ONCE = 4
 ANSWER_CHARS = 20_000
@@ -142,5 +142,12 @@ def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
         for index, check in enumerate(task.checks)
         if rewards and not any(reward.verdicts[index].passed for reward in rewards)
     ]
-    text = f"{UNSOLVED}: the best of {len(attempts)} runs earned {best:.3g}."
-    return f"{text} Passed in none of them: {', '.join(never)}." if never else text
+    words = [f"{UNSOLVED}: the best of {len(attempts)} runs earned {best:.3g}."]
+    if never:
+        words.append(f"Passed in none of them: {', '.join(never)}.")
+    unclear = [reward for reward in rewards if reward.doubts]
+    if unclear:
+        words.append(
+            f"In {len(unclear)} of them a check could not tell what the answer says. {doubt_words(unclear[0])}"
+        )
+    return " ".join(words)

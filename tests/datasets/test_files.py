@@ -156,6 +156,19 @@ def test_a_large_file_is_checked_by_a_job(monkeypatch: pytest.MonkeyPatch, heade
     assert row.sha256
 
 
+def test_a_person_has_few_files_that_wait_for_their_check(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    monkeypatch.setattr(file_uploads, "AT_ONCE_BYTES", 1)
+    for _ in range(file_uploads.MOST_WAITING):
+        assert send(headers, GOOD).status_code == 200
+    before = len(kept())
+    assert "8 of your files wait for their check" in problem(send(headers, GOOD, "one-more.jsonl"), 429)["detail"]
+    assert len(kept()) == before
+    StoredFile.objects.update(state=FileState.PROCESSED)
+    assert send(headers, GOOD).status_code == 200
+
+
 def test_a_large_file_with_faults_says_so(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]) -> None:
     row = big(monkeypatch, headers, GOOD + b"{}\n")
     assert row.state == FileState.ERROR

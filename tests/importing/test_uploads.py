@@ -16,6 +16,7 @@ from tests.fixtures.markup import flat
 from tests.importing import samples
 from tests.importing.test_importer import context_of, counts, upload
 from webapp import uploads
+from webapp.errors import QuotaExceeded
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
@@ -45,9 +46,22 @@ def test_one_file_with_records_is_enough() -> None:
 @pytest.mark.parametrize("content", [b"[]," * 2_000_000, b'{"a":1},' * 700_000, b'{"a":[]}\n' * 700_000])
 def test_a_small_file_of_countless_values_is_not_read(content: bytes) -> None:
     """Kilobytes of gzip that took a gigabyte."""
-    stored = uploads.store_upload(ContentFile(gzip.compress(b"[" + content + b"1]"), name="bomb.json.gz"))
+    stored = uploads.store_upload(None, ContentFile(gzip.compress(b"[" + content + b"1]"), name="bomb.json.gz"))
     with pytest.raises(InputError, match=r"it would take more than [0-9,]+ MiB .* packed file of its size"):
         uploads.read_upload(stored)
+
+
+def test_a_person_has_few_imports_under_way() -> None:
+    ann, bo = pages_seed.person("annotator"), pages_seed.person("operator")
+    for number in range(uploads.MOST_WAITING):
+        start_trajectory_import(ann, upload([], f"{number}.json"))
+    kept = len(default_storage.listdir(uploads.FOLDER)[1])
+    with pytest.raises(QuotaExceeded, match="8 of your imports wait or run"):
+        start_envscaler_import(ann, upload([], "one-more.json"))
+    assert len(default_storage.listdir(uploads.FOLDER)[1]) == kept
+    start_mcp_import(bo, upload([], "another's.json"))
+    Job.objects.filter(created_by=ann).update(state=JobState.FAILED)
+    start_trajectory_import(ann, upload([], "later.json"))
 
 
 def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,3 +52,4 @@ def test_where_nobody_judges_the_doubt_is_left(sandbox: Sandbox) -> None:
     assert (draft.reference, report.state) == (None, "incomplete")
     assert attempt.reward is not None
     assert attempt.reward.doubts == (2,)
+    assert "In 1 of them a check could not tell what the answer says. Check 2 is uncertain" in draft.notes[0]

@@ -182,9 +182,10 @@ def child(folder: Path) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-m", "training.launch", str(folder)], cwd=ROOT, env=environment)
 
 
-def wait_for(folder: Path, steps: int) -> None:
+def wait_for(running: subprocess.Popen, folder: Path, steps: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
+        assert running.poll() is None, f"the child ended with status {running.poll()}"
         if any(one.kind == "values" and "loss" in one.values and one.step >= steps for one in records(folder)):
             return
         time.sleep(0.1)
@@ -205,7 +206,7 @@ def test_child_is_stopped_killed_and_resumed_without_a_gap(demo: Path) -> None:
         running = child(folder)
         try:
             if how != "end":
-                wait_for(folder, done + 1)
+                wait_for(running, folder, done + 1)
                 running.send_signal(signal.SIGTERM if how == "term" else signal.SIGKILL)
             status = running.wait(180)
         finally:

@@ -16,7 +16,7 @@ from synthesis.parser import ReadLimits, read_apart
 from training.dataset import DatasetKind, UploadLimits, UploadReport
 from webapp.accounts.services import audit
 from webapp.datasets.models import FileState, StoredFile
-from webapp.errors import Conflict
+from webapp.errors import Conflict, QuotaExceeded
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
@@ -27,6 +27,8 @@ FOLDER = "training-files"
 PURPOSE = "fine-tune"
 LINES = "One JSON object a line is expected (JSON Lines)."
 CHECK = "training.dataset.upload_check"
+MOST_WAITING = 8
+"""So many of a person's large files may wait for their check."""
 AT_ONCE_BYTES = 16 << 20
 """Larger files are checked by a job; until it has ended their state is `uploaded`."""
 
@@ -46,10 +48,11 @@ def limits() -> UploadLimits:
 def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "") -> StoredFile:
     """Check and keep a file. `kind` is guessed from its first line where it is not said.
 
-    A large one is kept at once and checked by a job. Raises BadFile, with the lines that are at fault.
+    A large one is kept at once and checked by a job. Raises BadFile, with the lines that are at fault; QuotaExceeded.
     """
     name = clean(str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1])[:200] or "upload"
     size, most = file.size or 0, limits().file_bytes
+    _require_few_waiting(user, name)
     if not size:
         raise BadFile(f"{name}: the file is empty: one JSON object a line is expected.")
     if size > most:
@@ -68,6 +71,13 @@ def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "
     file.seek(0)
     row.stored = default_storage.save(f"{FOLDER}/{row.public_id}.jsonl", file)
     return _keep(user, row)
+
+
+def _require_few_waiting(user: Any, name: str) -> None:
+    unchecked = StoredFile.objects.filter(created_by=user, state=FileState.UPLOADED, deleted_at=None)
+    waiting = unchecked.count() if user else 0
+    if waiting >= MOST_WAITING:
+        raise QuotaExceeded(f"{waiting} of your files wait for their check: send {name} once one of them is checked.")
 
 
 @transaction.atomic

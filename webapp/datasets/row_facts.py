@@ -12,6 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
+from synthesis.json_weight import require_light
 from synthesis.verifiers.doubts import may_be_judged
 from training.dataset import UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
@@ -94,7 +95,7 @@ def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[
             return
         with stored as opened:
             for line in _lines(opened):
-                row = json.loads(line)
+                row = _row(line)
                 task = row.get("rollout")
                 if task is not None:
                     yield [str((json.loads(task) if isinstance(task, str) else task).get("instruction", ""))]
@@ -102,6 +103,12 @@ def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[
                     yield [text for message in _messages(row) for text in _said(message)]
     except UNREADABLE:
         return
+
+
+def _row(line: bytes) -> Any:
+    """Raises ValueError: it is no JSON, or would take too much memory."""
+    require_light(line)
+    return json.loads(line)
 
 
 def _messages(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,7 +128,7 @@ def _lines(file: File[bytes]) -> Iterator[bytes]:
 
 def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
     for line in lines:
-        row = json.loads(line)
+        row = _row(line)
         task = row.get("rollout")
         environment, setting = str(row.get("environment", "")), str(row.get("setting", "task"))
         if task is None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SECONDS = 20.0
 TOKENS = 200
+MOST_CHARS = 10_000
+"""A longer reply is none of so few tokens."""
 PING = Tool(
     name="ping",
     description="Says that calls arrive.",
@@ -130,6 +132,8 @@ async def _form(chat: OpenAIChat) -> tuple[StructuredForm | None, str]:
 def _keeps(reply: Reply, form: StructuredForm) -> bool:
     """Whether a reply has the form; one that was cut off at the limit of tokens, so far as it goes."""
     text = reply.message.content.strip()
+    if len(text) > MOST_CHARS:
+        return False
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):

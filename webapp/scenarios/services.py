@@ -218,9 +218,9 @@ def start_envscaler_import(
     frames: bool = False,
 ) -> Job:
     """Keep the uploads and queue their import, with frames where wished for. Raises `InputError` (empty, too large)."""
-    environments = store_upload(envs_file)
+    environments = store_upload(user, envs_file)
     try:
-        scenarios = store_upload(scenarios_file) if scenarios_file else None
+        scenarios = store_upload(user, scenarios_file) if scenarios_file else None
     except InputError:
         drop_uploads(environments)
         raise

@@ -102,5 +102,5 @@ def _apply(changes: Mapping[int, Change]) -> None:
 
 def start_mcp_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:
     """Keep an upload and queue its import. Raises `InputError` (empty, too large)."""
-    stored = store_upload(file)
+    stored = store_upload(user, file)
     return create("import_mcp_servers", f"Import {stored['original']}", {"file": stored, "source": source}, user)

@@ -208,7 +208,7 @@ def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
 
 def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE, *, frames: bool = False) -> Job:
     """Keep an upload and queue its import, with frames where wished for. Raises `InputError` (empty, too large)."""
-    stored = store_upload(file)
+    stored = store_upload(user, file)
     payload = {"file": stored, "source": source, "frames": frames}
     return create("import_trajectories", f"Import {stored['original']}", payload, user)
 

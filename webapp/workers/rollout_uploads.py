@@ -6,7 +6,6 @@ import hashlib
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator
 from typing import IO, Any
 
 from django.conf import settings
@@ -23,19 +22,22 @@ from webapp.runs.rollouts.reported_means import StepMeans, compare
 from webapp.runs.rollouts.rollout_line import FILE_BYTES, MOST_LINES, RolloutSummary
 from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.topics import tell_job
+from webapp.runs.transitions import say
 from webapp.scenarios.models import TaskRevision
 from webapp.workers import claims
 from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
 from webapp.workers.errors import WrongHash
 
 FOLDER = "rollouts"
+MOST_TOLD = 3
 SUMMARIES = "webapp.runs.rollouts.rollout_line:summaries"
 READING = ReadLimits(cpu_s=300, wall_s=900, output_bytes=128 << 20, small_bytes=0)
 ROW = re.compile(r"revision:([0-9]{1,18})")
 
 
 def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha256: str, user: Any = None) -> int:
-    """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike.
+    """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike. Lines that cannot be
+    read are left out, and an event of the job says where and why.
 
     Raises as `claims.held`; Conflict: the step has other attempts; TooLarge, Unusable: the file cannot be used.
     """
@@ -46,7 +48,7 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
     with _spooled(stream, sha256) as file:
         release_connection()
         means = StepMeans()
-        rows = list(_rows(file, step, means))
+        rows, unreadable = _rows(file, step, means)
         _find_tasks(job, rows)
         size = file.seek(0, 2)
         file.seek(0)
@@ -61,6 +63,8 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
             for row in rows:
                 row.file = kept
             RunRollout.objects.bulk_create(rows, batch_size=2_000)
+            if unreadable:
+                say(job, "warn", _left_out(unreadable, len(rows), step), code="unreadable_rollouts")
             compare(job, number, [step])
             tell_job(job.pk)
     except BaseException as error:
@@ -103,16 +107,32 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
     return file
 
 
-def _rows(file: IO[bytes], step: int, means: StepMeans) -> Iterator[RunRollout]:
-    """A row a line, which another process has read. Raises Unusable."""
+def _rows(file: IO[bytes], step: int, means: StepMeans) -> tuple[list[RunRollout], list[str]]:
+    """A row a line, which another process has read, and what is wrong with each that could not be.
+
+    Raises Unusable: no line can be read, or the file is none.
+    """
+    rows, unreadable = list[RunRollout](), list[str]()
+    bounds = {"step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES}
     try:
-        bounds = {"step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES}
-        told = read_apart(SUMMARIES, file, bounds, READING)
-        for index, summary in enumerate(means.watch(map(RolloutSummary.model_validate, told))):
-            columns = summary.model_dump(exclude={"category", "solved"})
-            yield RunRollout(index=index, **columns)
+        for index, told in enumerate(read_apart(SUMMARIES, file, bounds, READING)):
+            if "unreadable" in told:
+                unreadable.append(told["unreadable"])
+                continue
+            summary = RolloutSummary.model_validate(told)
+            means.count(summary)
+            rows.append(RunRollout(index=index, **summary.model_dump(exclude={"category", "solved"})))
     except InputError as error:
         raise Unusable(str(error)) from error
+    if unreadable and not rows:
+        raise Unusable(unreadable[0])
+    return rows, unreadable
+
+
+def _left_out(unreadable: list[str], kept: int, step: int) -> str:
+    count, total = len(unreadable), len(unreadable) + kept
+    words = f"{count:,} of {total:,} attempts of step {step} are not kept, since they cannot be read."
+    return " ".join([words, *(f"{reason.rstrip('.')}." for reason in unreadable[:MOST_TOLD])])
 
 
 def _find_tasks(job: TrainingJob, rows: list[RunRollout]) -> None:

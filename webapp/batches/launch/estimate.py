@@ -122,6 +122,8 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
             ("author", "checklist"): AssumedUsage(1, 5_000, 400),
             ("author", "check_function"): AssumedUsage(5, 6_000, 400),
             ("teacher", "solve"): AssumedUsage(settings.solver_runs * 10, 5_000, 300),
+            # One task in four has a check that leaves its doubts to a judge: of runs' answers, and of an audit's.
+            ("judge", "judge_answer"): AssumedUsage((settings.solver_runs + 12) / 4, 1_500, 100),
         }
     rollout = {
         ("teacher", "rollout"): AssumedUsage(10, 5_000, 300),
@@ -143,7 +145,9 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
 
     wanted: dict[tuple[str, str], tuple[float, AssumedUsage]] = {}
     rows: list[tuple[str, int, float]] = []
-    for level, count, asked in _levels(specs, settings.stages, items, pipeline):
+    for level, count, every in _levels(specs, settings.stages, items, pipeline):
+        # Where nobody judges, an answer that a check cannot tell stays uncertain.
+        asked = {place: guess for place, guess in every.items() if place[0] != "judge" or "judge" in played.names}
         for place, guess in asked.items():
             wanted[place] = wanted.get(place, (0.0, guess))[0] + count, guess
         rows.append((level, count, sum(_in_row(line(place, 1, guess)) for place, guess in asked.items())))

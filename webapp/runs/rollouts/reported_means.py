@@ -6,7 +6,7 @@ other. A difference marks the point of the curve and lets the job stand still.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from synthesis.formats.values import clean
 from webapp.runs import transitions
@@ -24,15 +24,11 @@ class StepMeans:
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, int]] = {}
 
-    def watch(self, lines: Iterable[RolloutSummary]) -> Iterator[RolloutSummary]:
-        """The same lines, counted. As the trainer does, only attempts that have a reward count."""
-        for line in lines:
-            if line.reward is not None:
-                self._count(line, line.reward)
-            yield line
-
-    def _count(self, line: RolloutSummary, reward: float) -> None:
-        values = {"reward": reward, "success": float(line.solved), "length": float(line.tokens)}
+    def count(self, line: RolloutSummary) -> None:
+        """Count a line. As the trainer does, only attempts that have a reward count."""
+        if line.reward is None:
+            return
+        values = {"reward": line.reward, "success": float(line.solved), "length": float(line.tokens)}
         parts = [f"{prefix}/{name}/" for prefix, name in _parts(line) if name]
         for begin in ("", *parts):
             for name, value in values.items():

@@ -66,13 +66,20 @@ class RolloutSummary(Frozen):
 
 
 def summaries(file: IO[bytes], step: int, most_lines: int, most_bytes: int) -> Iterator[dict[str, Any]]:
-    """A summary of each line of an uploaded gzip file. Raises FormatError: a line cannot be read; InputError."""
+    """A summary of each line of an uploaded gzip file, or `{"unreadable": where and why}`.
+
+    Raises InputError: too many lines, or no gzip file; FormatError: lines that no attempt has.
+    """
     try:
         with gzip.open(file, "rb") as unpacked:
             for index, text in enumerate(texts(cast(IO[bytes], unpacked), step, most_bytes)):
                 if index >= most_lines:
                     raise InputError(f"A step may have {most_lines:,} attempts.")
-                yield summary(read_line(text, step, index)).model_dump()
+                try:
+                    told = summary(read_line(text, step, index)).model_dump()
+                except FormatError as error:
+                    told = {"unreadable": str(error)}
+                yield told
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
 

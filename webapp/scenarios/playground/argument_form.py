@@ -187,7 +187,7 @@ def read_raw(text: str) -> dict[str, Any]:
     try:
         value = loads(text or "{}")
     except ValueError as error:
-        raise ValueError(f"This is not JSON: {error}") from None
+        raise ValueError(f"This cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError('The arguments are a JSON object: { "name": value }.')
     return value
