@@ -15,18 +15,28 @@ ASKED = "axe.run({resultTypes: ['violations']}).then(results => results.violatio
 
 
 def faults(page: Page, where: str) -> list[str]:
-    """Faults of the page as it stands, in one look after the other; it is wide and light again afterwards."""
+    """Faults of the page as it stands, in one look after the other; it is wide and light again afterwards.
+
+    axe looks at the narrow and dark one: `test_every_page` has it look at each page in both, and what a test has put on
+    this one is the same in either.
+    """
     found = []
     for width, theme in reversed(LOOKS):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-        found += faults_of_look(page, f"{where} at {width} px, {theme}")
+        look = f"{where} at {width} px, {theme}"
+        found += faults_of_look(page, look) if theme == "dark" else _misfits(page, look)
     return found
 
 
 def faults_of_look(page: Page, where: str) -> list[str]:
     """axe's violations, sideways scrolling of the page, and scripts that text brought along."""
     found = [f"{where}: {fault['id']} {fault['nodes'][0]['html'][:120]}" for fault in violations(page)]
+    return found + _misfits(page, where)
+
+
+def _misfits(page: Page, where: str) -> list[str]:
+    found = []
     if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
         found.append(f"{where}: scrolls sideways")
     if page.evaluate("window.hit || window.pwned"):
