@@ -65,10 +65,10 @@ run: setup
 test: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
-# One session imports everything once; the long ones begin. Four at a time, since most of them wait for what they killed.
+# One session imports everything once; the long ones begin. Three at a time, since most of them wait for what they killed.
 # What drives Chromium has a site that nobody shook before.
 test-long: setup-dev
-	$(VENV)/bin/python -m pytest -n 4 --dist loadgroup -m "slow or kill" $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 3 --dist loadgroup -m "slow or kill" $(PYTEST_ARGS)
 
 test-slow: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 -m slow $(PYTEST_ARGS)

@@ -175,6 +175,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "number": 1,
             "step": 1,
             "checkpoint": "ftckpt-none",
+            "role": "user",
         },
         "jobs": {"pk": made["job"].pk},
         "rollouts": {"job": made["rollout"].job_id},
