@@ -221,7 +221,7 @@ def _probe(subject: Subject, end: JudgedEnd | None, marks: Sequence[Mark], note:
     doubts = [
         said.label(labels, at) + said.doubt(verdict) for at, verdict in enumerate(end.verdicts) if verdict.undecided
     ]
-    note = "; ".join(part for part in (end.unjudged, note, *doubts) if part)
+    note = "; ".join(part for part in (end.unjudged.rstrip("."), note, *doubts) if part)
     if end.unjudged:
         return ProbedState(reward=None, passed=passed, note=note, outside=end.outside, unjudged=True)
     try:
