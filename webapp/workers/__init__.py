@@ -4,7 +4,7 @@
 begins again in its folder says who it was), `claims.py` (long-polled claims, leases, and the claim that every write
 and download asks first; `reap` for the clock), `ingest.py` (records), `checkpoint_uploads.py` (checkpoints in pieces),
 `rollout_uploads.py`, `downloads.py` (files with Range; `assignment.py` says which), `llm_proxy.py` (who plays the
-user), `retention.py` (what is no longer kept).
+user, and who judges), `retention.py` (what is no longer kept).
 
 Files are written, hashed and unpacked while no transaction is open, and the attempt is looked at once more in the one
 that makes them count. Pieces of uploads lie in `ENVARIUM_HOME/incoming`; whole files move into the file store. A
