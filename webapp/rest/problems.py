@@ -166,8 +166,8 @@ def from_http(error: HttpError) -> Problem:
     if isinstance(error.__cause__, UnreadablePostError):
         return Problem(400, "The connection ended before the whole body was here.")
     if error.status_code == 400:
-        why = f" {str(error.__cause__)[:200].rstrip('.')}." if isinstance(error.__cause__, ValueError) else ""
-        return Problem(400, f"The body is not JSON that can be read.{why}", code="malformed_body")
+        why = f": {str(error.__cause__)[:200].rstrip('.')}" if isinstance(error.__cause__, ValueError) else ""
+        return Problem(400, f"The body is not JSON that can be read{why}.", code="malformed_body")
     return Problem(error.status_code, str(error))
 
 
