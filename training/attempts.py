@@ -37,7 +37,7 @@ class TaskAttempt:
 
 
 @dataclass(frozen=True)
-class RoleModel:
+class AskedModel:
     """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers.
 
     A judge is asked at temperature 0 whatever this says.
@@ -82,8 +82,8 @@ class Table:
     sandbox: Sandbox
     tokenizer: Tokenizer
     limits: Attempts
-    user: RoleModel | None = None
-    judge: RoleModel | None = None
+    user: AskedModel | None = None
+    judge: AskedModel | None = None
     stopped: Callable[[], bool] = lambda: False
     half: bool = False
     engine: Engine | None = None
@@ -124,8 +124,10 @@ async def _run(
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
     crowd.places = set(range(len(tasks)))
+    talks = any(row.setting == "conversation" for row, _ in tasks)
     judged = any(may_be_judged(row.rollout.checks) for row, _ in tasks)
-    async with opened(), _asked(table.user) as player, _asked(table.judge if judged else None) as judge:
+    asked = table.user if talks else None, table.judge if judged else None
+    async with opened(), _asked(asked[0]) as player, _asked(asked[1]) as judge:
         plans = (
             # The attempt comes back under its place; which try at the task it is stands beside it.
             Plan(
@@ -172,7 +174,7 @@ async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _asked(role: RoleModel | None) -> AsyncIterator[ChatModel | None]:
+async def _asked(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
     if role is None:
         yield None
         return
@@ -183,7 +185,7 @@ async def _asked(role: RoleModel | None) -> AsyncIterator[ChatModel | None]:
         yield connection.chat(role.model)
 
 
-def _user(row: TaskRow, player: ChatModel | None, role: RoleModel | None) -> User | None:
+def _user(row: TaskRow, player: ChatModel | None, role: AskedModel | None) -> User | None:
     if row.setting != "conversation" or player is None or role is None:
         return None
     return SimulatedUser(player, row.rollout.instruction, temperature=role.temperature)

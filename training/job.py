@@ -50,7 +50,7 @@ class Exit(IntEnum):
     """`limits.program_error_share` was passed: the job pauses."""
 
 
-class RoleModelFile(Frozen):
+class AskedModelFile(Frozen):
     """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers."""
 
     base_url: str
@@ -74,8 +74,8 @@ class JobFile(Frozen):
     resume: bool = False
     threads: int = Field(default=0, ge=0, le=4096)
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: RoleModelFile | None = None
-    judge: RoleModelFile | None = None
+    user: AskedModelFile | None = None
+    judge: AskedModelFile | None = None
 
 
 def is_model_name(name: str) -> bool:

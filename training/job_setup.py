@@ -15,11 +15,11 @@ from synthesis.llm import Endpoint
 from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
-from training.attempts import RoleModel, Table
+from training.attempts import AskedModel, Table
 from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
-from training.job import RoleModelFile
+from training.job import AskedModelFile
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, require_window
 from training.templates import Tokenizer, prompt_ids
@@ -45,8 +45,8 @@ class Parts:
     stopped: Callable[[], bool]
     resume: bool
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: RoleModel | None = None
-    judge: RoleModel | None = None
+    user: AskedModel | None = None
+    judge: AskedModel | None = None
 
 
 def supervised(parts: Parts, cfg: Supervised) -> Done:
@@ -100,7 +100,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     return ended, trainer, job.results
 
 
-def role_model(role: str, told: RoleModelFile | None, key: str) -> RoleModel | None:
+def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel | None:
     """Who plays a role. Raises InputError: the address cannot be one."""
     if told is None:
         return None
@@ -108,7 +108,7 @@ def role_model(role: str, told: RoleModelFile | None, key: str) -> RoleModel | N
         endpoint = Endpoint(name=role, base_url=told.base_url, api_key=SecretStr(key))
     except ValidationError as error:
         raise InputError(f"{role}: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
-    return RoleModel(endpoint, told.model, told.temperature)
+    return AskedModel(endpoint, told.model, told.temperature)
 
 
 def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool) -> Table:

@@ -128,7 +128,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     from training.trainer_callbacks import save_final
 
     key = os.environ.get(LLM_KEY, "")
-    user, judge = job_setup.role_model("user", job.user, key), job_setup.role_model("judge", job.judge, key)
+    user, judge = job_setup.asked_model("user", job.user, key), job_setup.asked_model("judge", job.judge, key)
     model = str(_inside(folder, job.model))
     parts = job_setup.Parts(folder, model, rows, held_out, writer, stopped, job.resume, job.engine, user, judge)
     if isinstance(job.config, Supervised):

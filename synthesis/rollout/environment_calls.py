@@ -16,10 +16,10 @@ from synthesis.formats.values import clean
 from synthesis.llm.chat import CountedModel
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
-from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, make_patch, state_hash
+from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
 from synthesis.verifiers.checks import marks, score_checks
 from synthesis.verifiers.doubts import Decision, decided
-from synthesis.verifiers.rubric import RubricCase
+from synthesis.verifiers.rubric import rubric_case
 
 SPELLED_CHARS = 300
 """So much of a call is told in the note of an attempt that its program ended."""
@@ -102,8 +102,7 @@ class AttemptEpisode:
         if judge is None or not reward.doubts:
             return digest, Decision(reward)
         asked = time.perf_counter()
-        changes = make_patch(self.initial, final)
-        case = RubricCase(instruction=task.instruction, criteria=(), answer=answer, changes=changes)
+        case = rubric_case(task.instruction, self.initial, final, answer)
         try:
             return digest, await decided(judge, task.checks, reward, known, case)
         finally:

@@ -12,14 +12,13 @@ from synthesis.contracts import Mark, Reward, State, Usage
 from synthesis.errors import InputError
 from synthesis.llm import ChatModel
 from synthesis.llm.chat import CountedModel
-from synthesis.runtime import make_patch
 from synthesis.verifiers.audit_report import Fault, full
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.checks import reward_of
 from synthesis.verifiers.doubts import Decision, best_judged, criterion_of, decided
 from synthesis.verifiers.faults import label
 from synthesis.verifiers.probe_families import spread
-from synthesis.verifiers.rubric import RubricCase
+from synthesis.verifiers.rubric import RubricCase, rubric_case
 from synthesis.verifiers.score_comparison import JudgedEnd
 
 Judge = Callable[[], AbstractAsyncContextManager[ChatModel]]
@@ -128,8 +127,7 @@ def _doubted(subject: Subject, marks: Sequence[Mark], end: JudgedEnd, *, everyth
 
 def _case(subject: Subject, start: State, end: JudgedEnd | None) -> RubricCase:
     assert end is not None
-    changes = make_patch(start, end.state)
-    return RubricCase(instruction=subject.instruction, criteria=(), answer=end.answer, changes=changes)
+    return rubric_case(subject.instruction, start, end.state, end.answer)
 
 
 def _unjudged(end: JudgedEnd | None, why: str) -> JudgedEnd | None:

@@ -13,10 +13,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, ValidationError
 
-from synthesis.contracts import Frozen, Message, Patch
+from synthesis.contracts import Frozen, Message, Patch, State
 from synthesis.errors import InputError, MalformedReply
 from synthesis.llm import ChatModel
 from synthesis.prompts import hashes, prompt
+from synthesis.runtime import make_patch
 
 TRIES = 3
 MOST_CRITERIA = 50
@@ -32,6 +33,11 @@ class RubricCase(Frozen):
     criteria: tuple[str, ...]
     answer: str = ""
     changes: Patch = Field(default_factory=list)
+
+
+def rubric_case(instruction: str, start: State, final: State, answer: str) -> RubricCase:
+    """An end as a judge sees it, but for the criteria: equal ends make equal questions, wherever they are judged."""
+    return RubricCase(instruction=instruction, criteria=(), answer=answer, changes=make_patch(start, final))
 
 
 class CriterionVerdict(Frozen):

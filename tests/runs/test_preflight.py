@@ -149,6 +149,15 @@ def test_conversations_want_somebody_who_plays_the_user() -> None:
     assert preflight(asks(row, changes=talking)).ok
 
 
+def test_an_evaluation_of_conversations_wants_somebody_who_plays_the_user() -> None:
+    asked = asks(frozen(lessons()), "supervised", evaluation=frozen(conversations()).public_id)
+    assert problems(preflight(asked)) == {"user_model": "missing"}
+    endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
+    RoleModel.objects.create(role="user", endpoint=endpoint, model="m")
+    job = create_job(asked, pages_seed.person("researcher"))
+    assert (job.user_endpoint, job.user_model) == (endpoint, "m")
+
+
 def test_the_default_user_is_written_to_the_job() -> None:
     endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
     RoleModel.objects.create(role="user", endpoint=endpoint, model="m")

@@ -19,7 +19,7 @@ from synthesis.llm import Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import PendingTurns, RoleModel, run, tries  # noqa: E402
+from training.attempts import AskedModel, PendingTurns, run, tries  # noqa: E402
 from training.config import Decoding, Masking  # noqa: E402
 from training.engines.served import ServedMaker  # noqa: E402
 from training.rewards import scored  # noqa: E402
@@ -95,7 +95,7 @@ def test_conversation_is_one_sequence_too() -> None:
     task = small.tasks()[0]
     maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
     with llm_server([say("Please see to the booking."), say(STOP)]) as server:
-        user = RoleModel(Endpoint(name="user", base_url=server.url), "user-model")
+        user = AskedModel(Endpoint(name="user", base_url=server.url), "user-model")
         (tried,) = made(small.table(user=user), maker, [conversation(task)])
     assert tried.attempt.ending == "user_stopped"
     assert tried.attempt.outcome == "solved"
@@ -114,7 +114,7 @@ def test_what_a_check_cannot_tell_of_an_answer_is_put_to_the_judge() -> None:
     maker = small.ScriptedMaker({task.rollout.key: [*small.solution(task)[:-1], small.says("It may be 10 or 12.")]})
     verdict = {"verdicts": [{"criterion": 1, "passed": True, "reason": "so"}]}
     with llm_server([say(json.dumps(verdict))]) as server:
-        judge = RoleModel(Endpoint(name="judge", base_url=server.url), "judge-model")
+        judge = AskedModel(Endpoint(name="judge", base_url=server.url), "judge-model")
         (tried,) = made(small.table(judge=judge), maker, [row])
         (alone,) = made(small.table(), maker, [row])
         assert [request["model"] for request in server.requests] == ["judge-model"]
@@ -128,7 +128,7 @@ def test_user_that_errs_masks_the_attempt() -> None:
     task = small.tasks()[0]
     maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
     with llm_server([say("")]) as server:
-        user = RoleModel(Endpoint(name="user", base_url=server.url), "user-model")
+        user = AskedModel(Endpoint(name="user", base_url=server.url), "user-model")
         (tried,) = made(small.table(user=user), maker, [conversation(task)])
     assert tried.attempt.user_error
     assert scored(tried.attempt, "score", Masking()).reward is None

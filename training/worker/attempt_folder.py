@@ -9,7 +9,7 @@ from pathlib import Path
 
 from synthesis.errors import InfrastructureError, InputError
 from training.config import read_config
-from training.job import CHECKPOINTS, JOB, JobFile, RoleModelFile, is_model_name
+from training.job import CHECKPOINTS, JOB, AskedModelFile, JobFile, is_model_name
 from training.worker.assignment import AssignedRole, Assignment, RemoteFile, write_whole
 from training.worker.client import Client, disk_of, hash_of
 
@@ -63,16 +63,16 @@ def lay_out(
         resume=told.resume is not None,
         threads=threads,
         engine=told.engine,
-        user=_role_model(client, told.user),
-        judge=_role_model(client, told.judge),
+        user=_asked_model(client, told.user),
+        judge=_asked_model(client, told.judge),
     )
     with disk_of(folder / JOB):
         write_whole(folder / JOB, job.model_dump_json(indent=1))
     return job
 
 
-def _role_model(client: Client, told: AssignedRole | None) -> RoleModelFile | None:
-    return RoleModelFile(base_url=client.own(told.base_url), model=told.model) if told is not None else None
+def _asked_model(client: Client, told: AssignedRole | None) -> AskedModelFile | None:
+    return AskedModelFile(base_url=client.own(told.base_url), model=told.model) if told is not None else None
 
 
 def _require_room(files: Iterable[RemoteFile], folder: Path, cache: Path) -> None:

@@ -95,20 +95,26 @@ def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[
             return
         with stored as opened:
             for line in _lines(opened):
-                row = _row(line)
-                task = row.get("rollout")
+                row = _loaded(line)
+                task = _task(row)
                 if task is not None:
-                    yield [str((json.loads(task) if isinstance(task, str) else task).get("instruction", ""))]
+                    yield [str(task.get("instruction", ""))]
                 else:
                     yield [text for message in _messages(row) for text in _said(message)]
     except UNREADABLE:
         return
 
 
-def _row(line: bytes) -> Any:
+def _loaded(text: bytes) -> Any:
     """Raises ValueError: it is no JSON, or would take too much memory."""
-    require_light(line)
-    return json.loads(line)
+    require_light(text)
+    return json.loads(text)
+
+
+def _task(row: dict[str, Any]) -> Any:
+    """A row's task, which may stand there as JSON text; None where the row holds a trajectory."""
+    task = row.get("rollout")
+    return _loaded(task.encode("utf-8", "replace")) if isinstance(task, str) else task
 
 
 def _messages(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -128,15 +134,14 @@ def _lines(file: File[bytes]) -> Iterator[bytes]:
 
 def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
     for line in lines:
-        row = _row(line)
-        task = row.get("rollout")
+        row = _loaded(line)
+        task = _task(row)
         environment, setting = str(row.get("environment", "")), str(row.get("setting", "task"))
         if task is None:
             yield RowFact(environment, setting, *_spoken(row))
             continue
-        told = json.loads(task) if isinstance(task, str) else task
-        judged = may_be_judged([str(source) for source in told.get("checks") or ()])
-        yield RowFact(environment, setting, 1, _told(told), judged)
+        judged = may_be_judged([str(source) for source in task.get("checks") or ()])
+        yield RowFact(environment, setting, 1, _told(task), judged)
 
 
 def _told(told: dict[str, Any]) -> int:

@@ -11,11 +11,11 @@ from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
-from synthesis.runtime import Episode, Sandbox, make_patch
+from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.doubts import as_judged, best_judged, decided, doubt_words
 from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.rubric import RubricCase
+from synthesis.verifiers.rubric import rubric_case
 from webapp.trajectories.comparison import same_observation, same_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
@@ -132,9 +132,7 @@ def _judge(
         outside = outside_changes(setting.frame, start, final)
         reward = reward_of(as_judged(done.verdicts, setting.judged), setting.rule, marks, outside)
         if setting.judge is not None and reward.doubts:
-            case = RubricCase(
-                instruction=setting.instruction, criteria=(), answer=answer, changes=make_patch(start, final)
-            )
+            case = rubric_case(setting.instruction, start, final, answer)
             reward = async_to_sync(decided)(setting.judge, setting.checks, reward, marks, case).reward
         return reward, doubt_words(reward), best_judged(setting.checks, reward, marks)
     except InputError:

@@ -43,7 +43,7 @@ class ToResume(Frozen):
     files: list[FileToFetch]
 
 
-class RoleModel(Frozen):
+class ModelToAsk(Frozen):
     """Who plays the user or judges: an OpenAI-compatible address of this API; the worker's token is the key."""
 
     base_url: str
@@ -61,8 +61,8 @@ class Assignment(Frozen):
     evaluation: DatasetToFetch | None = None
     resume: ToResume | None = None
     engine: Literal["transformers", "vllm"] = "transformers"
-    user: RoleModel | None = None
-    judge: RoleModel | None = None
+    user: ModelToAsk | None = None
+    judge: ModelToAsk | None = None
     seed: int = 0
 
 
@@ -79,8 +79,8 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         evaluation=_dataset(job.evaluation, "evaluation", at) if job.evaluation is not None else None,
         resume=ToResume(step=resumed.step, files=_files(resumed.files.all(), "resume", at)) if resumed else None,
         engine="vllm" if job.engine == "vllm" else "transformers",
-        user=_role(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
-        judge=_role(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
+        user=_to_ask(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
+        judge=_to_ask(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
         seed=int(job.config.get("seed", 0)),
     )
 
@@ -95,8 +95,8 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
     return ModelToTrain(name=name, kind="files", files=_files(model_files(checkpoint), "model", at))
 
 
-def _role(endpoint: int | None, model: str, base_url: str) -> RoleModel | None:
-    return RoleModel(base_url=base_url, model=model) if endpoint is not None else None
+def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:
+    return ModelToAsk(base_url=base_url, model=model) if endpoint is not None else None
 
 
 def _files(files: Any, what: str, at: str) -> list[FileToFetch]:
