@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 from typing import Any
@@ -12,11 +13,13 @@ from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from synthesis.errors import InputError
 from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, problem, token_of
 from tests.runs.job_support import LESSON, jsonl, lessons, tasks
 from webapp.accounts.models import AuditEntry
 from webapp.datasets import file_uploads
+from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.jobs import services as job_services
 from webapp.jobs.jobs import perform
@@ -138,9 +141,9 @@ def test_a_claim_of_two_gigabytes_is_answered_before_they_come(live_site: str) -
         assert line.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def big(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], content: bytes) -> StoredFile:
+def big(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], content: bytes, **fields: str) -> StoredFile:
     monkeypatch.setattr(file_uploads, "AT_ONCE_BYTES", 10)
-    answer = send(headers, content)
+    answer = send(headers, content, **fields)
     assert answer.json()["status"] == "uploaded"
     row = StoredFile.objects.get()
     job = job_services.claim(Job.objects.get(kind=file_uploads.KIND).pk, "a test")
@@ -174,6 +177,65 @@ def test_a_large_file_with_faults_says_so(monkeypatch: pytest.MonkeyPatch, heade
     assert row.state == FileState.ERROR
     assert "line 3" in Client().get(f"{BASE}/files/{row.public_id}", headers=headers).json()["status_details"]
     assert "line 3" in Job.objects.get(kind=file_uploads.KIND, state=JobState.FAILED).error
+
+
+BAD_LINES = b"{}\n" + GOOD[:100] + b"\n"
+
+
+def test_lines_that_cannot_be_used_are_left_out_where_that_is_chosen(headers: dict[str, str]) -> None:
+    refused = problem(send(headers, GOOD + BAD_LINES), 422)
+    assert "Send bad_lines=leave_out to keep its other 2 rows." in refused["detail"]
+    told = send(headers, BAD_LINES + GOOD + DEEP, bad_lines="leave_out").json()
+    assert (told["status"], told["bad_lines"], told["report"]["left_out"]) == ("processed", "leave_out", [1, 2, 5])
+    assert (told["report"]["rows"], told["kind"], told["bytes"]) == (2, "trajectories", len(GOOD))
+    assert told["sha256"] == hashlib.sha256(GOOD).hexdigest()
+    content = Client().get(f"{BASE}/files/{told['id']}/content", headers=headers)
+    assert default_storage.open(StoredFile.objects.get().stored).read() == GOOD
+    assert content.headers["Content-Length"] == str(len(GOOD))
+    problem(send(headers, BAD_LINES, bad_lines="leave_out"), 422)  # nothing would be left of it
+    assert "bad_lines" in problem(send(headers, GOOD, bad_lines="mend"), 422)["detail"]
+
+
+def test_a_dataset_says_how_many_lines_of_its_file_were_left_out(headers: dict[str, str]) -> None:
+    row = StoredFile.objects.get(public_id=send(headers, BAD_LINES + GOOD, bad_lines="leave_out").json()["id"])
+    made = datasets.uploaded(None, row)
+    assert made.job is not None
+    job = job_services.claim(made.job.pk, "a test")
+    assert job is not None
+    perform(job)
+    made.refresh_from_db()
+    assert (made.state, made.train_rows, made.left_out) == (
+        "ready",
+        2,
+        {"Its line in the uploaded file cannot be used": 2},
+    )
+
+
+def test_bad_lines_of_a_large_file_are_left_out_by_its_job(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    row = big(monkeypatch, headers, BAD_LINES + GOOD, bad_lines="leave_out")
+    assert (row.state, row.report["left_out"], row.bytes) == (FileState.PROCESSED, [1, 2], len(GOOD))
+    assert default_storage.open(row.stored).read() == GOOD
+    assert len([name for name in kept() if row.public_id in name]) == 1
+    send(headers, BAD_LINES + GOOD, "another.jsonl", bad_lines="leave_out")
+    with pytest.raises(InputError, match="still being checked"):
+        datasets.require_usable(StoredFile.objects.get(filename="another.jsonl"))
+
+
+def test_a_large_file_deleted_while_it_is_checked_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    checked = file_uploads._checked
+
+    def deleted_meanwhile(row: StoredFile, file: Any) -> Any:
+        report = checked(row, file)
+        StoredFile.objects.filter(pk=row.pk).update(deleted_at=row.created_at)
+        return report
+
+    monkeypatch.setattr(file_uploads, "_checked", deleted_meanwhile)
+    row = big(monkeypatch, headers, BAD_LINES + GOOD, bad_lines="leave_out")
+    assert not [name for name in kept() if row.public_id in name]
 
 
 def test_a_file_that_a_dataset_was_made_of_stays(headers: dict[str, str]) -> None:

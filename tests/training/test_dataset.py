@@ -29,6 +29,7 @@ from training.dataset import (
     side_of,
     trajectory_rows,
     unit_of,
+    without_lines,
 )
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
@@ -244,7 +245,6 @@ def test_tasks_without_a_verifier_or_under_another_name_are_refused() -> None:
 def test_limits_end_the_check_and_are_told() -> None:
     good = line(ROW)
     for limits, reason, lines in [
-        (UploadLimits(line_bytes=len(good) - 2), "is longer than", 1),
         (UploadLimits(file_bytes=len(good) + 1), "is larger than", 2),
         (UploadLimits(lines=2), "more than 2 lines", 3),
     ]:
@@ -253,8 +253,30 @@ def test_limits_end_the_check_and_are_told() -> None:
         assert report.lines == lines
         assert reason in report.problems[-1].message
     assert check_upload(io.BytesIO(good), "trajectories", UploadLimits(line_bytes=len(good) - 1)).ok
+    long = check_upload(io.BytesIO(good * 3), "trajectories", UploadLimits(line_bytes=len(good) - 2))
+    assert (long.complete, long.problem_count, long.bytes) == (True, 3, 3 * len(good))
+    assert "is longer than" in long.problems[0].message
     many = check_upload(io.BytesIO(b"{}\n" * 50), "trajectories", UploadLimits(problems=3))
     assert (many.problem_count, len(many.problems)) == (50, 3)
+
+
+def test_lines_with_problems_are_left_out_where_that_is_chosen_and_the_rest_is_unchanged() -> None:
+    good, long = line(ROW), line(with_message(1, content="x" * (3 << 20)))
+    content = b"{}\n" + good + long + b"[]\n" + good + b"\xff" + good[:-1]
+    limits = UploadLimits(line_bytes=len(good) + 100)
+    report = check_upload(io.BytesIO(content), "trajectories", limits, leave_out=True)
+    assert (report.ok, report.rows, report.left_out) == (True, 2, (1, 3, 4, 6))
+    assert [problem.line for problem in report.problems] == [1, 3, 4, 6]
+    assert b"".join(without_lines(io.BytesIO(content), report.left_out)) == good * 2
+    assert not check_upload(io.BytesIO(b"{}\n" * 3), "trajectories", leave_out=True).ok  # nothing is left of it
+
+
+def test_only_so_many_lines_may_be_left_out() -> None:
+    good, limits = line(ROW), UploadLimits(left_out=2)
+    assert check_upload(io.BytesIO(b"{}\n" * 2 + good), "trajectories", limits, leave_out=True).ok
+    many = check_upload(io.BytesIO((b"{}\n" + good) * 3), "trajectories", limits, leave_out=True)
+    assert (many.ok, many.complete, many.problems[-1].line) == (False, False, 5)
+    assert "no more may be left out" in many.problems[-1].message
 
 
 def test_empty_files_empty_lines_and_repeated_ids() -> None:

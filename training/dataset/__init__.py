@@ -17,7 +17,14 @@ from training.dataset.split import (
     side_of_unit,
     unit_of,
 )
-from training.dataset.upload_check import LineProblem, UploadLimits, UploadReport, check_upload, parse_line
+from training.dataset.upload_check import (
+    LineProblem,
+    UploadLimits,
+    UploadReport,
+    check_upload,
+    parse_line,
+    without_lines,
+)
 
 __all__ = [
     "LEVELS",
@@ -45,4 +52,5 @@ __all__ = [
     "side_of_unit",
     "trajectory_rows",
     "unit_of",
+    "without_lines",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO, Literal, NoReturn
 
 from pydantic import Field, ValidationError
@@ -16,6 +17,8 @@ from synthesis.json_weight import require_light
 from training.dataset.rows import DatasetKind, Row, TaskRow, TrajectoryRow
 
 MESSAGE_CHARS = 300
+PIECE = 1 << 20
+MANY_LEFT_OUT = "{} lines before this one cannot be used, and no more may be left out; mend the file"
 
 
 class UploadLimits(Frozen):
@@ -26,6 +29,8 @@ class UploadLimits(Frozen):
     lines: int = Field(default=1_000_000, ge=1)
     problems: int = Field(default=100, ge=1)
     """So many problems are told in full; the others are counted."""
+    left_out: int = Field(default=10_000, ge=1)
+    """So many lines may be left out of a file; one with more is refused as a whole."""
 
 
 class LineProblem(Frozen):
@@ -37,7 +42,10 @@ class LineProblem(Frozen):
 
 
 class UploadReport(Frozen):
-    """`complete` is false where a limit ended the check; `sha256` is then of what was read."""
+    """`complete` is false where a limit ended the check; `sha256` is then of what was read.
+
+    `left_out` are the numbers of the lines that are not kept, where the uploader chose so; else none.
+    """
 
     kind: DatasetKind
     lines: int
@@ -47,29 +55,38 @@ class UploadReport(Frozen):
     complete: bool
     problem_count: int
     problems: tuple[LineProblem, ...]
+    left_out: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
-        return self.complete and not self.problem_count and self.rows > 0
+        return self.complete and self.problem_count == len(self.left_out) and self.rows > 0
 
 
-def check_upload(file: BinaryIO, kind: DatasetKind, limits: UploadLimits | None = None) -> UploadReport:
-    """Check a JSONL file from its current position on, reading no more than the limits allow."""
+def check_upload(
+    file: BinaryIO, kind: DatasetKind, limits: UploadLimits | None = None, leave_out: bool = False
+) -> UploadReport:
+    """Check a JSONL file from its current position on, reading no more than the limits allow.
+
+    With `leave_out` a line with a problem does not spoil the file: its number stands in the report.
+    """
     limits = limits or UploadLimits()
     digest, size, lines, rows, count = hashlib.sha256(), 0, 0, 0, 0
     problems: list[LineProblem] = []
+    left_out: list[int] = []
     seen: dict[str, int] = {}
     complete = True
-    for line in _lines(file, limits):
-        digest.update(line)
-        size, lines = size + len(line), lines + 1
-        stop = _too_much(size, lines, line, limits)
-        problem = stop or _line_problem(line, lines, kind, seen)
+    for line, length in _read_lines(file, limits, digest.update):
+        size, lines = size + length, lines + 1
+        stop = _too_much(size, lines, limits)
+        problem = stop or _too_long(line, lines, limits) or _line_problem(line, lines, kind, seen)
+        if problem and not stop and len(left_out) >= limits.left_out:
+            stop = problem = LineProblem(line=lines, message=MANY_LEFT_OUT.format(len(left_out)))
         if problem is None:
             rows += 1
         else:
             count += 1
             problems += [problem] if len(problems) < limits.problems else []
+            left_out += [lines] if leave_out and not stop else []
         if stop:
             complete = False
             break
@@ -84,38 +101,50 @@ def check_upload(file: BinaryIO, kind: DatasetKind, limits: UploadLimits | None 
         complete=complete,
         problem_count=count,
         problems=tuple(problems),
+        left_out=tuple(left_out),
     )
 
 
-def check_as_json(file: BinaryIO, kind: DatasetKind | Literal[""], limits: dict[str, int]) -> Iterator[Any]:
+def check_as_json(
+    file: BinaryIO, kind: DatasetKind | Literal[""], limits: dict[str, int], leave_out: bool
+) -> Iterator[Any]:
     """The one report of a file, as the process that reads it gives it on. Raises FormatError: its kind is not clear."""
     bounds = UploadLimits(**limits)
-    yield check_upload(file, kind or _kind_of(file, bounds), bounds).model_dump(mode="json")
+    known = kind or _kind_of(file, bounds, leave_out)
+    yield check_upload(file, known, bounds, leave_out).model_dump(mode="json")
 
 
-def kind_as_json(file: BinaryIO, limits: dict[str, int]) -> Iterator[DatasetKind]:
+def kind_as_json(file: BinaryIO, limits: dict[str, int], leave_out: bool) -> Iterator[DatasetKind]:
     """What a file's first line says that its rows are; as `check_as_json`."""
-    yield _kind_of(file, UploadLimits(**limits))
+    yield _kind_of(file, UploadLimits(**limits), leave_out)
 
 
-def _kind_of(file: BinaryIO, limits: UploadLimits) -> DatasetKind:
-    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`. Raises FormatError."""
-    line = file.readline(limits.line_bytes + 1)
+def _kind_of(file: BinaryIO, limits: UploadLimits, leave_out: bool) -> DatasetKind:
+    """Kind of the first line, or with `leave_out` of the first line that says it. Raises FormatError."""
+    lines = itertools.islice(_read_lines(file, limits), limits.left_out if leave_out else 1)
+    kinds = (_kind_of_line(line) for line, _ in lines)
+    kind: DatasetKind | Literal[""] | None = next((kind for kind in kinds if kind or not leave_out), "")
     file.seek(0)
+    if kind is None:
+        raise FormatError(
+            "line 1",
+            "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`).",
+        )
+    return kind or "trajectories"  # whose check says what is wrong with lines that cannot be read
+
+
+def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
+    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`; "" where it cannot be read, None
+    where it is neither."""
     try:
         require_light(line)
         row = json.loads(line)
     except (ValueError, RecursionError, MemoryError):
-        return "trajectories"  # whose check says what is wrong with the line
+        return ""
     names = set(row) if isinstance(row, dict) else set()
     if "rollout" in names:
         return "tasks"
-    if names & {"messages", "prompt", "completion"}:
-        return "trajectories"
-    raise FormatError(
-        "line 1",
-        "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`).",
-    )
+    return "trajectories" if names & {"messages", "prompt", "completion"} else None
 
 
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
@@ -161,15 +190,38 @@ def read_row(value: dict[str, Any], kind: DatasetKind) -> Row:
         raise FormatError(_short(place), f"{_short(message)}{more}") from error
 
 
-def _lines(file: BinaryIO, limits: UploadLimits) -> Iterator[bytes]:
+def without_lines(file: BinaryIO, left_out: Collection[int]) -> Iterator[bytes]:
+    """Content of a file without the lines of these numbers (the first is 1), in pieces of at most a mebibyte."""
+    number = 1
+    while piece := file.readline(PIECE):
+        if number not in left_out:
+            yield piece
+        number += piece.endswith(b"\n")
+
+
+def _read_lines(
+    file: BinaryIO, limits: UploadLimits, seen: Callable[[bytes], object] = bool
+) -> Iterator[tuple[bytes, int]]:
+    """Lines with their lengths, of one that is too long only its beginning. `seen` is told every piece read."""
     while line := file.readline(limits.line_bytes + 1):
-        yield line
+        seen(line)
+        length, piece = len(line), line
+        while len(line) > limits.line_bytes and not piece.endswith(b"\n") and length <= limits.file_bytes:
+            if not (piece := file.readline(PIECE)):
+                break
+            seen(piece)
+            length += len(piece)
+        yield line, length
 
 
-def _too_much(size: int, lines: int, line: bytes, limits: UploadLimits) -> LineProblem | None:
-    if len(line.rstrip(b"\r\n")) > limits.line_bytes or (len(line) > limits.line_bytes and not line.endswith(b"\n")):
-        text = f"is longer than {limits.line_bytes} bytes; leave it out, or shorten what its tools returned"
-        return LineProblem(line=lines, message=text)
+def _too_long(line: bytes, number: int, limits: UploadLimits) -> LineProblem | None:
+    if len(line.rstrip(b"\r\n")) <= limits.line_bytes and (len(line) <= limits.line_bytes or line.endswith(b"\n")):
+        return None
+    text = f"is longer than {limits.line_bytes} bytes; leave it out, or shorten what its tools returned"
+    return LineProblem(line=number, message=text)
+
+
+def _too_much(size: int, lines: int, limits: UploadLimits) -> LineProblem | None:
     if size > limits.file_bytes:
         return LineProblem(line=lines, message=f"the file is larger than {limits.file_bytes} bytes; split it")
     if lines > limits.lines:

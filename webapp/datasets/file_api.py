@@ -22,7 +22,7 @@ from webapp.rest.types import ShortText, file_of
 
 router = Router(tags=["training"])
 BLOCK = 1 << 20
-JSONL = file_of("application/jsonl", "The file as it was uploaded")
+JSONL = file_of("application/jsonl", "The file as it is kept")
 
 
 class FilesQuery(Schema):
@@ -48,16 +48,21 @@ def upload_file(
     kind: Annotated[
         Literal["", "tasks", "trajectories"], Form(description="What its rows are; left out, its first line says it.")
     ] = "",
+    bad_lines: Annotated[
+        Literal["refuse", "leave_out"],
+        Form(description="`leave_out`: lines with problems are left out and told in the report; the rest is kept."),
+    ] = "refuse",
 ) -> Any:
     """Upload training data, one JSON object a line. It is checked line by line; one with problems is not kept.
 
-    A large one is answered with the status `uploaded` and checked by a job.
+    With `bad_lines=leave_out` its good lines are kept, and only their bytes and hash count. A large file is answered
+    with the status `uploaded` and checked by a job.
     """
     if purpose != file_uploads.PURPOSE:
         fault = FieldError(loc=["form", "purpose"], message=f"Must be {file_uploads.PURPOSE}", code="unknown")
         raise Problem(422, f"purpose: {fault.message}: files here are training data.", errors=[fault])
     try:
-        return file_out(file_uploads.store_file(person(request), file, kind))
+        return file_out(file_uploads.store_file(person(request), file, kind, bad_lines == "leave_out"))
     except file_uploads.BadFile as error:
         problems = error.report.problems if error.report else ()
         faults = [
@@ -69,7 +74,9 @@ def upload_file(
             for problem in problems
         ]
         whole = [FieldError(loc=["file", "file"], message=str(error), code="unusable")]
-        raise Problem(422, str(error), errors=faults or whole) from error
+        rows = error.keepable
+        way_out = f" Send bad_lines=leave_out to keep its other {rows} row{'s' * (rows > 1)}." if rows else ""
+        raise Problem(422, f"{error}{way_out}", errors=faults or whole) from error
 
 
 @router.get("/files", auth=needs("read"), response=FileList)
@@ -102,7 +109,7 @@ def delete_file(request: HttpRequest, file: PublicId) -> Any:
 
 @router.get("/files/{file}/content", auth=needs("read"), openapi_extra=JSONL)
 def get_file_content(request: HttpRequest, file: PublicId) -> StreamingHttpResponse:
-    """The file as it was uploaded."""
+    """The file as it was uploaded; without the lines that were left out of it."""
     row = find(file)
     try:
         opened = default_storage.open(row.stored, "rb")

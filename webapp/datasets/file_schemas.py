@@ -13,7 +13,8 @@ from webapp.rest.types import Json
 
 
 class FileOut(Schema):
-    """OpenAI's `file`. `kind` and `report` (lines, rows, problems by line) are Envarium's."""
+    """OpenAI's `file`. `kind`, `bad_lines` and `report` are Envarium's: lines, rows, problems by line, and the numbers
+    of lines `left_out`; bytes and hash of the report are of what came, those of the file of what is kept."""
 
     id: str
     object: Literal["file"]
@@ -24,6 +25,7 @@ class FileOut(Schema):
     status: str
     status_details: str | None
     kind: str
+    bad_lines: Literal["refuse", "leave_out"]
     sha256: str
     report: Json
 
@@ -54,6 +56,7 @@ def file_out(row: StoredFile) -> dict[str, Any]:
         "status": row.state,
         "status_details": first_problem(row.report) if row.state == "error" else None,
         "kind": row.kind,
+        "bad_lines": "leave_out" if row.leave_out else "refuse",
         "sha256": row.sha256,
         "report": row.report,
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
+from collections.abc import Collection
 from typing import Any, BinaryIO, Literal, cast
 
 from django.conf import settings
@@ -13,9 +16,10 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from synthesis.parser import ReadLimits, read_apart
-from training.dataset import DatasetKind, UploadLimits, UploadReport
+from training.dataset import DatasetKind, UploadLimits, UploadReport, without_lines
 from webapp.accounts.services import audit
 from webapp.datasets.models import FileState, StoredFile
+from webapp.datasets.storage import drop
 from webapp.errors import Conflict, QuotaExceeded
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
@@ -40,15 +44,24 @@ class BadFile(InputError):
         super().__init__(message)
         self.report = report
 
+    @property
+    def keepable(self) -> int:
+        """Rows that would be kept if the lines with problems were left out."""
+        can_be = self.report is not None and self.report.complete and self.report.problem_count <= limits().left_out
+        return self.report.rows if self.report is not None and can_be else 0
+
 
 def limits() -> UploadLimits:
     return UploadLimits(file_bytes=int(settings.UPLOAD_LIMIT_MIB) << 20)
 
 
-def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "") -> StoredFile:
+def store_file(
+    user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "", leave_out: bool = False
+) -> StoredFile:
     """Check and keep a file. `kind` is guessed from its first line where it is not said.
 
-    A large one is kept at once and checked by a job. Raises BadFile, with the lines that are at fault; QuotaExceeded.
+    With `leave_out` lines with problems are left out, otherwise they spoil the file. A large one is kept at once and
+    checked by a job. Raises BadFile, with the lines that are at fault; QuotaExceeded.
     """
     name = clean(str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1])[:200] or "upload"
     size, most = file.size or 0, limits().file_bytes
@@ -59,18 +72,38 @@ def store_file(user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "
         raise BadFile(f"{name}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it.")
     stream = cast(BinaryIO, file)
     row = StoredFile(public_id=new_id("file"), filename=name, purpose=PURPOSE, bytes=size, created_by=user)
-    row.kind = kind
+    row.kind, row.leave_out = kind, leave_out
     try:
         report = _checked(row, stream) if size <= AT_ONCE_BYTES else None
-        row.kind = row.kind or next(read_apart(f"{CHECK}:kind_as_json", stream, {"limits": limits().model_dump()}))
+        row.kind = row.kind or next(read_apart(f"{CHECK}:kind_as_json", stream, _asked(row)))
     except InputError as error:
         raise BadFile(f"{name}: {error}") from error
     if report is not None and not report.ok:
         hint = f" {LINES}" if not kind and report.problems[0].line <= 1 else ""
         raise BadFile(f"{name}: {first_problem(row.report)}{hint}", report)
-    file.seek(0)
-    row.stored = default_storage.save(f"{FOLDER}/{row.public_id}.jsonl", file)
+    if report is not None and report.left_out:
+        _store_kept(row, file, report.left_out, _original(row))
+    else:
+        file.seek(0)
+        row.stored = default_storage.save(_original(row), file)
     return _keep(user, row)
+
+
+def _original(row: StoredFile) -> str:
+    return f"{FOLDER}/{row.public_id}.jsonl"
+
+
+def _store_kept(row: StoredFile, file: File[bytes], left_out: Collection[int], name: str) -> None:
+    """Put a file without these lines into the file store under this name."""
+    file.seek(0)
+    with tempfile.TemporaryFile() as kept:
+        for piece in without_lines(cast(BinaryIO, file), frozenset(left_out)):
+            kept.write(piece)
+        row.bytes = kept.tell()
+        kept.seek(0)
+        row.sha256 = hashlib.file_digest(kept, "sha256").hexdigest()
+        drop(name)
+        row.stored = default_storage.save(name, File(kept))
 
 
 def _require_few_waiting(user: Any, name: str) -> None:
@@ -90,22 +123,35 @@ def _keep(user: Any, row: StoredFile) -> StoredFile:
 
 
 def check_stored(context: JobContext) -> dict[str, Any]:
-    """Check a large stored file, in its job."""
+    """Check a large stored file, in its job. One that is checked already is left alone."""
     row = StoredFile.objects.get(pk=context.payload["file"])
     if row.deleted_at is not None:
         return {"deleted": True}
-    with default_storage.open(row.stored, "rb") as file:
-        try:
-            report = _checked(row, cast(BinaryIO, file))
-        except InputError as error:
-            problems = [{"line": 0, "place": "", "message": str(error)}]
-            row.state, row.report = FileState.ERROR, {"problems": problems, "problem_count": 1}
-            row.save(update_fields=["state", "report"])
-            raise
-    row.save(update_fields=["state", "report", "sha256"])
-    if not report.ok:
+    if row.state == FileState.UPLOADED:
+        with default_storage.open(row.stored, "rb") as file:
+            try:
+                report = _checked(row, cast(BinaryIO, file))
+            except InputError as error:
+                problems = [{"line": 0, "place": "", "message": str(error)}]
+                row.state, row.report = FileState.ERROR, {"problems": problems, "problem_count": 1}
+                row.save(update_fields=["state", "report"])
+                raise
+            if report.ok and report.left_out:
+                _store_kept(row, file, report.left_out, f"{FOLDER}/{row.public_id}.kept.jsonl")
+        _write_checked(row)
+    if row.stored != _original(row):
+        drop(_original(row))
+    if row.state == FileState.ERROR:
         raise InputError(f"{row.filename}: {first_problem(row.report)}")
-    return {"rows": report.rows}
+    return {"rows": row.report["rows"], "left_out": len(row.report["left_out"])}
+
+
+@transaction.atomic
+def _write_checked(row: StoredFile) -> None:
+    deleted = StoredFile.objects.select_for_update(no_key=True).get(pk=row.pk).deleted_at
+    row.save(update_fields=["state", "report", "sha256", "stored", "bytes", "kind"])
+    if deleted is not None:
+        drop(row.stored)
 
 
 def close_check(job: int) -> None:
@@ -133,8 +179,12 @@ def delete_file(user: Any, file: StoredFile) -> None:
         transaction.on_commit(lambda: default_storage.delete(stored) if stored else None)
 
 
+def _asked(row: StoredFile) -> dict[str, Any]:
+    return {"limits": limits().model_dump(), "leave_out": row.leave_out}
+
+
 def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
-    asked = {"kind": row.kind, "limits": limits().model_dump()}
+    asked = {"kind": row.kind, **_asked(row)}
     row.report = next(read_apart(f"{CHECK}:check_as_json", file, asked, ReadLimits(cpu_s=300, wall_s=900)))
     report = UploadReport.model_validate(row.report)
     row.kind = report.kind

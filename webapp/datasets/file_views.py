@@ -32,6 +32,11 @@ class UploadForm(forms.Form):
         choices=[("", "what its first line says"), ("tasks", "tasks"), ("trajectories", "trajectories")],
         required=False,
     )
+    leave_out = forms.BooleanField(
+        label="Leave out lines that cannot be used",
+        help_text="The rest is kept, and the file's page lists what is missing.",
+        required=False,
+    )
     file = forms.FileField(
         label="File",
         help_text="JSON Lines",
@@ -59,16 +64,17 @@ def upload(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form)
     try:
-        row = file_uploads.store_file(request.user, form.cleaned_data["file"], form.cleaned_data["kind"])
+        chosen = form.cleaned_data
+        row = file_uploads.store_file(request.user, chosen["file"], chosen["kind"], chosen["leave_out"])
     except file_uploads.BadFile as error:
         form.add_error("file", str(error))
-        return _list(request, form, error.report)
+        return _list(request, form, error)
     return redirect("datasets:file", row.public_id)
 
 
-def _list(request: HttpRequest, form: UploadForm, report: Any = None) -> HttpResponse:
+def _list(request: HttpRequest, form: UploadForm, refused: file_uploads.BadFile | None = None) -> HttpResponse:
     page = keyset(request, queries.files().select_related("created_by"))
-    context: dict[str, Any] = {"form": form, "report": report, "page": page, "most": file_uploads.limits()}
+    context: dict[str, Any] = {"form": form, "refused": refused, "page": page, "most": file_uploads.limits()}
     context["copy_as"] = api_call(request, "POST", "api:upload_file", files={"file": "data.jsonl"})
     return render(request, "datasets/files/list.html", context, status=422 if form.errors else 200)
 
@@ -132,7 +138,7 @@ def _page(request: HttpRequest, row: StoredFile, form: SplitForm, status: int = 
         "method": "reinforcement" if row.kind == "tasks" else "supervised",
         "form": form,
         "meanings": MEANINGS,
-        "usable": row.state != FileState.ERROR,
+        "usable": row.state != FileState.ERROR and not (row.leave_out and row.state == FileState.UPLOADED),
         "made": list(row.datasets.order_by("-pk").only("public_id", "name", "state", "archived")[:20]),
         "copy_as": api_call(request, "POST", "api:create_dataset", body={"file": row.public_id, "split": {}}),
     }

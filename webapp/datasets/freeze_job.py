@@ -113,7 +113,7 @@ def _write(
     dataset.manifest = manifest.model_dump(mode="json")
     dataset.sha256 = manifest.sha256
     dataset.stored = stored
-    dataset.left_out = left_out.told()
+    dataset.left_out = left_out.told() if dataset.file is None else _bad_lines(dataset.file)
     dataset.tokens = lengths.told()
     dataset.train_rows, dataset.test_rows = manifest.train.rows, manifest.test.rows
     dataset.environments = len(lengths.environments)
@@ -150,6 +150,12 @@ def file_rows(file: StoredFile, seen: Callable[[int, int], None]) -> Iterator[Ro
                 raise FormatError(f"{file.filename} line {number}", str(error)) from error
             yield row
             seen(done, max(file.bytes, done))
+
+
+def _bad_lines(file: StoredFile) -> dict[str, int]:
+    """Lines that were left out of an uploaded file, as a dataset tells what it lacks."""
+    lines = len(file.report.get("left_out") or ())
+    return {"Its line in the uploaded file cannot be used": lines} if lines else {}
 
 
 def _selection(dataset: Dataset) -> dict[str, Any]:

@@ -21,13 +21,17 @@ class FileState(models.TextChoices):
 
 class StoredFile(models.Model):
     """A file of `/api/v1/files`: JSON Lines, checked line by line (`report` is an `UploadReport`). `stored` is its name
-    in the file store, `kind` what its rows are: tasks or trajectories."""
+    in the file store, `kind` what its rows are: tasks or trajectories.
+
+    With `leave_out` the lines that cannot be used are not kept; `bytes` and `sha256` are of what is kept, those of the
+    report of what came."""
 
     public_id = public_id_field("file")
     filename = models.CharField(max_length=200)
     purpose = models.CharField(max_length=32, default="fine-tune")
     kind = models.CharField(max_length=16, blank=True)
     state = models.CharField(max_length=12, choices=FileState.choices, default=FileState.UPLOADED)
+    leave_out = models.BooleanField(default=False)
     stored = models.CharField(max_length=200, blank=True)
     bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64, blank=True)

@@ -51,6 +51,11 @@ def require_usable(file: StoredFile) -> None:
         raise InputError(f"The file {file.public_id} was deleted. Upload it again.")
     if file.state == FileState.ERROR:
         raise InputError(f"The file {file.public_id} has problems: {first_problem(file.report)}")
+    if file.state == FileState.UPLOADED and file.leave_out:
+        raise InputError(
+            f"The file {file.public_id} is still being checked, and lines may be left out of it. Try again when its "
+            "status is processed."
+        )
 
 
 @transaction.atomic
