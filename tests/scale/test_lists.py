@@ -16,12 +16,12 @@ TINY = scale.Size(
     environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40, training_steps=20, rollouts=64
 )
 LARGE = scale.Size(
-    environments=1_200,
+    environments=900,
     tools_each=4,
-    trajectories=9_000,
+    trajectories=6_000,
     stepped=5,
     jobs=5_000,
-    branches=(30, 15),
+    branches=(27, 15),
     theme_tools=6_000,
     batch_items=5_000,
     batch_calls=9_000,

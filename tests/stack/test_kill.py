@@ -22,7 +22,7 @@ from webapp.stack.postgres import Postgres
 from webapp.stack.services import health
 from webapp.stack.valkey import Valkey
 
-pytestmark = pytest.mark.kill
+pytestmark = [pytest.mark.kill, pytest.mark.xdist_group("one installation")]
 
 INSERT = "insert into kept (text) values (%s)"
 

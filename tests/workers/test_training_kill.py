@@ -24,7 +24,7 @@ from webapp.stack.brief import BriefServers
 from webapp.stack.home import Home
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]
-STEPS = 42
+STEPS = 30
 
 
 @pytest.fixture
@@ -107,25 +107,25 @@ def test_kills_leave_neither_gap_nor_duplicate(
     monkeypatch.setenv("ENVARIUM_TRAINING_LEASE_SECONDS", "15")
     lessons, tasks = datasets(operator)
     # 24 lessons in batches of 8: three steps an epoch.
-    job = supervised(operator, lessons, tasks, epochs=STEPS / 3, limits={"checkpoint_every": 6})
+    job = supervised(operator, lessons, tasks, epochs=STEPS / 3, limits={"checkpoint_every": 3})
     site = Site(tmp_path)
     copies = Copies(tmp_path / "w" / "attempts", tmp_path / "copies")
     running = start_worker(site.url, operator, tmp_path / "w")
     try:
-        at(job, 6, running.log)
+        at(job, 4, running.log)
         trainer_of(running).send_signal(signal.SIGKILL)
-        at(job, 14, running.log)
+        at(job, 10, running.log)
         trainer = trainer_of(running)
         os.kill(running.pid, signal.SIGKILL)
         running.process.wait()
         # The trainer's worker is gone: it ends too, and does not live on as a zombie.
         trainer.wait(30)
         running = start_worker(site.url, operator, tmp_path / "w")
-        at(job, 22, running.log)
+        at(job, 16, running.log)
         site.kill()
         time.sleep(3)
         site.start()
-        at(job, 30, running.log)
+        at(job, 22, running.log)
         for child in broker.children:
             os.kill(child.pid, signal.SIGKILL)
         assert ended(job, running.log) == TrainingState.SUCCEEDED, (job.error, running.log.read_text())

@@ -106,7 +106,7 @@ def disturb(run: Run, batch: int, luck: random.Random) -> list[str]:
     killed: list[str] = []
     waiting = list(VICTIMS)
     luck.shuffle(waiting)
-    aim = luck.randint(2, 10)
+    aim = luck.randint(1, 5)
     until = time.monotonic() + SECONDS
     while waiting and not ended(run, batch):
         assert time.monotonic() < until, f"after {killed} nothing goes on: {run.text()[-2_000:]}"
@@ -123,7 +123,7 @@ def disturb(run: Run, batch: int, luck: random.Random) -> list[str]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             killed.append(waiting.pop(0))
-        aim = (found or 0) + luck.randint(2, 14)
+        aim = (found or 0) + luck.randint(1, 6)
     return killed
 
 
@@ -140,8 +140,8 @@ def test_a_batch_comes_to_the_same_whichever_process_is_killed(run: Run) -> None
     killed = disturb(run, batch, random.Random(11))
     found = finish(run, batch)
     assert set(killed) == set(VICTIMS), killed
-    assert found["items"] == found["paths"] >= 50
-    assert found["products"] == found["kept"] >= 40
+    assert found["items"] == found["paths"] >= 25
+    assert found["products"] == found["kept"] >= 20
     undisturbed = finish(run, by_hand(run, "again", str(batch)))
     for mine, other in zip(found["content"], undisturbed["content"], strict=True):
         assert mine == other

@@ -195,6 +195,8 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
         return f"Not decided. {row.why}"
     kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
     named = [FAULTS.get(kind, kind) for kind in kinds]
+    if not named:  # an audit whose faults are not kept
+        return "The verifier does not hold. Audit the task again to see why."
     named = [named[0], *(f"{name[0].lower()}{name[1:]}" for name in named[1:])]
     return f"The verifier does not hold. {'; '.join(named)}."
 
