@@ -1,4 +1,4 @@
-"""Keyset paging: a page is found from where the last one ended, never by counting."""
+"""Keyset paging: a page is found from where the last one ended; rows are counted to ten thousand, then estimated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import connections
 from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
 
@@ -15,16 +16,46 @@ from webapp.query_params import Params
 
 PAGE_SIZE = 50
 CURSOR_CHARS = 8_000
+COUNTED_TO = 10_000
+"""More rows than this are not counted: the planner's estimate is shown, and said to be one."""
+TO = "\u2013"
+CURSORS = ("after", "before", "last", "at")
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """How many rows a list has; an estimate of the planner where `exact` is false."""
+
+    number: int
+    exact: bool = True
+
+    @property
+    def words(self) -> str:
+        return f"{self.number:,}" if self.exact else f"about {_rounded(self.number):,}"
 
 
 @dataclass(frozen=True)
 class Page:
-    """`before` and `after` are URLs of the neighbouring pages, empty where there is none."""
+    """`first`, `before`, `after` and `last` are URLs of other pages, empty where there is none.
+
+    `start` is the place of the first row in the list (from 1), None where it is not known.
+    """
 
     rows: list[Any]
     before: str = ""
     after: str = ""
     first: str = ""
+    last: str = ""
+    start: int | None = None
+    count: RowCount | None = None
+
+    @property
+    def words(self) -> str:
+        """Such as "51-100 of 2,120", with a dash between the numbers."""
+        total = f" of {self.count.words}" if self.count else ""
+        if self.start is None:
+            return f"{len(self.rows)} rows{total}"
+        return f"{self.start:,}{TO}{self.start + len(self.rows) - 1:,}{total}"
 
 
 def encode(value: Any, pk: int) -> str:
@@ -93,31 +124,78 @@ def window(rows: QuerySet[Any], order: str, cursor: tuple[Any, int] | None, back
 
 def link(request: HttpRequest, **changes: str) -> str:
     parameters = request.GET.copy()
-    for key in ("after", "before"):
+    for key in CURSORS:
         parameters.pop(key, None)
     parameters.update(changes)
     return f"{request.path}?{parameters.urlencode()}" if parameters else request.path
 
 
+def count_rows(rows: QuerySet[Any]) -> RowCount:
+    """How many rows there are: counted to `COUNTED_TO`, else as PostgreSQL's planner estimates."""
+    bare = rows.order_by().values("pk")
+    number = bare[: COUNTED_TO + 1].count()
+    if number <= COUNTED_TO:
+        return RowCount(number)
+    sql, parameters = bare.query.sql_with_params()
+    with connections[rows.db].cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+        told = cursor.fetchone()[0]
+    estimate = int((json.loads(told) if isinstance(told, str) else told)[0]["Plan"]["Plan Rows"])
+    return RowCount(max(number, estimate), exact=False)
+
+
 def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: int = PAGE_SIZE) -> Page:
-    """The page that `?after=` or `?before=` names. A cursor that cannot be read gives the first page."""
-    backward = "before" in request.GET and "after" not in request.GET
-    cursor = decode(Params(request.GET).text("before" if backward else "after", CURSOR_CHARS))
-    backward = backward and cursor is not None
+    """The page that `?after=`, `?before=` or `?last=1` names. A cursor that cannot be read gives the first page."""
+    params = Params(request.GET)
+    last = params.flag("last")
+    backward = last or ("before" in request.GET and "after" not in request.GET)
+    cursor = None if last else decode(params.text("before" if backward else "after", CURSOR_CHARS))
+    backward = last or (backward and cursor is not None)
+    count = count_rows(rows) if last else None
+    # The last page holds what is left after full ones, so that its rows are those that "next" leads to.
+    taken = (count.number % size or size) if count and count.exact else size
     try:
-        fetched = list(window(rows, order, cursor, backward)[: size + 1])
+        fetched = list(window(rows, order, cursor, backward)[: taken + 1])
     except (ValueError, OverflowError):  # a cursor of another sort order
         cursor, backward = None, False
         fetched = list(window(rows, order, None, False)[: size + 1])
-    more = len(fetched) > size
-    fetched = fetched[:size]
+    more = len(fetched) > taken
+    fetched = fetched[:taken]
     if backward:
         fetched.reverse()
-    has_after = bool(fetched) and (more or backward)
+    has_after = bool(fetched) and (more or backward) and not last
     has_before = bool(fetched) and (more if backward else cursor is not None)
+    if count is None:
+        count = count_rows(rows) if has_after or has_before else RowCount(len(fetched))
+    start = _start(params, count, len(fetched), cursor is None, last)
+    before, after = (start - size if start else None), (start + len(fetched) if start else None)
     return Page(
         rows=fetched,
-        before=link(request, before=cursor_of(fetched[0], order)) if has_before else "",
-        after=link(request, after=cursor_of(fetched[-1], order)) if has_after else "",
-        first=link(request),
+        before=_linked(request, before, before=cursor_of(fetched[0], order)) if has_before else "",
+        after=_linked(request, after, after=cursor_of(fetched[-1], order)) if has_after else "",
+        first=link(request) if has_before else "",
+        last=link(request, last="1") if has_after else "",
+        start=start,
+        count=count,
     )
+
+
+def _start(params: Params, count: RowCount, rows: int, whole: bool, last: bool) -> int | None:
+    """The place of a page's first row; an address may claim one only within the list."""
+    if last:
+        return count.number - rows + 1 if count.exact and rows else None
+    if whole:
+        return 1 if rows else None
+    at = params.number("at", 1)
+    inside = at is not None and (not count.exact or at + rows - 1 <= count.number)
+    return at if inside else None
+
+
+def _linked(request: HttpRequest, start: int | None, **cursor: str) -> str:
+    return link(request, **cursor, **({"at": str(start)} if start and start > 0 else {}))
+
+
+def _rounded(number: int) -> int:
+    """Two digits of a number, which is what an estimate is worth."""
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return round(number / unit) * unit

@@ -16,6 +16,8 @@ LARGEST_INT = 2**31 - 1
 LARGEST_ID = 2**63 - 1
 MOST_DIGITS = len(str(LARGEST_ID))
 LARGEST_FLOAT = 2.0**53
+MOST_PICKS = 200
+"""So many ticked rows an address takes."""
 
 
 def whole_number(text: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
@@ -62,6 +64,11 @@ class Params:
         parts = str(self._query.get(name, "")).split(",")[: 2 * most]
         keys = [whole_number(part, 1, LARGEST_ID) for part in parts]
         return list(dict.fromkeys(key for key in keys if key is not None))[:most]
+
+    def picks(self, name: str, most: int = MOST_PICKS) -> tuple[int, ...]:
+        """The primary keys of a parameter that is given once for each, as ticked rows are; each once."""
+        given = (whole_number(str(value), 1, LARGEST_ID) for value in self._query.getlist(name)[: 2 * most])
+        return tuple(dict.fromkeys(key for key in given if key is not None))[:most]
 
     def decimal(self, name: str, low: float = -LARGEST_FLOAT, high: float = LARGEST_FLOAT) -> float | None:
         """A number with a point, from `low` to `high`; none beyond 2**53."""

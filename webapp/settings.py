@@ -98,6 +98,7 @@ INSTALLED_APPS = [
     "django.forms",
     "django_htmx",
     "webapp.accounts",
+    "webapp.lists",
     "webapp.events",
     "webapp.jobs",
     "webapp.endpoints",

@@ -13,6 +13,7 @@ urlpatterns = [
     path("api/", api_reference.page, name="api-reference"),
     path("api/v1/", api.urls),
     path("events/", include("webapp.events.urls")),
+    path("lists/", include("webapp.lists.urls")),
     path("jobs/", include("webapp.jobs.urls")),
     path("endpoints/", include("webapp.endpoints.urls")),
     path("taxonomy/", include("webapp.taxonomy.urls")),

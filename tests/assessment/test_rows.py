@@ -183,7 +183,7 @@ def test_a_page_asks_the_same_number_of_queries_whatever_it_shows(page: Client) 
             body(page, tab(row))
         counts.append(len(found))
         assert not [query for query in found if "casestate" in query["sql"]]
-    assert counts[0] == counts[1]
+    assert counts[1] - counts[0] <= 1  # a list of more than a page is counted
 
 
 def test_by_program() -> None:

@@ -75,7 +75,7 @@ def measured(
         page.fill("[name=username]", "bench")
         page.fill("[name=password]", password)
         page.keyboard.press("Enter")
-        page.wait_for_selector(".rail nav")
+        page.wait_for_selector(".rail .brand")
         for turn in range(rounds):
             for name, pk in (("large", large), ("small", small)):
                 page.goto(f"/trajectories/{pk}/?step={steps * (turn + 1) // (rounds + 2) if name == 'large' else 1}")

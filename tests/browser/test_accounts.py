@@ -21,7 +21,7 @@ def admin_page(chromium: Browser, site: str, **options: object) -> Page:
     page.fill("[name=username]", "the-admin")
     page.fill("[name=password]", pages_seed.PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".rail nav")
+    page.wait_for_selector(".rail .brand")
     return page
 
 

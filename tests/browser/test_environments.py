@@ -26,7 +26,7 @@ def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserCont
     page.fill("[name=username]", "the-annotator")
     page.fill("[name=password]", pages_seed.PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".rail nav")
+    page.wait_for_selector(".rail .brand")
     return context, page, complaints
 
 

@@ -87,7 +87,7 @@ def test_every_page_can_be_read_and_used(
     page.fill("[name=username]", "the-admin")
     page.fill("[name=password]", pages_seed.PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".rail nav")
+    page.wait_for_selector(".rail .brand")
     found, looked = [], 0
     for name, url in pages(arguments).items():
         answer = context.request.get(url, max_redirects=0)

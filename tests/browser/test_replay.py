@@ -32,7 +32,7 @@ def signed_in(chromium: Browser, site: str, **options) -> tuple[BrowserContext, 
     page.fill("[name=username]", "ada")
     page.fill("[name=password]", PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".rail nav")
+    page.wait_for_selector(".rail .brand")
     return context, page, complaints
 
 

@@ -83,7 +83,7 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, chr
         page = signed_in(chromium, live_site)
         errors: list[str] = []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        page.goto(f"{live_site}/tasks/{task}/")
+        page.goto(f"{live_site}/tasks/{task}/?tab=attempts")
         page.wait_for_selector("#run-agent")
         page.fill("[name=attempts]", "1")
         page.keyboard.press("Escape")
@@ -135,10 +135,10 @@ def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, chromium: 
     first = signed_in(chromium, live_site)
     streams: list[str] = []
     first.context.on("request", lambda request: streams.append(request.url) if "/events/" in request.url else None)
-    first.goto(f"{live_site}/tasks/{task}/")
+    first.goto(f"{live_site}/tasks/{task}/?tab=attempts")
     first.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
     second = first.context.new_page()
-    second.goto(f"{live_site}/tasks/{task}/")
+    second.goto(f"{live_site}/tasks/{task}/?tab=attempts")
     second.wait_for_selector(".rollout")
     second.wait_for_timeout(500)
     assert len(streams) == 1
@@ -161,7 +161,7 @@ def test_without_a_stream_the_page_asks_by_itself(live_site: str, chromium: Brow
     apart(lambda: _started(task))
     page = signed_in(chromium, live_site)
     page.route("**/events/**", lambda route: route.abort())
-    page.goto(f"{live_site}/tasks/{task}/")
+    page.goto(f"{live_site}/tasks/{task}/?tab=attempts")
     page.wait_for_selector(".rollout")
     page.evaluate("document.querySelector('.rollout').dataset.old = '1'")
     page.wait_for_function("() => !document.querySelector('.rollout').dataset.old", timeout=10_000)
@@ -173,7 +173,7 @@ def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, chromium: 
     apart(lambda: _started(task))
     page = signed_in(chromium, live_site)
     page.route("**/events/**", lambda route: None)
-    page.goto(f"{live_site}/tasks/{task}/")
+    page.goto(f"{live_site}/tasks/{task}/?tab=attempts")
     page.wait_for_function("() => document.documentElement.dataset.live === 'poll'", timeout=20_000)
 
 
@@ -185,7 +185,7 @@ def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, chr
     apart(lambda: _started(task))
     job = apart(_newest_job)
     page = signed_in(chromium, live_site)
-    page.goto(f"{live_site}/tasks/{task}/")
+    page.goto(f"{live_site}/tasks/{task}/?tab=attempts")
     page.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
     page.wait_for_timeout(1_000)
     page.evaluate(

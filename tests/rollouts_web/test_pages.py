@@ -34,7 +34,7 @@ def text(answer: Any) -> str:
 
 def test_the_whole_path_without_javascript() -> None:
     task, client = make_task(), client_of()
-    page = text(client.get(f"/tasks/{task.pk}/"))
+    page = text(client.get(f"/tasks/{task.pk}/?tab=attempts"))
     assert f'href="/trajectories/run/{task.pk}/"' in page
     form = text(client.get(f"/trajectories/run/{task.pk}/"))
     assert "Run agent" in form
@@ -110,7 +110,7 @@ def test_a_viewer_looks_and_starts_nothing() -> None:
     task, viewer = make_task(), client_of("viewer", "vi")
     page = text(viewer.get(f"/trajectories/run/{task.pk}/"))
     assert "Your role may not start one" in page
-    assert "<form class" not in page
+    assert f"/trajectories/run/{task.pk}/start/" not in page
     assert viewer.post(f"/trajectories/run/{task.pk}/start/", {"who": "reference"}).status_code == 403
     rollout = start_rollout(None, task, Spec(policy="reference", attempts=1))
     assert "Cancel" not in text(viewer.get(f"/trajectories/rollouts/{rollout.pk}/"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.db import connection
@@ -121,7 +122,7 @@ def test_a_long_list_is_paged_at_a_steady_price() -> None:
     TrainingJob.objects.bulk_create(copies)
     with CaptureQueriesContext(connection) as many:
         page = markup(client.get(LIST))
-    assert len(many) <= len(one)
+    assert len(many) <= len(one) + 1  # a list of more than a page is counted
     seen: list[str] = []
     url = LIST
     for _ in range(4):
@@ -130,7 +131,7 @@ def test_a_long_list_is_paged_at_a_steady_price() -> None:
         found = re.search(r'href="(/training/\?after=[^"]+)" rel="next"', page)
         if found is None:
             break
-        url = found.group(1)
+        url = unescape(found.group(1))
     assert len(seen) == len(set(seen)) == 121
 
 

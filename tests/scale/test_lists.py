@@ -16,12 +16,12 @@ TINY = scale.Size(
     environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40, training_steps=20, rollouts=64
 )
 LARGE = scale.Size(
-    environments=900,
+    environments=1_200,
     tools_each=4,
-    trajectories=6_000,
+    trajectories=9_000,
     stepped=5,
     jobs=5_000,
-    branches=(27, 15),
+    branches=(30, 15),
     theme_tools=6_000,
     batch_items=5_000,
     batch_calls=9_000,
@@ -116,6 +116,10 @@ def test_an_index_serves_every_list_and_more_rows_cost_no_more_queries() -> None
         asked = ask(client, url)
         many[name] = len(asked)
         faults += faults_of(name, url, asked, sizes)
-    # A full page may ask for what follows, a list past a thousand rows for an estimate: two at most, whatever the rows.
-    faults += [f"{name}: {few[name]} queries have become {many[name]}" for name in many if many[name] > few[name] + 2]
+    # A full page may ask for what follows and how many there are: two at most, whatever the rows; three more say why
+    # attempts failed.
+    more = {name: 5 if name.startswith("trajectories") else 2 for name in many}
+    faults += [
+        f"{name}: {few[name]} queries have become {many[name]}" for name in many if many[name] > few[name] + more[name]
+    ]
     assert not faults, "\n".join(faults)

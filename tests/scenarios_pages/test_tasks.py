@@ -117,7 +117,8 @@ def test_a_task_page_shows_what_judges_it(client: Client, task: Task):
     text = text_of(client.get(reverse("scenarios:task", args=[task.pk])))
     for words in ("goal", "guard", "broken", "1 of 3 checks", "KeyError", "Try tools on this scenario", "Fresh"):
         assert words in text
-    assert reverse("trajectories:of_task", args=[task.pk]) in text
+    attempts = text_of(client.get(reverse("scenarios:task", args=[task.pk]), {"tab": "attempts"}))
+    assert reverse("trajectories:of_task", args=[task.pk]) in attempts
 
 
 def test_a_viewer_sees_the_task_but_starts_no_playground(viewer: Client, task: Task):

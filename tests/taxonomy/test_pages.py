@@ -194,8 +194,9 @@ def test_queries_do_not_grow_with_the_rows(page: Client) -> None:
     import_servers(entries(*(server(n, secondary_labels=[topics[n % 3]], custom_label=f"T{n}") for n in range(1, 60))))
     for number in range(12):
         environment(f"e{number}")
-    assert [queries(page, url) for url in urls] == few
-    assert max(few) <= 21, dict(zip(urls, few, strict=True))
+    # A list of more than a page is counted.
+    assert all(queries(page, url) - before in (0, 1) for url, before in zip(urls, few, strict=True))
+    assert max(few) <= 25, dict(zip(urls, few, strict=True))
 
 
 @pytest.mark.slow

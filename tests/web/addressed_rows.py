@@ -18,6 +18,7 @@ from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
+from webapp.lists.models import SavedView
 from webapp.runs.models import RolloutFile
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
@@ -96,6 +97,7 @@ def objects() -> dict[str, Any]:
         "endpoint": Endpoint.objects.create(name="an endpoint", base_url="http://127.0.0.1:9/v1"),
         "token": create_token(None, owner, "a test", ["read"])[0],
         "owner": owner,
+        "view": SavedView.objects.create(owner=owner, list_name="tasks", name="a view", query="audit=red"),
         "audit": audit,
         "assessment": assessment,
         "case": assessment.cases.get(position=0),
@@ -123,6 +125,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:start_rerun": {"pk": made["assessment"].pk},
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
+        "lists": {"list_name": "tasks", "pk": made["view"].pk},
         "runs": {
             "job": made["training"].public_id,
             "step": 1,

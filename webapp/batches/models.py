@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings as site
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F
+from django.db.models.functions import Upper
 
 from webapp.content_store import Content
 from webapp.environments.models import Environment, Version
@@ -61,6 +63,7 @@ class Batch(models.Model):
         indexes = [
             models.Index(F("id").desc(), name="batch_newest"),
             models.Index(fields=["state", "-id"], name="batch_state"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="batch_search"),
         ]
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ import re
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
@@ -15,6 +16,7 @@ from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
 from webapp.forms import filter_bar
+from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
@@ -40,7 +42,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     context = {
         "filters": filters,
         "page": page,
-        "filter_form": filter_form(filters),
+        "list": shown_list(request, queries.ENVIRONMENTS, page, filter_form(filters), _linked_chips(request, filters)),
         "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
     }
     return render(request, "environments/list.html", context)
@@ -52,12 +54,23 @@ def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
         "q": filter_bar.search("Name or id", keyed="Search"),
         "category": filter_bar.select("Category", queries.categories(), length=60),
         "finding": filter_bar.select("Finding", queries.finding_kinds()),
-        "tools_min": filter_bar.number("Tools from"),
-        "tools_max": filter_bar.number("to"),
-        "sort": filter_bar.select("Order", [(key, label) for key, (_, label) in queries.SORTS.items()], first=None),
+        "tools": filter_bar.span("Tools", "tools_min", "tools_max"),
+        **filter_bar.hidden({"sort": filters.sort if filters.sort != queries.ENVIRONMENTS.default_order else ""}),
     }
-    chosen = {"q": filters.text, "finding": filters.kind, "tools_min": filters.low, "tools_max": filters.high}
-    return filter_bar.FilterForm({"category": filters.category, "sort": filters.sort, **chosen}, fields)
+    chosen = {"q": filters.text, "finding": filters.kind, "tools": [filters.low, filters.high]}
+    return filter_bar.FilterForm({"category": filters.category, **chosen}, fields)
+
+
+def _linked_chips(request: HttpRequest, filters: queries.Filters) -> list[filter_bar.Chip]:
+    """The filters that come with a link: a label of the taxonomy, ticked rows."""
+    chips = []
+    if filters.node is not None:
+        page = reverse("taxonomy:node", args=[filters.node.pk])
+        chips.append(filter_bar.Chip("Label", filters.node.name, filter_bar.without(request, "node"), page=page))
+    if filters.ids:
+        clear = filter_bar.without(request, "ids")
+        chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
+    return chips
 
 
 def version_of(environment: Environment, params: Params) -> Version | None:

@@ -111,6 +111,7 @@ class Tool(models.Model):
     class Meta:
         ordering = ["position"]
         constraints = [models.UniqueConstraint(fields=["version", "name"], name="tool_unique")]
+        indexes = [GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="tool_search")]
 
     def __str__(self) -> str:
         return self.name

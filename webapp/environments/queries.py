@@ -11,17 +11,36 @@ from django.http import QueryDict
 
 from synthesis.assessment.kinds import kind_of
 from webapp.environments.models import Environment, Finding
+from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 
 SORTS = {
-    "new": ("-id", "newest first"),
-    "name": ("name", "name"),
-    "tools": ("-tool_count", "most tools"),
-    "findings": ("-finding_count", "most findings"),
-    "tasks": ("-task_count", "most tasks"),
+    "new": "-id",
+    "old": "id",
+    "name": "name",
+    "tools": "-tool_count",
+    "findings": "-finding_count",
+    "tasks": "-task_count",
 }
+ENVIRONMENTS = RowList(
+    "environments",
+    "Environments",
+    (
+        Column("name", "Name", ascending="name", needed=True),
+        Column("category", "Category"),
+        Column("tools", "Tools", descending="tools", numeric=True),
+        Column("findings", "Findings", descending="findings", numeric=True, help="What is wrong with the program"),
+        Column("scenarios", "Scenarios", numeric=True, help="Initial states that tasks begin from"),
+        Column("tasks", "Tasks", descending="tasks", numeric=True),
+        Column("trajectories", "Trajectories", numeric=True, help="Attempts at its tasks"),
+        Column("source", "Source"),
+        Column("added", "Added", ascending="old", descending="new"),
+    ),
+    default_order="new",
+    order_parameter="sort",
+)
 CHOICES_UP_TO = 300
 OF_NODE = 50
 LISTED = (
@@ -52,16 +71,17 @@ class Filters:
     errors: tuple[str, ...] = ()
     node: Node | None = None
     """The label of the taxonomy that they hang on, or below."""
+    ids: tuple[int, ...] = ()
 
     @property
     def narrowed(self) -> bool:
         bounded = self.low is not None or self.high is not None
-        return bool(self.text or self.category or self.kind or bounded or self.node)
+        return bool(self.text or self.category or self.kind or bounded or self.node or self.ids)
 
     @property
     def fit_a_batch(self) -> bool:
         """Whether the form of a new batch can choose the same environments: it knows text and category alone."""
-        return not self.kind and self.node is None and self.low is None and self.high is None
+        return not (self.kind or self.ids) and self.node is None and self.low is None and self.high is None
 
     @property
     def batch_query(self) -> str:
@@ -71,7 +91,7 @@ class Filters:
 
     @property
     def order(self) -> str:
-        return SORTS[self.sort][0]
+        return SORTS[self.sort]
 
 
 MOST_TOOLS = 9_999_999
@@ -94,11 +114,14 @@ def read_filters(query: QueryDict) -> Filters:
     if key is not None and node is None:
         params.unreadable.append("node")
     text, category, finding = (params.text(name, strip=True) for name in ("q", "category", "finding"))
-    return Filters(text, category, finding, low, high, sort, tuple(params.told(LEFT_OUT)), node)
+    told = tuple(params.told(LEFT_OUT))
+    return Filters(text, category, finding, low, high, sort, told, node, params.picks("ids"))
 
 
 def environments(filters: Filters) -> QuerySet[Environment]:
     rows = Environment.objects.only(*LISTED)
+    if filters.ids:
+        rows = rows.filter(pk__in=filters.ids)
     if filters.text:
         by_name = Q(name__icontains=filters.text) | Q(key__iexact=filters.text)
         rows = rows.filter(by_name)

@@ -23,7 +23,8 @@ class EnvironmentFilter(Schema):
     tools_min: Annotated[Count | None, Field(description="Tools at least.")] = None
     tools_max: Annotated[Count | None, Field(description="Tools at most.")] = None
     sort: Annotated[
-        Literal["new", "name", "tools", "findings", "tasks"], Field(description="By name, else most or newest first.")
+        Literal["new", "old", "name", "tools", "findings", "tasks"],
+        Field(description="By name, else most, newest or oldest first."),
     ] = "new"
 
     def filters(self) -> Filters:

@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest
 
 from webapp.forms.rows import PlainInput, PlainSearch, options
+from webapp.paging import CURSORS
 
 LONGEST_OPTION = 100
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One filter of a list: its label, what is chosen in `words` (empty: nothing), the address without it in `clear`.
+
+    `field` is its row in the form; a filter without one came with a link, and `page` leads to what it names.
+    """
+
+    label: str
+    words: str
+    clear: str
+    field: forms.BoundField | None = None
+    page: str = ""
+
+    @property
+    def set(self) -> bool:
+        return bool(self.words)
+
+
+def without(request: HttpRequest, *names: str) -> str:
+    """The address of a list without these parameters, from its first page on."""
+    parameters = request.GET.copy()
+    for name in (*names, *CURSORS):
+        parameters.pop(name, None)
+    return f"{request.path}?{parameters.urlencode()}" if parameters else request.path
 
 
 class FilterForm(forms.Form):
@@ -24,6 +53,46 @@ class FilterForm(forms.Form):
     def __init__(self, chosen: Mapping[str, Any], fields: Mapping[str, forms.Field]) -> None:
         super().__init__(initial=dict(chosen), auto_id="filter_%s")
         self.fields.update(fields)
+
+    @property
+    def searches(self) -> list[forms.BoundField]:
+        """The fields that are searched in as one types: they stand beside the chips."""
+        return [field for field in self.visible_fields() if isinstance(field.field.widget, PlainSearch)]
+
+    def chips(self, request: HttpRequest) -> list[Chip]:
+        """Every other field as a chip, in the form's order."""
+        searched = {field.name for field in self.searches}
+        fields = [field for field in self.visible_fields() if field.name not in searched]
+        return [
+            Chip(str(field.label), words_of(field), without(request, *parameters_of(field)), field) for field in fields
+        ]
+
+
+def parameters_of(field: forms.BoundField) -> tuple[str, ...]:
+    widget = field.field.widget
+    return widget.names if isinstance(widget, RangeWidget) else (field.name,)
+
+
+def words_of(field: forms.BoundField) -> str:
+    """What a filter is set to, in words; empty where it is not."""
+    value, widget = field.value(), field.field.widget
+    if isinstance(widget, RangeWidget):
+        return _span_words(*widget.decompress(value))
+    if value in (None, "", False):
+        return ""
+    if isinstance(widget, forms.CheckboxInput):
+        return "yes"
+    if isinstance(widget, forms.Select):
+        return str(dict(widget.choices).get(str(value), value))
+    return str(value)
+
+
+def _span_words(low: Any, high: Any) -> str:
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"from {low}"
+    return f"up to {high}" if low is None else f"{low} to {high}"
 
 
 def select(
@@ -43,7 +112,9 @@ def select(
 
 def search(label: str, *, wide: bool = True, keyed: str = "", **attrs: Any) -> forms.Field:
     """A text that is searched for; a wide one takes the room that is left."""
-    widget = PlainSearch(attrs={"maxlength": 200} | attrs | ({"class": "wide"} if wide else {}) | _key(keyed))
+    widget = PlainSearch(
+        attrs={"maxlength": 200, "placeholder": label} | attrs | ({"class": "wide"} if wide else {}) | _key(keyed)
+    )
     return forms.CharField(label=label, widget=widget)
 
 

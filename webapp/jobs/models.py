@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from webapp.fields import OrderedJSONField
 
@@ -58,6 +60,8 @@ class Job(models.Model):
             models.Index(F("id").desc(), name="job_newest"),
             models.Index(fields=["kind", "subject", "-id"], name="job_by_kind"),
             models.Index(fields=["subject", "-id"], name="job_by_subject"),
+            models.Index(fields=["state", "-id"], name="job_state"),
+            GinIndex(OpClass(Upper("title"), name="gin_trgm_ops"), name="job_search"),
             models.Index(
                 fields=["state", "lease_until"], condition=Q(state__in=["queued", "running"]), name="job_open"
             ),

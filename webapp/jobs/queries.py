@@ -12,6 +12,8 @@ from webapp.jobs.models import OPEN_STATES, Job, JobLog
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
+READ = ("records", "lines", "total", "read", "bytes")
+"""Numbers of a result that say what was looked at, not what came of it."""
 NOT_LISTED = ("payload", "result", "error")
 
 
@@ -20,12 +22,19 @@ class Result:
     """A job's result as a page shows it: single values, lists of records as tables, the rest as JSON.
 
     A table is (title, columns, rows, how many records there are), the last 0 where a line is a sum and no record.
-    `failed` counts the records that an import could not use: a job may end well and have left some out."""
+    `failed` counts the records that could not be used, `made` what came of the others: a job may end well and have
+    left some out."""
 
     facts: list[tuple[str, Any]]
     tables: list[tuple[str, list[str], list[list[Any]], int]]
     rest: dict[str, Any]
     failed: int = 0
+    made: int = 0
+
+    @property
+    def nothing_made(self) -> bool:
+        """Whether records failed and none was used."""
+        return bool(self.failed) and not self.made
 
 
 def spoken(key: str) -> str:
@@ -59,7 +68,17 @@ def result_view(result: Any) -> Result:
         elif value not in (None, [], {}):
             rest[key] = value
     failures = [result.get("failed"), *listed.values()]
-    return Result(facts, tables, rest, sum(len(failed) for failed in failures if isinstance(failed, list)))
+    failed = sum(len(failed) for failed in failures if isinstance(failed, list))
+    return Result(facts, tables, rest, failed, sum(_made(part) for part in (others, *parts.values())))
+
+
+def _made(part: dict[str, Any]) -> int:
+    """What a part of a result counts, besides what was read and what failed."""
+    return sum(
+        value
+        for name, value in part.items()
+        if isinstance(value, int) and name not in READ and not isinstance(value, bool)
+    )
 
 
 def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list[Any]], int]:

@@ -48,12 +48,13 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "since": visit(request.user),
         "waiting": queries.waiting(request.user),
+        "waiting_groups": queries.waiting_groups(request.user),
         **at_work(),
         "amounts": queries.amounts(),
         "environments": list(queries.newest_environments()),
         "themes": list(queries.newest_themes()),
         "audits": list(queries.newest_audits()),
-        "trajectories": list(queries.newest_trajectories()),
+        "trajectories": queries.newest_trajectories(),
     }
     return render(request, "pages/home.html", context)
 

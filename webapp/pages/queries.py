@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import F, IntegerField, Model, QuerySet
 from django.db.models.expressions import RawSQL
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.accounts.access import may
@@ -23,6 +24,7 @@ from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.queries import totals
+from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory
 
 COUNTED_TO = 1_000
@@ -84,6 +86,41 @@ class PendingWork:
         return not (own or self.others_failed or self.red or self.paying)
 
 
+@dataclass(frozen=True)
+class WaitingGroup:
+    """Things of one kind that wait: how many (`more`: at least that many), and where they are listed."""
+
+    label: str
+    number: int
+    url: str
+    more: bool = False
+
+
+def waiting_groups(user: Any) -> list[WaitingGroup]:
+    """What waits, by kind, each with its count up to a thousand; kinds of which nothing waits are left out."""
+    tasks, jobs = reverse("scenarios:tasks"), reverse("jobs:list")
+    kinds: list[tuple[str, QuerySet[Any], str]] = []
+    if may(user, "review"):
+        kinds += [
+            ("red audits", Task.objects.filter(audit_state="red"), f"{tasks}?audit=red"),
+            (
+                "tasks that pay for doing nothing",
+                Task.objects.filter(do_nothing__gte=PAYS, audit_state=""),
+                f"{tasks}?low={PAYS}&audit=none&sort=-do_nothing",
+            ),
+            ("stale audits", Task.objects.filter(audit_state="stale"), f"{tasks}?audit=stale"),
+        ]
+    kinds.append(
+        (
+            "failed jobs of yours",
+            Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=timezone.now() - WAITS_FOR),
+            f"{jobs}?state=failed",
+        )
+    )
+    counted = [(label, rows.order_by()[:COUNTED_TO].count(), url) for label, rows, url in kinds]
+    return [WaitingGroup(label, number, url, number >= COUNTED_TO) for label, number, url in counted if number]
+
+
 def waiting(user: Any) -> PendingWork:
     """By role: a person's own jobs; faulty tasks for who may review; everybody's failed jobs for who runs workers."""
     mine = Job.objects.filter(created_by=user, created_at__gte=timezone.now() - WAITS_FOR).defer(*HEAVY).order_by("-id")
@@ -136,9 +173,12 @@ def newest_audits() -> QuerySet[Audit]:
     return rows.order_by("-id")[:NEWEST]
 
 
-def newest_trajectories() -> QuerySet[Trajectory]:
-    columns = ("outcome", "reward", "policy", "step_count", "created_at", "task__title")
-    return Trajectory.objects.select_related("task").only(*columns).order_by("-id")[:NEWEST]
+def newest_trajectories() -> list[Trajectory]:
+    """The newest ones, each with its reason where it failed."""
+    columns = ("outcome", "live", "reward", "policy", "step_count", "created_at", "task__title")
+    rows = list(Trajectory.objects.select_related("task").only(*columns).order_by("-id")[:NEWEST])
+    tell_reasons(rows)
+    return rows
 
 
 def newest_environments() -> QuerySet[Environment]:

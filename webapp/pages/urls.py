@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.pages import ecosystem_views, health, home_views
+from webapp.pages import ecosystem_views, health, home_views, search_views
 
 app_name = "pages"
 urlpatterns: list[URLPattern] = [
@@ -10,5 +10,6 @@ urlpatterns: list[URLPattern] = [
     path("ecosystem/", ecosystem_views.page, name="ecosystem"),
     path("ecosystem/part/", ecosystem_views.part, name="ecosystem-part"),
     path("ecosystem/themes/", ecosystem_views.themes, name="ecosystem-themes"),
+    path("search/", search_views.results, name="search"),
     path("healthz", health.healthz, name="healthz"),
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint
@@ -91,6 +92,7 @@ class TrainingJob(models.Model):
     class Meta:
         indexes = [
             models.Index(F("id").desc(), name="trainingjob_newest"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="trainingjob_search"),
             models.Index(fields=["state", "-id"], name="trainingjob_state"),
             models.Index(
                 fields=["state", "lease_until"],

@@ -52,6 +52,8 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     }.items():
         if name in wanted:
             rows = rows.filter(**{lookup: wanted[name]})
+    if "ids" in wanted:
+        rows = rows.filter(pk__in=wanted["ids"])
     if "environment" in wanted:
         rows = rows.filter(_environment(wanted["environment"]))
     if "q" in wanted:

@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from synthesis.assessment.kinds import KINDS, kind_of
 from webapp.forms import filter_bar
+from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
@@ -26,17 +27,30 @@ TASK_KINDS = (
     "unknown_state_key",
     "start_fails",
 )
-SORTS = {
-    "-id": "Newest first",
-    "id": "Oldest first",
-    "-do_nothing": "Doing nothing scores most",
-    "do_nothing": "Doing nothing scores least",
-    "-check_count": "Most checks",
-    "check_count": "Fewest checks",
-    "-finding_count": "Most findings",
-    "-trajectory_count": "Most trajectories",
-    "-audit_state": "By audit, stale and red first",
-}
+TASKS = RowList(
+    "tasks",
+    "Tasks",
+    (
+        Column("task", "Task", needed=True),
+        Column("environment", "Environment"),
+        Column("checks", "Checks", ascending="check_count", descending="-check_count", numeric=True),
+        Column(
+            "do_nothing",
+            "Doing nothing earns",
+            ascending="do_nothing",
+            descending="-do_nothing",
+            numeric=True,
+            help="The reward of an agent that does nothing; 0 is right",
+        ),
+        Column("audit", "Audit", descending="-audit_state", help="Whether the verifier can be trusted"),
+        Column("findings", "Findings", descending="-finding_count", numeric=True),
+        Column("attempts", "Attempts", descending="-trajectory_count", numeric=True),
+        Column("source", "Source"),
+        Column("added", "Added", ascending="id", descending="-id"),
+    ),
+    order_parameter="sort",
+)
+SORTS = tuple(order for column in TASKS.columns for order in (column.ascending, column.descending) if order)
 
 
 MOST_CHECKS = 1_000_000
@@ -82,7 +96,7 @@ class TaskFilters:
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             "source": choice("source", "Source"),
-            "sort": choice("sort", "Order", None),
+            **filter_bar.hidden({"sort": self.values.get("sort")}),
         }
         pairs = {"idle": ("low", "high"), "checks": ("fewest", "most")}
         ranges = {name: [self.values.get(end) for end in ends] for name, ends in pairs.items()}
@@ -98,7 +112,9 @@ def read_filters(query: QueryDict) -> TaskFilters:
         **{name: params.choice(name, dict(choices[name])) for name in ("category", "finding", "audit", "fault")},
         **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
         **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
-        **{name: params.choice(name, dict(choices[name])) for name in ("source", "sort")},
+        "source": params.choice("source", dict(choices["source"])),
+        "sort": params.choice("sort", SORTS),
+        "ids": list(params.picks("ids")) or None,
     }
     understood = {name: value for name, value in values.items() if value not in (None, "")}
     return TaskFilters(understood, tuple(params.told(LEFT_OUT)), choices)
@@ -113,5 +129,4 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
         "fault": list(FAULTS.items()),
         "source": [(name, name) for name in queries.sources()],
-        "sort": list(SORTS.items()),
     }

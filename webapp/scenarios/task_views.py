@@ -11,7 +11,9 @@ from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.environments.findings import grouped
 from webapp.environments.models import Environment
+from webapp.forms.filter_bar import Chip, without
 from webapp.htmx import wants_fragment
+from webapp.lists.list_context import shown_list
 from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
@@ -23,13 +25,14 @@ from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground.services import cached_state
 from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
-from webapp.scenarios.task_filters import read_filters
+from webapp.scenarios.task_filters import TASKS, read_filters
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
 FINDINGS_SHOWN = 1_000
 HIGH = 0.5
 MARKS = ("goal", "guard", "broken")
+TABS = {"task": "Task", "audit": "Audit", "attempts": "Attempts"}
 
 
 @access("read")
@@ -46,14 +49,24 @@ def tasks(request: HttpRequest) -> HttpResponse:
     context = {
         "filters": filters,
         "page": page,
+        "list": shown_list(request, TASKS, page, filters.form(), _linked_chips(request, wanted, named)),
         "wanted": wanted,
         "narrowed": [name for name in wanted if name != "sort"],
-        "named": named,
         "any_task": bool(page.rows) or Task.objects.exists(),
         "copy_as": list_call(request, "api:list_tasks", TaskQuery),
     }
-    template = "scenarios/tasks_rows.html" if wants_fragment(request, "tasks") else "scenarios/tasks.html"
-    return render(request, template, context)
+    return render(request, "scenarios/tasks.html", context)
+
+
+def _linked_chips(request: HttpRequest, wanted: dict[str, Any], named: Environment | None) -> list[Chip]:
+    """The filters that come with a link: an environment by its number, ticked rows."""
+    chips = []
+    if named is not None:
+        page = reverse("environments:detail", args=[named.pk])
+        chips.append(Chip("Only of", named.name, without(request, "environment"), page=page))
+    if "ids" in wanted:
+        chips.append(Chip("Selected", f"{len(wanted['ids'])} of the list", without(request, "ids")))
+    return chips
 
 
 def find_task(pk: int) -> Task:
@@ -92,6 +105,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if revision is not None:
         context |= audit_context(row, revision) | frame_context(row, revision)
         context["form_rows"] = form_rows(form_of(revision))
+    context |= {"tab": Params(request.GET).choice("tab", TABS, "task"), "tabs": list(TABS.items())}
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
 

@@ -22,6 +22,7 @@ urlpatterns = [
     path("playground/<int:pk>/state/", playground_views.state, name="playground_state"),
     path("playground/<int:pk>/calls.json", playground_views.calls, name="playground_calls"),
     path("audit/", audit_views.start_these, name="start_these_audits"),
+    path("audit/preview/", audit_views.preview, name="audit_preview"),
     path("environment/<int:pk>/audit/", audit_views.start_environment, name="start_environment_audit"),
     path("environment/<int:pk>/frames/", frame_views.switch_on_all, name="start_environment_frames"),
     path("<int:pk>/", task_views.task, name="task"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -183,6 +184,24 @@ def plain(text: Any) -> str:
 def shown(text: Any, limit: int) -> SafeString:
     """Text without markup, cut to `limit` characters: for lists, and for titles and attributes."""
     return conditional_escape(Truncator(plain(text)).chars(limit))
+
+
+@register.filter
+def marked(text: Any, words: Any) -> SafeString:
+    """Text that is escaped already, with the words (in capitals) marked where they stand."""
+    found = conditional_escape(text)
+    wanted = [re.escape(escape(word)) for word in words if word]
+    if not wanted:
+        return found
+    pieces = re.split(f"({'|'.join(wanted)})|(&[#a-z0-9]+;)", str(found), flags=re.IGNORECASE)
+    return mark_safe("".join(_marked(pieces)))
+
+
+def _marked(pieces: list[str | None]) -> Iterator[str]:
+    """Of three pieces the second is a word that was found, the third an entity, which stands as it is."""
+    for number, piece in enumerate(pieces):
+        if piece is not None:
+            yield f"<mark>{piece}</mark>" if number % 3 == 1 else piece
 
 
 @lru_cache(maxsize=512)

@@ -18,6 +18,7 @@ from webapp.rest.paging import PageQuery, cursor_page
 from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf, Position, file_of
 from webapp.trajectories import trajectory_list
+from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay.timeline import state_after
 from webapp.trajectories.schemas import (
@@ -38,7 +39,9 @@ router = Router(tags=["trajectories"])
 def list_trajectories(request: HttpRequest, query: Query[TrajectoryQuery]) -> Any:
     """Trajectories, filtered and ordered as on their page."""
     filters = query.filters()
-    return cursor_page(trajectory_list.lines(trajectory_list.rows_of(filters)), query, filters.order)
+    page = cursor_page(trajectory_list.lines(trajectory_list.rows_of(filters)), query, filters.order)
+    tell_reasons(page["data"])
+    return page
 
 
 @router.get("/trajectories/export", auth=needs("read"), openapi_extra=file_of("application/jsonl", "One run a line"))
@@ -56,7 +59,9 @@ def find(pk: int) -> Trajectory:
 @router.get("/trajectories/{pk}", auth=needs("read"), response=TrajectoryOut)
 def get_trajectory(request: HttpRequest, pk: Id) -> Trajectory:
     """One run. Its steps and scores have addresses of their own."""
-    return find(pk)
+    row = find(pk)
+    tell_reasons([row])
+    return row
 
 
 @router.get("/trajectories/{pk}/steps", auth=needs("read"), response=PageOf[StepOut])

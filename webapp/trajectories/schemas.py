@@ -48,7 +48,7 @@ class TrajectorySelectionQuery(Schema):
 
 class TrajectoryFilterQuery(TrajectorySelectionQuery):
     order: Annotated[
-        Literal["-id", "reward", "-reward"], Field(description="Runs without a reward are left out of an order by it.")
+        Literal["-id", "id", "reward", "-reward"], Field(description="By reward, those without one are left out.")
     ] = "-id"
 
     def filters(self) -> Filters:
@@ -76,7 +76,12 @@ class TrajectoryLine(Schema):
     first_divergence: int | None
     step_count: int
     error_count: int
+    reason: Annotated[str, Field(description="Why it failed, in one sentence; empty where it did not.")]
     created_at: datetime
+
+    @staticmethod
+    def resolve_reason(row: Trajectory) -> str:
+        return str(getattr(row, "reason", ""))
 
 
 class TrajectoryOut(TrajectoryLine):

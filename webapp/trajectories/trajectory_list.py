@@ -9,16 +9,44 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
-from django.http import QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, QueryDict, StreamingHttpResponse
+from django.urls import reverse
 
 from webapp.environments.models import Environment
 from webapp.forms import filter_bar
+from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
-ORDERS = {"-id": "newest first", "reward": "lowest reward first", "-reward": "highest reward first"}
+ORDERS = ("-id", "id", "reward", "-reward")
+TRAJECTORIES = RowList(
+    "trajectories",
+    "Trajectories",
+    (
+        Column("id", "Number", numeric=True),
+        Column("task", "Task", needed=True),
+        Column("environment", "Environment"),
+        Column("policy", "Policy", help="The model or other agent that made the attempt"),
+        Column("outcome", "Outcome and reason"),
+        Column(
+            "recorded", "Recorded reward", numeric=True, extra=True, help="The reward that an imported record gives"
+        ),
+        Column(
+            "reward",
+            "Reward",
+            ascending="reward",
+            descending="-reward",
+            numeric=True,
+            help="What the verifier gives after the calls were executed here",
+        ),
+        Column("replay", "Replay", help="Whether executing the recorded calls again gave the same"),
+        Column("steps", "Steps", numeric=True),
+        Column("errors", "Errors", numeric=True, help="Calls that a tool or its schema refused"),
+        Column("added", "Added", ascending="id", descending="-id"),
+    ),
+)
 COLUMNS = (
     "id",
     "task_id",
@@ -54,10 +82,11 @@ class Filters:
     high: float | None = None
     order: str = "-id"
     problems: tuple[str, ...] = ()
+    ids: tuple[int, ...] = ()
 
     @property
     def any(self) -> bool:
-        chosen = (self.outcome, self.replay, self.environment, self.task, self.policy, self.source)
+        chosen = (self.outcome, self.replay, self.environment, self.task, self.policy, self.source, self.ids)
         return any(chosen) or self.low is not None or self.high is not None
 
     @property
@@ -82,6 +111,7 @@ def read_filters(query: QueryDict) -> Filters:
         low=params.decimal("low"),
         high=params.decimal("high"),
         order=params.choice("order", ORDERS, "-id"),
+        ids=params.picks("ids"),
     )
     return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
 
@@ -93,13 +123,31 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "outcome": filter_bar.select("Outcome", outcomes, keyed="Filter"),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
-        "low": filter_bar.number("Reward from", max=1, step="any"),
-        "high": filter_bar.number("to", max=1, step="any"),
-        "source": filter_bar.text("Source", size=10, maxlength=32),
-        "order": filter_bar.select("Order", ORDERS.items(), first=None),
+        "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
+        "source": filter_bar.text("Source", maxlength=32),
         **filter_bar.hidden({"environment": filters.environment, "task": filters.task}),
+        **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
     }
-    return filter_bar.FilterForm(vars(filters), fields)
+    return filter_bar.FilterForm(vars(filters) | {"rewards": [filters.low, filters.high]}, fields)
+
+
+def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip]:
+    """The filters that come with a link: an environment, a task, ticked rows."""
+    chips = []
+    if filters.environment:
+        row = filters.environment_row
+        page = reverse("environments:detail", args=[row.pk]) if row else ""
+        words = row.name if row else f"{filters.environment} is not there"
+        chips.append(filter_bar.Chip("Environment", words, filter_bar.without(request, "environment"), page=page))
+    if filters.task:
+        task = filters.task_row
+        page = reverse("scenarios:task", args=[task.pk]) if task else ""
+        words = task.title if task else f"{filters.task} is not there"
+        chips.append(filter_bar.Chip("Task", words, filter_bar.without(request, "task"), page=page))
+    if filters.ids:
+        clear = filter_bar.without(request, "ids")
+        chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
+    return chips
 
 
 def rows_of(filters: Filters) -> QuerySet[Trajectory]:
@@ -120,7 +168,9 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(reward__gte=filters.low)
     if filters.high is not None:
         rows = rows.filter(reward__lte=filters.high)
-    if filters.order != "-id":
+    if filters.ids:
+        rows = rows.filter(pk__in=filters.ids)
+    if filters.order.lstrip("-") == "reward":
         rows = rows.filter(reward__isnull=False)
     return rows
 

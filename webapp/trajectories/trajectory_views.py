@@ -7,11 +7,13 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.htmx import wants_fragment
+from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
+from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.schemas import TrajectoryQuery
 
@@ -21,12 +23,13 @@ from webapp.trajectories.schemas import TrajectoryQuery
 def index(request: HttpRequest) -> HttpResponse:
     params = Params(request.GET)
     filters = trajectory_list.read_filters(request.GET)
-    params = Params(request.GET)
     page = keyset(request, trajectory_list.lines(trajectory_list.rows_of(filters)), filters.order)
+    tell_reasons(page.rows)
+    form, linked = trajectory_list.form_of(filters), trajectory_list.linked_chips(request, filters)
     context = {
         "page": page,
         "filters": filters,
-        "filter_form": trajectory_list.form_of(filters),
+        "list": shown_list(request, trajectory_list.TRAJECTORIES, page, form, linked),
         "beyond": bool(params.text("after") or params.text("before") or filters.order != "-id"),
         "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }
@@ -47,5 +50,7 @@ def of_task(request: HttpRequest, task_pk: int) -> HttpResponse:
     """The attempts at a task: a fragment for its page, and a page of its own."""
     task = get_object_or_404(Task.objects.only("title"), pk=task_pk)
     page = keyset(request, trajectory_list.lines(Trajectory.objects.filter(task=task)), size=25)
+    tell_reasons(page.rows)
+    shows = {column.name for column in trajectory_list.TRAJECTORIES.columns} - {"task", "environment", "recorded"}
     name = "trajectories/attempts.html" if wants_fragment(request) else "trajectories/of_task.html"
-    return render(request, name, {"task": task, "page": page})
+    return render(request, name, {"task": task, "page": page, "shows": shows})

@@ -15,6 +15,7 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.audits import services
+from webapp.scenarios.audits.bulk_preview import audit_preview
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
 from webapp.scenarios.audits.services import asks_judge, is_stale
 from webapp.scenarios.models import Task
@@ -58,7 +59,7 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
         known = row.audit is not None and not asks_judge(row.current) and not is_stale(row.audit, row.current)
         same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
         messages.success(request, f"The audit is queued.{same}")
-    return redirect(reverse("scenarios:task", args=[pk]) + "#audit")
+    return redirect(reverse("scenarios:task", args=[pk]) + "?tab=audit")
 
 
 @access("synthesise")
@@ -67,6 +68,16 @@ def start_environment(request: HttpRequest, pk: int) -> HttpResponse:
     """Audit every task of an environment."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
     return redirect("jobs:detail", services.start_environment_audit(request.user, row).pk)
+
+
+@access("synthesise")
+@require_safe
+@never_cache
+def preview(request: HttpRequest) -> HttpResponse:
+    """What auditing the tasks that the address names would do, before anything is begun."""
+    filters = read_filters(request.GET)
+    context = {"filters": filters, "preview": audit_preview(filters.values), "query": request.GET.urlencode()}
+    return render(request, "scenarios/audit/preview.html", context)
 
 
 @access("synthesise")

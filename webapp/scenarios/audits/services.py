@@ -291,7 +291,8 @@ def start_environment_audit(user: Any, environment: Environment) -> Job:
 
 def start_filter_audit(user: Any, wanted: dict[str, Any]) -> Job:
     """Queue the audit of every task that a `TaskFilters`' values leave, as they are when the job runs."""
-    named = ", ".join(f"{name} {value}" for name, value in wanted.items() if name != "sort")
+    words = wanted | ({"selected": len(wanted["ids"])} if "ids" in wanted else {})
+    named = ", ".join(f"{name} {value}" for name, value in words.items() if name not in ("sort", "ids"))
     return _start(user, f"Audit tasks with {named}" if named else "Audit all tasks", {"filter": wanted})
 
 

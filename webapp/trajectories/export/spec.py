@@ -26,6 +26,7 @@ class Selection(Frozen):
     source: str = ""
     low: float | None = None
     high: float | None = None
+    ids: tuple[int, ...] = ()
 
     def filters(self) -> Filters:
         return Filters(**self.model_dump())

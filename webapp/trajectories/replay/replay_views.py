@@ -20,6 +20,7 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
 from webapp.trajectories import trajectory_list
+from webapp.trajectories.failure_reason import failure_reason
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
 from webapp.trajectories.services import ensure_matrix
@@ -47,6 +48,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = panels.page(request, trajectory, index)
     context |= live.context_of(trajectory)
     context |= {"problem": problem, "version": live.version_of(trajectory)}
+    context["reason"] = failure_reason(trajectory)
     context["made_here"] = trajectory.source in MADE_HERE
     if trajectory.step_count:
         try:

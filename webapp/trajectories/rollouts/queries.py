@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
 from webapp.trajectories.totals import is_scored
 
@@ -59,6 +60,7 @@ class Summary:
 def summary_of(rollout: Rollout) -> Summary:
     lines = list(attempts(rollout))
     ended = [line.trajectory for line in lines if line.trajectory and line.trajectory.outcome]
+    tell_reasons(ended)
     judged = [row for row in ended if is_scored(row.outcome, row.reward)]
     rewards = [row.reward or 0.0 for row in judged]
     return Summary(

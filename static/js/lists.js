@@ -1,0 +1,115 @@
+/* Lists: filters that apply at once, rows selected with x and Shift, and Back that returns to the row.
+
+   templates/lists/ has the markup: a form [data-filters], checkboxes [data-pick] and [data-pick-all], a bar [data-bulk]. */
+"use strict";
+
+(() => {
+  const { keys } = window.envarium;
+  const TYPING_MS = 300;
+  document.documentElement.classList.add("js"); // the button "Apply" is for pages without a script
+
+  /* Filters */
+  let typing = 0;
+  const apply = (form) => form.dispatchEvent(new CustomEvent("filter", { bubbles: true }));
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-filters]");
+    if (!form || event.target.type !== "search") return;
+    clearTimeout(typing);
+    typing = setTimeout(() => apply(form), TYPING_MS);
+  });
+  let changed = "";
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-filters]");
+    if (!form || event.target.type === "search") return;
+    changed = event.target.id;
+    apply(form);
+  });
+  let entered = false;
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-filters]")) return;
+    clearTimeout(typing);
+    entered = true; // whoever presses Enter has done with the field: the first row is next
+  });
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (!event.target.matches("form[data-filters]")) return;
+    const given = event.detail.formData || event.detail.parameters;
+    for (const [name, value] of [...given.entries()]) if (value === "") given.delete(name);
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.target.id !== "list") return;
+    if (changed) document.getElementById(changed)?.closest("details")?.querySelector("summary")?.focus();
+    if (entered) document.querySelector("#list [data-row-link]")?.focus();
+    changed = "";
+    entered = false;
+    selection();
+  });
+
+  /* Selection */
+  const boxes = () => [...document.querySelectorAll("[data-pick]")];
+  let last = null;
+  function selection() {
+    const bar = document.querySelector("[data-bulk]");
+    if (!bar) return;
+    const all = boxes();
+    const picked = all.filter((box) => box.checked);
+    bar.hidden = !picked.length;
+    const count = bar.querySelector("[data-count]");
+    if (count) count.textContent = `${picked.length} selected`;
+    const every = document.querySelector("[data-pick-all]");
+    if (every) {
+      every.checked = Boolean(all.length) && picked.length === all.length;
+      every.indeterminate = Boolean(picked.length) && picked.length < all.length;
+    }
+  }
+  function span(from, to, checked) {
+    const all = boxes();
+    const [low, high] = [all.indexOf(from), all.indexOf(to)].sort((a, b) => a - b);
+    if (low < 0) return;
+    for (const box of all.slice(low, high + 1)) box.checked = checked;
+  }
+  document.addEventListener("click", (event) => {
+    if (!event.target.matches("[data-pick]")) return;
+    if (event.shiftKey && last) span(last, event.target, event.target.checked);
+    last = event.target;
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-pick-all]")) for (const box of boxes()) box.checked = event.target.checked;
+    if (event.target.matches("[data-pick], [data-pick-all]")) selection();
+  });
+  const current = () => document.activeElement?.closest("[data-row]")?.querySelector("[data-pick]");
+  function toggle(event) {
+    const box = current();
+    if (!box) return;
+    box.checked = !box.checked;
+    if (event.shiftKey && last) span(last, box, box.checked);
+    last = box;
+    selection();
+  }
+  function clear() {
+    for (const box of boxes()) box.checked = false;
+    selection();
+  }
+  if (document.querySelector("[data-bulk]")) {
+    keys.add({ key: "x", does: "Select the row", group: "List", run: toggle });
+    keys.add({ key: "X", does: "Select from the last row to this one", group: "List", run: toggle });
+    document.addEventListener("click", (event) => { if (event.target.closest("[data-pick-none]")) clear(); });
+  }
+
+  /* Back returns to the row from which one left. */
+  const key = () => `envarium.row:${location.pathname}${location.search}`;
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("a")?.closest("[data-row][id]");
+    try { if (row) sessionStorage.setItem(key(), row.id); } catch { /* private mode: the browser's own place is kept */ }
+  });
+  function back() {
+    const kind = performance.getEntriesByType("navigation")[0]?.type;
+    if (kind !== "back_forward") return;
+    let id = null;
+    try { id = sessionStorage.getItem(key()); } catch { return; }
+    const link = id && document.getElementById(id)?.querySelector("[data-row-link]");
+    if (!link) return;
+    link.focus({ preventScroll: true });
+    link.closest("[data-row]").scrollIntoView({ block: "center" });
+  }
+  window.addEventListener("pageshow", () => { selection(); back(); });
+})();

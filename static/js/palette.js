@@ -1,0 +1,49 @@
+/* Ctrl+K: search over everything, and the commands of the page. */
+"use strict";
+
+(() => {
+  const { keys } = window.envarium;
+  const dialog = document.getElementById("palette");
+  if (!dialog) return;
+  const input = dialog.querySelector("input[type=search]");
+  const hits = () => [...dialog.querySelectorAll("[data-hit]")];
+
+  function open() {
+    if (dialog.open) return;
+    dialog.showModal();
+    input.select();
+    input.dispatchEvent(new Event("open"));
+  }
+  function choose(at) {
+    const all = hits();
+    all.forEach((hit, index) => hit.toggleAttribute("data-chosen", index === at));
+    all[at]?.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", all[at]?.id || "");
+  }
+  const chosen = () => hits().findIndex((hit) => hit.hasAttribute("data-chosen"));
+
+  dialog.addEventListener("keydown", (event) => {
+    const all = hits();
+    const at = chosen();
+    if (event.key === "Escape") {
+      dialog.close();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (all.length) choose((at + (event.key === "ArrowDown" ? 1 : -1) + all.length) % all.length);
+    } else if (event.key === "Enter" && event.target === input && all.length) {
+      event.preventDefault();
+      const hit = all[Math.max(at, 0)];
+      if (event.ctrlKey || event.metaKey) window.open(hit.href, "_blank", "noopener");
+      else { dialog.close(); window.location.assign(hit.href); }
+    }
+  });
+  dialog.addEventListener("htmx:afterSettle", () => {
+    hits().forEach((hit, index) => { hit.id = `hit-${index}`; hit.tabIndex = -1; });
+    choose(0);
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog || event.target.closest("[data-palette-close]")) dialog.close();
+  });
+  document.addEventListener("click", (event) => { if (event.target.closest("[data-palette-open]")) open(); });
+  keys.add({ key: "Ctrl+k", does: "Search everything", group: "Everywhere", run: open });
+})();

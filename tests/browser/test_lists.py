@@ -1,0 +1,130 @@
+"""Lists and the palette in a real browser: filters that apply at once, selection by keyboard, Back, search, phones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
+from tests.fixtures import pages_seed
+
+pytestmark = pytest.mark.browser
+EVIL = "<img src=x onerror=window.hit=1>\u202e quixotic"
+
+
+def seeded() -> None:
+    pages_seed.person("annotator")
+    for number in range(60):
+        pages_seed.environment(f"Desk {number:02}", category="Health" if number % 2 else "School")
+    pages_seed.environment(EVIL, category=EVIL)
+
+
+def picked(page: Page) -> list[str]:
+    return page.eval_on_selector_all("[data-pick]:checked", "boxes => boxes.map(box => box.value)")  # type: ignore[no-any-return]
+
+
+def test_filters_apply_as_they_are_set_and_back_returns_to_the_row(live_site: str, chromium: Browser) -> None:
+    seeded()
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/environments/?sort=name")
+    expect(page.locator(".pager")).to_contain_text("1\u201350 of 61")
+    found = faults(page, "list")
+    page.locator("#chips summary", has_text="Category").click()
+    page.locator("#chips select[name=category]").select_option("Health")
+    page.wait_for_url(re.compile(r"category=Health"))
+    expect(page.locator(".pager")).to_contain_text("1\u201330 of 30")
+    expect(page.locator(".chip.set")).to_contain_text("Health")
+    assert "q=&" not in page.url
+    assert page.evaluate("document.activeElement.textContent.trim().startsWith('Category')")
+    page.keyboard.press("/")
+    page.keyboard.type("desk 3")
+    page.wait_for_url(re.compile(r"q=desk"))
+    expect(page.locator(".pager")).to_contain_text("1\u20135 of 5")
+    assert page.input_value("[name=q]") == "desk 3"
+    found += faults(page, "narrowed")
+    page.locator("[data-row-link]", has_text="Desk 35").click()
+    page.wait_for_url("**/environments/*/")
+    page.go_back()
+    expect(page.locator("[data-row-link]", has_text="Desk 35")).to_be_focused()
+    page.locator(".chip.set .remove").first.click()
+    page.wait_for_url(re.compile(r"^(?!.*category)"))
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()
+
+
+def test_rows_are_selected_by_keyboard_and_views_and_columns_kept(live_site: str, chromium: Browser) -> None:
+    seeded()
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/environments/?sort=name")
+    bar = page.locator("[data-bulk]")
+    expect(bar).to_be_hidden()
+    for key in ("j", "j", "x", "j", "j", "Shift+X"):
+        page.keyboard.press(key)
+    assert len(picked(page)) == 3
+    expect(bar).to_contain_text("3 selected")
+    found = faults(page, "selected")
+    page.get_by_role("button", name="Show only these").click()
+    page.wait_for_url(re.compile(r"ids="))
+    expect(page.locator(".pager")).to_contain_text("1\u20133 of 3")
+    page.keyboard.press("s")
+    page.fill(".views [name=name]", EVIL)
+    page.keyboard.press("Enter")
+    expect(page.locator(".views [aria-current]")).to_contain_text("quixotic")
+    page.keyboard.press("v")
+    page.locator(".columns label", has_text="Scenarios").click()
+    page.get_by_role("button", name="Show these").click()
+    expect(page.locator("thead")).not_to_contain_text("Scenarios")
+    found += faults(page, "view")
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()
+
+
+def test_the_palette_finds_by_words_and_opens_by_keyboard(live_site: str, chromium: Browser) -> None:
+    seeded()
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/jobs/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("quixo")
+    hits = page.locator("#palette [data-hit]")
+    expect(hits).to_have_count(1)
+    expect(hits.locator("mark").first).to_have_text("quixo")
+    found = faults(page, "palette")
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("desk 1")
+    expect(hits).not_to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#palette [data-chosen]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/environments/*/")
+    page.goto("/search/?q=quixotic")
+    found += faults(page, "search page")
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()
+
+
+def test_on_a_phone_filters_are_a_sheet_and_the_rail_a_menu(live_site: str, chromium: Browser) -> None:
+    seeded()
+    context, page, complaints = signed_in(chromium, live_site)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/environments/")
+    expect(page.locator("#filters")).to_be_hidden()
+    expect(page.locator("#main-nav")).to_be_hidden()
+    page.get_by_role("button", name="Filters").click()
+    expect(page.locator("#filters")).to_be_visible()
+    page.locator("#chips summary", has_text="Category").click()
+    page.locator("#chips select[name=category]").select_option("Health")
+    page.wait_for_url(re.compile(r"category=Health"))
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Menu").click()
+    page.locator("#main-nav").get_by_role("link", name="Tasks").click()
+    page.wait_for_url("**/tasks/")
+    assert not complaints
+    context.close()

@@ -1,0 +1,109 @@
+"""Context of a page with a list: headings, chips, saved views and columns, as `templates/lists/` draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
+
+from webapp.forms.filter_bar import Chip, FilterForm, without
+from webapp.lists.columns import Column, Heading, RowList, next_order, sorted_as
+from webapp.lists.models import ColumnChoice, SavedView
+from webapp.lists.registry import PAGES
+from webapp.lists.services import kept_query
+from webapp.paging import Page, link
+from webapp.query_params import Params
+
+
+@dataclass(frozen=True)
+class ViewTab:
+    """A saved view as a tab."""
+
+    view: SavedView
+    url: str
+    current: bool
+    mine: bool
+
+
+@dataclass(frozen=True)
+class ShownList:
+    """A list as a page draws it. `shows` holds the names of the columns that are shown."""
+
+    rows: RowList
+    page: Page
+    form: FilterForm
+    headings: tuple[Heading, ...]
+    shows: frozenset[str]
+    choices: tuple[tuple[Column, bool], ...]
+    chips: tuple[Chip, ...]
+    tabs: tuple[ViewTab, ...]
+    url: str
+    query: str
+    reordered: bool
+    """Whether the person asked for another order than the list has at first."""
+
+    @property
+    def narrowed(self) -> int:
+        """How many filters are set."""
+        return sum(chip.set for chip in self.chips)
+
+    @property
+    def clear(self) -> str:
+        """The address of the whole list, in the order that it has now."""
+        order = self.rows.order_parameter
+        kept = [f"{order}={value}" for value in _parameters(self.query).get(order, ())]
+        return f"{self.url}?{kept[0]}" if kept else self.url
+
+    @property
+    def saved(self) -> bool:
+        """Whether what is shown is all, or a saved view as it was saved."""
+        return not self.query or any(tab.current for tab in self.tabs)
+
+
+def shown_list(
+    request: HttpRequest, rows: RowList, page: Page, form: FilterForm, more: Sequence[Chip] = ()
+) -> ShownList:
+    """A list for the person who asks. `more` are filters that the address knows and the form does not."""
+    order = Params(request.GET).text(rows.order_parameter, 40) or rows.default_order
+    chosen = ColumnChoice.objects.filter(owner=request.user.pk, list_name=rows.name).values_list("shown", flat=True)
+    columns = rows.shown(next(iter(chosen), None))
+    shows = frozenset(column.name for column in columns)
+    query = kept_query(request.GET.urlencode())
+    return ShownList(
+        rows=rows,
+        page=page,
+        form=form,
+        headings=tuple(_heading(request, rows, column, order) for column in columns),
+        shows=shows,
+        choices=tuple((column, column.name in shows) for column in rows.columns),
+        chips=(*more, *form.chips(request)),
+        tabs=tuple(_tabs(request, rows, query)),
+        url=request.path,
+        query=query,
+        reordered=order != rows.default_order,
+    )
+
+
+def _heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:
+    wanted = next_order(column, order)
+    if not wanted:
+        return Heading(column)
+    url = without(request, rows.order_parameter) if wanted == rows.default_order else ""
+    return Heading(column, url or link(request, **{rows.order_parameter: wanted}), sorted_as(column, order))
+
+
+def _tabs(request: HttpRequest, rows: RowList, query: str) -> list[ViewTab]:
+    views = SavedView.objects.filter(Q(owner=request.user.pk) | Q(shared=True), list_name=rows.name).order_by("pk")
+    page, asked = reverse(PAGES[rows.name]), _parameters(query)
+    return [
+        ViewTab(view, f"{page}?{view.query}", _parameters(view.query) == asked, view.owner_id == request.user.pk)
+        for view in views
+    ]
+
+
+def _parameters(query: str) -> dict[str, Any]:
+    return dict(QueryDict(query).lists())

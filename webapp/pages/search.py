@@ -1,0 +1,257 @@
+"""Search over everything by words: environments, tools, tasks, trajectories, batches, jobs, themes and pages.
+
+A word of three letters or more is found anywhere in a name or text (trigram indexes); shorter ones match pages and
+commands alone, a number what has it. Every kind reads a bounded number of rows and is ranked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F, Model, Q, QuerySet
+from django.urls import reverse
+
+from webapp.accounts.access import SCOPES
+from webapp.batches.models import Batch
+from webapp.context import RAIL
+from webapp.environments.models import Environment, Tool
+from webapp.jobs.models import Job
+from webapp.query_params import LARGEST_ID, whole_number
+from webapp.runs.models import TrainingJob
+from webapp.scenarios.models import Task
+from webapp.taxonomy.models import Theme
+from webapp.trajectories.models import Trajectory
+
+SHORTEST = 3
+"""A shorter word has no trigram: it would be looked for in every row."""
+MOST_WORDS = 6
+READ = 60
+"""Rows that are read of a kind before they are ranked."""
+SHOWN, SHOWN_OF_ONE = 4, 40
+TEXT_CHARS = 100
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Something that was found. `label` and `note` are texts of anybody; `state` is a tag's kind and value."""
+
+    label: str
+    note: str
+    url: str
+    state: tuple[str, str] = ("", "")
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class HitGroup:
+    """The hits of a kind, best first. `more`: there are others than these."""
+
+    kind: str
+    title: str
+    hits: tuple[Hit, ...]
+    more: bool = False
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """What was typed: words in capitals, the number that it may be."""
+
+    text: str
+    words: tuple[str, ...] = ()
+    number: int | None = None
+    commands_only: bool = False
+    scopes: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def long_words(self) -> list[str]:
+        return [word for word in self.words if len(word) >= SHORTEST]
+
+    @property
+    def finds_rows(self) -> bool:
+        return not self.commands_only and bool(self.long_words or self.number)
+
+
+def read_query(text: str, user: Any) -> SearchQuery:
+    """A query out of what somebody typed; `>` at its beginning asks for pages and commands alone."""
+    text = " ".join(text.replace("\x00", "").split())[:TEXT_CHARS]
+    commands = text.startswith(">")
+    words = tuple(text.lstrip("> ").upper().split()[:MOST_WORDS])
+    number = whole_number(words[0].lstrip("#"), 1, LARGEST_ID) if len(words) == 1 else None
+    return SearchQuery(text, words, number, commands, SCOPES.get(getattr(user, "role", ""), frozenset()))
+
+
+def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
+    """What was found, kind by kind; all of one where it is named."""
+    groups = []
+    most = SHOWN_OF_ONE if kind else SHOWN
+    for name, (title, find) in KINDS.items():
+        if (kind and name != kind) or not query.words or (name != "pages" and not query.finds_rows):
+            continue
+        hits = find(query)
+        if hits:
+            groups.append(HitGroup(name, title, tuple(hits[:most]), len(hits) > most))
+    return groups
+
+
+def _matching(rows: QuerySet[Any], query: SearchQuery, column: str) -> list[Any]:
+    """Rows whose column holds every word, or that have the number: the number first, then by where words stand."""
+    where = Q(pk=query.number) if query.number else Q()
+    if query.long_words:
+        by_words = Q()
+        for word in query.words:
+            by_words &= Q(**{f"{column}__icontains": word})
+        where |= by_words
+    found = list(rows.filter(where).order_by()[:READ])
+    return sorted(found, key=lambda row: (row.pk != query.number, _rank(str(getattr(row, column)), query), -row.pk))
+
+
+def _rank(text: str, query: SearchQuery) -> tuple[int, int]:
+    """Smaller is better: how many words begin no word of the text, then where the first one stands."""
+    upper = text.upper()
+    starts = set(upper.replace("_", " ").replace("-", " ").split())
+    missing = sum(not any(part.startswith(word) for part in starts) for word in query.words)
+    return missing, upper.find(query.words[0])
+
+
+def _hits(rows: Iterable[Model], make: Callable[[Any], Hit]) -> list[Hit]:
+    return [make(row) for row in rows]
+
+
+def _environments(query: SearchQuery) -> list[Hit]:
+    rows = Environment.objects.only("name", "category", "tool_count", "task_count")
+    return _hits(
+        _matching(rows, query, "name"),
+        lambda row: Hit(
+            row.name,
+            f"{row.category or 'no category'} · {row.tool_count:,} tools · {row.task_count:,} tasks",
+            reverse("environments:detail", args=[row.pk]),
+        ),
+    )
+
+
+def _tools(query: SearchQuery) -> list[Hit]:
+    if not query.long_words:
+        return []
+    rows = Tool.objects.filter(version__environment__current=F("version")).select_related("version__environment")
+    rows = rows.only("name", "kind", "version__environment__name")
+    return _hits(
+        _matching(rows, SearchQuery(query.text, query.words), "name"),
+        lambda row: Hit(
+            row.name,
+            row.version.environment.name,
+            f"{reverse('environments:detail', args=[row.version.environment_id])}?tab=tools#tool-{row.name}",
+            ("kind", row.kind),
+        ),
+    )
+
+
+def _tasks(query: SearchQuery) -> list[Hit]:
+    rows = Task.objects.select_related("environment").only("title", "words", "audit_state", "environment__name")
+    return _hits(
+        _matching(rows, query, "words"),
+        lambda row: Hit(
+            row.title,
+            f"{row.environment.name} · task {row.pk}",
+            reverse("scenarios:task", args=[row.pk]),
+            ("audit", row.audit_state),
+        ),
+    )
+
+
+def _trajectories(query: SearchQuery) -> list[Hit]:
+    """The one of the number, then the newest at the tasks that match."""
+    rows = Trajectory.objects.select_related("task", "environment")
+    rows = rows.only("outcome", "policy", "task__title", "environment__name")
+    found = list(rows.filter(pk=query.number)) if query.number else []
+    if query.long_words:
+        tasks = [row.pk for row in _matching(Task.objects.only("words"), SearchQuery(query.text, query.words), "words")]
+        found += [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
+    return _hits(
+        found,
+        lambda row: Hit(
+            f"{row.pk} {row.task.title}",
+            f"{row.policy or 'policy not recorded'} · {row.environment.name}",
+            reverse("trajectories:detail", args=[row.pk]),
+            ("outcome", row.outcome),
+        ),
+    )
+
+
+def _themes(query: SearchQuery) -> list[Hit]:
+    rows = Theme.objects.only("name", "tool_count", "source")
+    return _hits(
+        _matching(rows, query, "name"),
+        lambda row: Hit(row.name, f"{row.tool_count:,} tools", reverse("taxonomy:theme", args=[row.pk])),
+    )
+
+
+def _batches(query: SearchQuery) -> list[Hit]:
+    rows = Batch.objects.only("name", "state", "created_at")
+    return _hits(
+        _matching(rows, query, "name"),
+        lambda row: Hit(row.name, f"batch {row.pk}", reverse("batches:batch", args=[row.pk]), ("batch", row.state)),
+    )
+
+
+def _training(query: SearchQuery) -> list[Hit]:
+    rows = TrainingJob.objects.only("name", "state", "public_id")
+    return _hits(
+        _matching(rows, query, "name"),
+        lambda row: Hit(
+            row.name or row.public_id,
+            row.public_id,
+            reverse("runs:job", args=[row.public_id]),
+            ("training", row.state),
+        ),
+    )
+
+
+def _jobs(query: SearchQuery) -> list[Hit]:
+    rows = Job.objects.only("title", "state")
+    return _hits(
+        _matching(rows, query, "title"),
+        lambda row: Hit(row.title, f"job {row.pk}", reverse("jobs:detail", args=[row.pk]), ("job", row.state)),
+    )
+
+
+COMMANDS: tuple[tuple[str, str, str, str], ...] = (
+    ("New batch", "synthesise", "batches:new", "grow environments from themes"),
+    ("New training job", "train", "runs:new", "SFT or GRPO"),
+    ("New dataset", "train", "datasets:new", "freeze tasks or trajectories"),
+    ("Upload training files", "train", "datasets:files", "JSON Lines"),
+    ("Import environments, trajectories, themes", "synthesise", "pages:import", "EnvScaler files, MCP servers"),
+    ("Themes", "read", "taxonomy:themes", "what environments grow from"),
+    ("API tokens", "read", "accounts:tokens", "your account"),
+    ("API reference", "read", "api-reference", "every operation"),
+    ("Account and password", "read", "accounts:profile", "your account"),
+    ("Users", "admin", "accounts:users", "people and roles"),
+    ("Audit log", "admin", "accounts:audit_log", "who did what"),
+)
+"""Label, scope that shows it, URL name, what it is for; besides the pages of the rail."""
+
+
+def _pages(query: SearchQuery) -> list[Hit]:
+    """Pages and commands whose words begin with those that were typed."""
+    rail = [(label, scope, name, "page", f"g {key[0]}") for key, label, name, scope in RAIL]
+    entries = [("Home", "read", "pages:home", "page", "g h"), *rail, *((*command, "") for command in COMMANDS)]
+    hits = []
+    for label, scope, name, note, key in entries:
+        parts = f"{label} {note}".upper().replace(",", " ").split()
+        if scope in query.scopes and all(any(part.startswith(word) for part in parts) for word in query.words):
+            hits.append(Hit(label, note, reverse(name), key=key))
+    return hits
+
+
+KINDS: dict[str, tuple[str, Callable[[SearchQuery], Sequence[Hit]]]] = {
+    "environments": ("Environments", _environments),
+    "tools": ("Tools", _tools),
+    "tasks": ("Tasks", _tasks),
+    "trajectories": ("Trajectories", _trajectories),
+    "themes": ("Themes", _themes),
+    "batches": ("Batches", _batches),
+    "training": ("Training jobs", _training),
+    "jobs": ("Background jobs", _jobs),
+    "pages": ("Pages and commands", _pages),
+}

@@ -1,0 +1,32 @@
+"""Views of the search: a page of its own, and the part that the palette shows."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.htmx import wants_fragment
+from webapp.pages.search import KINDS, read_query, search
+from webapp.query_params import Params
+
+
+@access("read")
+@require_safe
+@never_cache
+def results(request: HttpRequest) -> HttpResponse:
+    """What was found; of one kind where `?kind=` names it."""
+    params = Params(request.GET)
+    query, kind = read_query(params.text("q"), request.user), params.choice("kind", KINDS)
+    groups = search(query, kind)
+    context = {
+        "query": query,
+        "kind": kind,
+        "groups": groups,
+        "found": sum(len(group.hits) for group in groups),
+        "more": any(group.more for group in groups),
+    }
+    part = wants_fragment(request, "palette-hits")
+    return render(request, "pages/search/hits.html" if part else "pages/search.html", context)

@@ -1,0 +1,39 @@
+"""Preview of auditing many tasks: how many there are, how their audits stand, and the first of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
+
+from webapp.paging import RowCount, count_rows
+from webapp.scenarios import queries
+from webapp.scenarios.models import AuditState, Task
+
+SHOWN = 20
+ORDER = (AuditState.RED, AuditState.INCOMPLETE, AuditState.STALE, "", AuditState.GREEN)
+
+
+@dataclass(frozen=True)
+class AuditPreview:
+    """`by_state`: (state, tasks) where they were counted; `empty` tasks have no revision and are left out."""
+
+    count: RowCount
+    by_state: tuple[tuple[str, int], ...]
+    empty: int
+    rows: tuple[Task, ...]
+
+
+def audit_preview(wanted: dict[str, Any]) -> AuditPreview:
+    """Look at the tasks that a `TaskFilters`' values leave."""
+    rows = queries.tasks(wanted)
+    count = count_rows(rows)
+    by_state: dict[str, int] = {}
+    empty = 0
+    if count.exact:
+        bare = rows.order_by().select_related(None)
+        by_state = dict(bare.values_list("audit_state").annotate(tasks=Count("pk")))
+        empty = bare.filter(current__isnull=True).count()
+    ordered = tuple((str(state), by_state[state]) for state in ORDER if by_state.get(state))
+    return AuditPreview(count, ordered, empty, tuple(rows.order_by("-id")[:SHOWN]))

@@ -1,0 +1,174 @@
+"""Why an attempt failed, in one sentence: the checks that do not hold, and the step at which each broke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from webapp.scenarios.models import Check
+from webapp.trajectories.matrix import PASSED
+from webapp.trajectories.models import Score, Trajectory
+
+MOST_PARTS = 3
+"""So many groups of checks are told; the others are counted."""
+SOLVED = 1 - 1e-9
+ENDS = {
+    "truncated": "ended before it was done",
+    "agent_error": "the agent's model gave no usable turn",
+    "program_error": "the environment's program ended it",
+    "infra_error": "the machine failed, not the agent",
+    "cancelled": "stopped by a person",
+}
+"""What an outcome says that is not about checks."""
+
+
+@dataclass(frozen=True)
+class ReasonPart:
+    """Part of the sentence; `url` leads to the step or the check that it tells of, or is empty."""
+
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class FailureReason:
+    """The parts of the sentence, in order: what ended the attempt, then the checks that do not hold."""
+
+    parts: tuple[ReasonPart, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __str__(self) -> str:
+        return "; ".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A check that does not hold at the end, how, and since which step."""
+
+    number: int
+    mark: str
+    how: str
+    step: int | None = None
+
+
+def failure_reasons(rows: Sequence[Trajectory]) -> dict[int, FailureReason]:
+    """The reason of each trajectory that did not solve its task, by primary key; three queries for a page of rows."""
+    failed = {row.pk: row for row in rows if not row.live and row.outcome != "solved"}
+    if not failed:
+        return {}
+    scores = _newest_scores(failed)
+    marks = _marks({score.revision_id for score in scores.values()})
+    kept = Trajectory.objects.filter(pk__in=failed, matrix__isnull=False).values_list("pk", "matrix", "matrix_hash")
+    matrices = {pk: (matrix, digest) for pk, matrix, digest in kept}
+    found = {}
+    for pk, row in failed.items():
+        score = scores.get(pk)
+        matrix, digest = matrices.get(pk, (None, ""))
+        fresh = matrix if score is not None and digest == score.verifier_hash else None
+        found[pk] = _reason(row, score, marks.get(score.revision_id, {}) if score else {}, fresh)
+    return {pk: reason for pk, reason in found.items() if reason}
+
+
+def failure_reason(row: Trajectory) -> FailureReason:
+    """The reason of one trajectory; empty where it solved its task or is being made."""
+    return failure_reasons([row]).get(row.pk, FailureReason())
+
+
+def tell_reasons(rows: Sequence[Trajectory]) -> None:
+    """Give each row its `reason`, for templates and the API; one that failed for no known reason has an empty one."""
+    reasons = failure_reasons(rows)
+    for row in rows:
+        row.reason = reasons.get(row.pk, FailureReason())  # type: ignore[attr-defined]
+
+
+def _newest_scores(pks: Iterable[int]) -> dict[int, Score]:
+    rows = Score.objects.filter(trajectory__in=pks).exclude(source="recorded").order_by("trajectory", "-id")
+    return {score.trajectory_id: score for score in rows.distinct("trajectory")}
+
+
+def _marks(revisions: set[int]) -> dict[int, dict[int, tuple[int, str]]]:
+    """By revision and place among the verdicts: the check's position and mark."""
+    found: dict[int, dict[int, tuple[int, str]]] = {}
+    rows = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
+    for revision, position, mark in rows.values_list("revision_id", "position", "mark"):
+        places = found.setdefault(revision, {})
+        places[len(places)] = (position, mark)
+    return found
+
+
+def _reason(
+    row: Trajectory, score: Score | None, marks: dict[int, tuple[int, str]], matrix: dict[str, Any] | None
+) -> FailureReason:
+    parts = [ReasonPart(ENDS[row.outcome])] if row.outcome in ENDS else []
+    if score is None or score.reward >= SOLVED:
+        return FailureReason(tuple(parts))
+    if score.outside:
+        places = len(score.outside)
+        parts.append(ReasonPart(f"changed {places} place{'s' * (places > 1)} that nobody asked for"))
+    broken = [
+        _broken(number, verdict, marks.get(number, (number, ""))[1], _cells(matrix, number))
+        for number, verdict in enumerate(score.verdicts)
+        if not verdict.get("passed")
+    ]
+    told = _grouped(row, [one for one in broken if one is not None], marks)
+    parts += told[:MOST_PARTS]
+    if len(told) > MOST_PARTS:
+        parts.append(ReasonPart(f"{len(told) - MOST_PARTS} more"))
+    return FailureReason(tuple(parts))
+
+
+def _cells(matrix: dict[str, Any] | None, number: int) -> dict[str, Any] | None:
+    checks = matrix.get("checks", ()) if matrix else ()
+    return checks[number] if number < len(checks) else None
+
+
+def _broken(number: int, verdict: dict[str, Any], mark: str, cells: dict[str, Any] | None) -> _Broken:
+    name = mark if mark in ("goal", "guard") else "check"
+    if verdict.get("judged"):
+        return _Broken(number, name, "does not hold, a judge says")
+    if verdict.get("uncertain"):
+        return _Broken(number, name, "could not tell")
+    if verdict.get("error") and not verdict.get("non_boolean"):
+        return _Broken(number, name, "raised an error")
+    if cells is None:
+        return _Broken(number, name, "broke" if name == "guard" else "does not hold")
+    held, since = cells["start"] == PASSED, None
+    for step, value in cells["flips"]:
+        if held and value != PASSED:
+            since = int(step)
+        held = value == PASSED
+    if since is not None:
+        return _Broken(number, name, f"broke at step {since}", since)
+    return _Broken(number, name, "never held")
+
+
+def _grouped(row: Trajectory, broken: list[_Broken], marks: dict[int, tuple[int, str]]) -> list[ReasonPart]:
+    """Checks of one kind that failed in one way, together: "goals 2 and 5 never held"."""
+    groups: dict[tuple[str, str], list[_Broken]] = {}
+    for one in broken:
+        groups.setdefault((one.mark, one.how), []).append(one)
+    parts = []
+    for (mark, how), members in groups.items():
+        numbers = [str(one.number + 1) for one in members]
+        named = f"{mark} {numbers[0]}" if len(numbers) == 1 else f"{mark}s {', '.join(numbers[:-1])} and {numbers[-1]}"
+        if len(numbers) > 4:
+            named = f"{len(numbers)} {mark}s"
+        parts.append(ReasonPart(f"{named} {_agreeing(how, len(numbers))}", _url(row, members[0], marks)))
+    return parts
+
+
+def _agreeing(how: str, number: int) -> str:
+    return how.replace("does not hold", "do not hold", 1) if number > 1 else how
+
+
+def _url(row: Trajectory, broken: _Broken, marks: dict[int, tuple[int, str]]) -> str:
+    if broken.step is not None:
+        return f"{reverse('trajectories:detail', args=[row.pk])}?step={broken.step}"
+    if broken.number in marks:
+        return reverse("trajectories:check", args=[row.pk, marks[broken.number][0]])
+    return ""
