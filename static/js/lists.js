@@ -29,7 +29,19 @@
     if (!event.target.matches("form[data-filters]")) return;
     clearTimeout(typing);
     entered = true; // whoever presses Enter has done with the field: the first row is next
+    document.activeElement?.blur();
   });
+  /* Rows that are about to go are not opened: what was asked for comes first. */
+  function wait(busy) {
+    const list = document.getElementById("list");
+    if (list) list.inert = busy;
+  }
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.matches("form[data-filters]")) wait(true);
+  });
+  for (const failed of ["htmx:responseError", "htmx:sendError", "htmx:sendAbort"]) {
+    document.addEventListener(failed, () => wait(false));
+  }
   document.addEventListener("htmx:configRequest", (event) => {
     if (!event.target.matches("form[data-filters]")) return;
     const given = event.detail.formData || event.detail.parameters;

@@ -43,13 +43,13 @@ def test_a_key_starts_it_and_the_verdict_appears(live_site: str, chromium: Brows
         page = signed_in(chromium, live_site)
         errors: list[str] = []
         page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
-        page.goto(f"{live_site}/tasks/{task}/")
+        page.goto(f"{live_site}/tasks/{task}/?tab=audit")
         assert page.locator("#audit").get_by_text("Not audited yet").is_visible()
         page.keyboard.press("u")
         page.get_by_text("The verifier does not hold").wait_for(timeout=30_000)
         assert not errors
     page.goto(f"{live_site}/tasks/?audit=red")
     page.get_by_role("link", name="red").click()
-    page.wait_for_url("**#audit")
+    page.wait_for_url("**?tab=audit")
     page.goto(f"{live_site}/tasks/{task}/audit/")
     assert faults(page, "audit") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
 from tests.fixtures import pages_seed
@@ -80,7 +80,7 @@ def test_the_list_by_keyboard(live_site: str, chromium: Browser) -> None:
     page.fill("[name=q]", "cli")
     page.keyboard.press("Enter")
     page.wait_for_url("**q=cli**")
-    page.keyboard.press("j")
+    expect(page.locator("[data-row-link]")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/environments/*/")
     page.keyboard.press("3")

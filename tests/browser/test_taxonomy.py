@@ -158,7 +158,7 @@ def test_the_tree_works_without_scripts(live_site: str, chromium: Browser) -> No
     page.click("[aria-label='Close Weather']")
     page.wait_for_selector("text=Sea Level", state="detached")
     page.fill("[name=q]", "sea")
-    page.click("text=Search")
+    page.click("main button:text-is('Search')")
     page.click(".name.hit")
     page.wait_for_selector("h1:text-is('Sea Level')")
     page.goto("/taxonomy/map/")
