@@ -9,6 +9,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router
 from ninja.constants import NOT_SET
+from ninja.errors import ValidationError, ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
@@ -87,6 +88,13 @@ PUBLIC_IDS = {
 
 class Api(NinjaAPI):
     """Ninja with entity tags on what it answers, and a schema that names scopes and problems."""
+
+    def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext]) -> ValidationError:
+        """The faults of a request, each in its place; so many that nobody reads them are counted, never built."""
+        counted = sum(context.pydantic_validation_error.error_count() for context in error_contexts)
+        if counted <= problems.ERRORS_BUILT:
+            return super().validation_error_from_error_contexts(error_contexts)
+        return problems.too_many_faults(error_contexts[0].model, counted)
 
     def create_response(self, request: HttpRequest, data: Any, **how: Any) -> HttpResponse:
         response = super().create_response(request, data, **how)

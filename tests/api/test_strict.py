@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,19 @@ def test_no_two_schemas_share_a_name() -> None:
             named.setdefault(one.__name__, set()).add(one.__module__)
     assert named
     assert not {name: places for name, places in named.items() if len(places) > 1}
+
+
+def test_half_a_million_unknown_keys_are_counted_not_listed(writer: Program) -> None:
+    body = b'{"name": "x", ' + b",".join(b'"k%d": 1' % number for number in range(200_000)) + b"}"
+    tracemalloc.start()
+    try:
+        answer = writer.client.post(f"{BASE}/batches", body, content_type="application/json", headers=writer.headers)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    found = problem(answer, 422)
+    assert [error["code"] for error in found["errors"]] == ["too_many_faults"]
+    assert "200,0" in found["detail"]
+    assert "It takes" in found["detail"]
+    assert "name" in found["detail"]
+    assert peak < 20 * len(body), "their errors took a hundred times what was sent"
