@@ -25,6 +25,7 @@ from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict
 from webapp.rest.types import BodyParser
+from webapp.review.api import router as review
 from webapp.runs.api import router as fine_tuning
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
@@ -49,6 +50,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", training),
     ("", trajectories),
     ("", rollouts),
+    ("", review),
     ("", batches),
     ("", files),
     ("", datasets),
@@ -69,6 +71,7 @@ SECURITY = {
 }
 PATH_PARAMETERS = {
     "pk": "The id of the object.",
+    "kind": "What it is: task, tool or trajectory.",
     "job": "The id of the job.",
     "number": "The first is 1.",
     "index": "The first is 0.",

@@ -12,6 +12,7 @@ from webapp.claims import StaleClaim
 from webapp.connections import AWAY, is_away
 from webapp.disk import FULL, is_disk_full
 from webapp.errors import (
+    ChangedMeanwhile,
     Conflict,
     NotFound,
     QuotaExceeded,
@@ -25,6 +26,7 @@ INVALID = 422
 STATUSES: dict[type[EnvariumError], int] = {
     NotFound: 404,
     Conflict: 409,
+    ChangedMeanwhile: 412,
     StaleClaim: 409,
     TooLarge: 413,
     RangeNotSatisfiable: 416,

@@ -46,6 +46,10 @@ class Conflict(Refusal):
     """The object is not in a state in which that can be done."""
 
 
+class ChangedMeanwhile(Refusal):
+    """The object is not as it was when the person looked at it."""
+
+
 class TooLarge(Refusal):
     """More was sent than is taken."""
 

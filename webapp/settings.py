@@ -106,6 +106,7 @@ INSTALLED_APPS = [
     "webapp.environments",
     "webapp.scenarios",
     "webapp.trajectories",
+    "webapp.review",
     "webapp.batches",
     "webapp.datasets",
     "webapp.runs",

@@ -20,6 +20,7 @@ urlpatterns = [
     path("environments/", include("webapp.environments.urls")),
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),
+    path("review/", include("webapp.review.urls")),
     path("batches/", include("webapp.batches.urls")),
     path("training/", include("webapp.datasets.urls")),
     path("training/", include("webapp.workers.urls")),

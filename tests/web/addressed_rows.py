@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
+from datetime import timedelta
 from typing import Any
 
 from django.core.files.base import ContentFile
+from django.utils import timezone
 
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
 from tests.fixtures import pages_seed, replay_seed, runs_seed
-from webapp.accounts.models import Role
+from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
 from webapp.content_store import store
@@ -19,6 +22,7 @@ from webapp.datasets.services import uploaded
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
+from webapp.review.models import Remark, ReviewDecision, ReviewQueue
 from webapp.runs.models import RolloutFile
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
@@ -52,6 +56,17 @@ def a_batch() -> dict[str, Any]:
         key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
     )
     return {"batch": batch, "item": item, "call": call}
+
+
+def a_review(run: Trajectory) -> dict[str, Any]:
+    """A queue with one item that the annotator holds, a decision and a remark."""
+    queue = ReviewQueue.objects.create(name="a queue", kind="task", filled_at=timezone.now())
+    item = queue.items.create(task=run.task, overlap=2, free=1)
+    owner = User.objects.get(role=Role.ANNOTATOR)
+    held = item.assignments.create(queue=queue, user=owner, place=1, expires_at=timezone.now() + timedelta(hours=1))
+    decision = ReviewDecision.objects.create(task=run.task, revision=run.revision, user=owner, verdict="approve")
+    remark = Remark.objects.create(task=run.task, remark="comment", text="So so.", user=owner)
+    return {"queue": queue, "review_item": item, "held": held, "review_decision": decision, "remark": remark}
 
 
 def a_training(run: Trajectory) -> dict[str, Any]:
@@ -104,6 +119,7 @@ def objects() -> dict[str, Any]:
         **a_batch(),
         **a_dataset(),
         **a_training(run),
+        **a_review(run),
     }
 
 
@@ -126,6 +142,17 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
         "lists": {"list_name": "tasks", "pk": made["view"].pk},
+        "review": {"pk": made["queue"].pk, "kind": "task"},
+        "review:item": {"pk": made["review_item"].pk},
+        "review:hold": {"pk": made["review_item"].pk},
+        "review:assign": {"pk": made["review_item"].pk},
+        "review:decide_item": {"pk": made["review_item"].pk},
+        **{f"review:{name}": {"pk": made["held"].pk} for name in ("heartbeat", "skip", "unskip", "give_back", "send")},
+        "review:undo": {"pk": made["review_decision"].pk},
+        "review:make_gold": {"pk": made["review_decision"].pk},
+        "review:undo_group": {"group": uuid.UUID(int=1)},
+        "review:resolve_remark": {"pk": made["remark"].pk},
+        **{f"review:{name}": {"kind": "task", "pk": run.task_id} for name in ("panel", "decide", "draft", "remarks")},
         "runs": {
             "job": made["training"].public_id,
             "step": 1,
@@ -181,6 +208,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "role": "user",
         },
         "jobs": {"pk": made["job"].pk},
+        "review": {"kind": "task", "pk": run.task_id},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},
         "tasks": {"pk": run.task_id, "number": 1},

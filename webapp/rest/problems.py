@@ -36,6 +36,7 @@ CODES = {
     413: "too_large",
     415: "unsupported_media_type",
     422: "invalid",
+    428: "precondition_required",
     429: "too_many_requests",
     500: "internal_error",
     503: "unavailable",

@@ -41,6 +41,20 @@ class AuditState(models.TextChoices):
     STALE = "stale"
 
 
+class ReviewState(models.TextChoices):
+    """What people decided on a task's revision. One that is not current any more is shown as superseded."""
+
+    DRAFT = "draft", "draft"
+    IN_REVIEW = "in_review", "in review"
+    CHANGES_REQUESTED = "changes_requested", "changes requested"
+    APPROVED = "approved", "approved"
+    REJECTED = "rejected", "rejected"
+
+
+SUPERSEDED = "superseded"
+"""What is shown of a revision that another one follows."""
+
+
 class Task(models.Model):
     """A scenario, an instruction and a verifier; the last two are in its revisions.
 
@@ -61,6 +75,7 @@ class Task(models.Model):
     do_nothing = models.FloatField(null=True, blank=True)
     audit = models.ForeignKey("Audit", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     audit_state = models.CharField(max_length=12, choices=AuditState.choices, blank=True, default="")
+    review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -73,6 +88,7 @@ class Task(models.Model):
             models.Index(fields=["finding_count", "id"], name="task_findings"),
             models.Index(fields=["trajectory_count", "id"], name="task_trajectories"),
             models.Index(fields=["audit_state", "id"], name="task_audit_state"),
+            models.Index(fields=["review_state", "id"], name="task_review_state"),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
         ]
 
@@ -99,6 +115,7 @@ class TaskRevision(models.Model):
     """A `synthesis.contracts.Frame`; null where anything that no check looks at may change."""
     do_nothing = models.FloatField(null=True, blank=True)
     record = OrderedJSONField(default=dict)
+    review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import Patch
 from synthesis.errors import StateError
@@ -23,7 +24,7 @@ from webapp.scenarios.references import frame_of_revision
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "audit__unseen", "environment__name", "environment__category",
+    "audit_state", "review_state", "audit__unseen", "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
@@ -49,6 +50,7 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         "high": "do_nothing__lte",
         "fewest": "check_count__gte",
         "most": "check_count__lte",
+        "review": "review_state",
     }.items():
         if name in wanted:
             rows = rows.filter(**{lookup: wanted[name]})
@@ -73,6 +75,16 @@ def whole_tasks() -> QuerySet[Task]:
     rows = Task.objects.select_related("environment", "scenario", "current")
     rows = rows.defer("current__record", "environment__summary")
     return rows.prefetch_related("current__checks", "current__findings")
+
+
+def find_task(pk: int) -> Task:
+    """A task with what its page shows of it, without big columns. Raises Http404."""
+    rows = Task.objects.select_related("environment", "scenario__version", "scenario__initial", "current")
+    rows = rows.defer(
+        "current__record", "scenario__initial__body", "scenario__version__source", "scenario__version__record",
+        "scenario__version__state_schema", "scenario__version__rules", "scenario__version__introduction",
+    )  # fmt: skip
+    return get_object_or_404(rows, pk=pk)
 
 
 def _environment(text: str) -> Q:

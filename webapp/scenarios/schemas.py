@@ -51,6 +51,10 @@ class TaskFilterQuery(BodyIn):
         Literal["", "green", "red", "incomplete", "stale", "none"], Field(description="`none`: not audited.")
     ] = ""
     fault: Annotated[ShortText, Field(description="A kind of fault that the audit found.")] = ""
+    review: Annotated[
+        Literal["", "draft", "in_review", "changes_requested", "approved", "rejected"],
+        Field(description="What people decided on the current revision."),
+    ] = ""
     low: Annotated[Share | None, Field(description="What doing nothing scores at least.")] = None
     high: Annotated[Share | None, Field(description="What doing nothing scores at most.")] = None
     fewest: Annotated[Count | None, Field(description="Checks at least.")] = None
@@ -93,6 +97,7 @@ class TaskLine(Schema):
     trajectory_count: int
     do_nothing: float | None
     audit_state: Annotated[str, Field(description="green, red, incomplete, stale; empty where it was never audited.")]
+    review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
     created_at: datetime
 
 

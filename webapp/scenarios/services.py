@@ -26,7 +26,7 @@ from webapp.environments.services import finding_fields
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.scenarios.audits.task_state import restore_audit
-from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskFinding, TaskRevision
+from webapp.scenarios.models import Check, ReviewState, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
 from webapp.uploads import drop_uploads, store_upload
 
@@ -161,8 +161,13 @@ def _verifier_hash(record: TaskRecord) -> str:
 
 
 def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:
+    """Let a revision count. What people decided on the one before does not hold for it: it goes back to review."""
     before = task.scenario_id
+    if revision.review_state == ReviewState.DRAFT and task.review_state != ReviewState.DRAFT:
+        revision.review_state = ReviewState.IN_REVIEW
+        revision.save(update_fields=["review_state"])
     task.current = revision
+    task.review_state = revision.review_state
     task.scenario = scenario
     task.title = (record.title or record.key)[:300]
     task.words = "\n".join((task.title, task.key, revision.instruction[:SEARCHED]))

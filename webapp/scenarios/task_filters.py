@@ -13,7 +13,7 @@ from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
-from webapp.scenarios.models import AuditState
+from webapp.scenarios.models import AuditState, ReviewState
 
 TASK_KINDS = (
     "all_true_at_start",
@@ -43,6 +43,7 @@ TASKS = RowList(
             help="The reward of an agent that does nothing; 0 is right",
         ),
         Column("audit", "Audit", descending="-audit_state", help="Whether the verifier can be trusted"),
+        Column("review", "Review", descending="-review_state", help="What people decided on its current revision"),
         Column("findings", "Findings", descending="-finding_count", numeric=True),
         Column("attempts", "Attempts", descending="-trajectory_count", numeric=True),
         Column("source", "Source"),
@@ -60,6 +61,7 @@ _WHY = {
     "finding": "there is no such kind of finding",
     "audit": "there is no such state of an audit",
     "fault": "there is no such kind of fault",
+    "review": "there is no such state of a review",
     "low": SHARE,
     "high": SHARE,
     "fewest": COUNT,
@@ -93,6 +95,7 @@ class TaskFilters:
             "finding": choice("finding", "Finding"),
             "audit": choice("audit", "Audit"),
             "fault": choice("fault", "Audit found", "Anything"),
+            "review": choice("review", "Review"),
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             "source": choice("source", "Source"),
@@ -109,7 +112,10 @@ def read_filters(query: QueryDict) -> TaskFilters:
     values = {
         "q": params.text("q", strip=True),
         "environment": params.text("environment", strip=True),
-        **{name: params.choice(name, dict(choices[name])) for name in ("category", "finding", "audit", "fault")},
+        **{
+            name: params.choice(name, dict(choices[name]))
+            for name in ("category", "finding", "audit", "fault", "review")
+        },
         **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
         **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
         "source": params.choice("source", dict(choices["source"])),
@@ -128,5 +134,6 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "finding": [("any", "With a finding"), ("none", "Without findings"), *kinds],
         "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
         "fault": list(FAULTS.items()),
+        "review": [(name, str(words)) for name, words in ReviewState.choices],
         "source": [(name, name) for name in queries.sources()],
     }

@@ -19,19 +19,18 @@ from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
 from webapp.scenarios.answer_form import form_of, form_rows
 from webapp.scenarios.audits.page import audit_context
+from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment
 from webapp.scenarios.frames.page import frame_context
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.reference_steps import executed_reference
+from webapp.scenarios.references import reference_of
 from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
 from webapp.scenarios.task_filters import TASKS, read_filters
 
-CHECKS_A_PAGE = 100
-OPEN_AT_ONCE = 12
 FINDINGS_SHOWN = 1_000
-HIGH = 0.5
-MARKS = ("goal", "guard", "broken")
 TABS = {"task": "Task", "audit": "Audit", "attempts": "Attempts"}
 
 
@@ -69,15 +68,6 @@ def _linked_chips(request: HttpRequest, wanted: dict[str, Any], named: Environme
     return chips
 
 
-def find_task(pk: int) -> Task:
-    rows = Task.objects.select_related("environment", "scenario__version", "scenario__initial", "current")
-    rows = rows.defer(
-        "current__record", "scenario__initial__body", "scenario__version__source", "scenario__version__record",
-        "scenario__version__state_schema", "scenario__version__rules", "scenario__version__introduction",
-    )  # fmt: skip
-    return get_object_or_404(rows, pk=pk)
-
-
 def shown_revision(request: HttpRequest, task: Task) -> TaskRevision | None:
     number = Params(request.GET).number("revision")
     if number is None:
@@ -89,7 +79,7 @@ def shown_revision(request: HttpRequest, task: Task) -> TaskRevision | None:
 @require_safe
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     """One task: what is asked, from which state, what judges it, and what doing nothing earns."""
-    row = find_task(pk)
+    row = queries.find_task(pk)
     revision = shown_revision(request, row)
     context: dict[str, Any] = {
         "task": row,
@@ -110,35 +100,6 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "scenarios/task.html", context)
 
 
-def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
-    params = Params(request.GET)
-    mark, after = params.choice("mark", MARKS), params.number("from")
-    start = -1 if after is None else after
-    counts = queries.mark_counts(revision)
-    total = sum(counts.values())
-    opened = params.flag("sources")
-    inline = opened or total <= OPEN_AT_ONCE
-    checks = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
-    more = len(checks) > CHECKS_A_PAGE
-    checks = checks[:CHECKS_A_PAGE]
-    passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
-    return {
-        "checks": checks,
-        "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
-        "mark": mark,
-        "total": total,
-        "inline": inline,
-        "foldable": total > OPEN_AT_ONCE,
-        "opened": opened,
-        "next_check": checks[-1].position if more else None,
-        "later": start >= 0,
-        "passed": passed,
-        "out_of": out_of,
-        "words": words,
-        "idle_is_high": revision.do_nothing is not None and revision.do_nothing >= HIGH,
-    }
-
-
 @access("read")
 @require_safe
 def check(request: HttpRequest, pk: int) -> HttpResponse:
@@ -146,6 +107,20 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Check.objects.select_related("revision__task").defer("revision__record"), pk=pk)
     template = "scenarios/check_source.html" if wants_fragment(request) else "scenarios/check.html"
     return render(request, template, {"check": row})
+
+
+@access("read")
+@require_safe
+def reference(request: HttpRequest, pk: int) -> HttpResponse:
+    """The reference of the current revision, executed: a part of a page, and a page of its own."""
+    row = queries.find_task(pk)
+    known = reference_of(row.current) if row.current is not None else None
+    executed = None
+    if known is not None:
+        executed = executed_reference(row.scenario.version_id, row.scenario.initial_id, known.pk)
+    context = {"task": row, "reference": known, "executed": executed}
+    part = wants_fragment(request)
+    return render(request, "scenarios/reference_part.html" if part else "scenarios/reference.html", context)
 
 
 @access("read")

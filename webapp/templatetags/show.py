@@ -83,6 +83,14 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "failed": ("✕", "failed", "bad"),
         "aside": ("…", "set aside", "warn"),
     },
+    "review": {
+        "draft": ("○", "draft", ""),
+        "in_review": ("◐", "in review", "accent"),
+        "changes_requested": ("↺", "changes requested", "warn"),
+        "approved": ("✓", "approved", "good"),
+        "rejected": ("✕", "rejected", "bad"),
+        "superseded": ("□", "superseded", ""),
+    },
     "training": {
         "validating_files": ("…", "validating", ""),
         "queued": ("…", "queued", ""),

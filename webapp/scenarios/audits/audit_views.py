@@ -19,8 +19,9 @@ from webapp.scenarios.audits.bulk_preview import audit_preview
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
 from webapp.scenarios.audits.services import asks_judge, is_stale
 from webapp.scenarios.models import Task
+from webapp.scenarios.queries import find_task
 from webapp.scenarios.task_filters import read_filters
-from webapp.scenarios.task_views import find_task, shown_revision
+from webapp.scenarios.task_views import shown_revision
 
 
 @access("read")

@@ -19,7 +19,7 @@ from webapp.scenarios.frames import services
 from webapp.scenarios.frames.forms import DropForm, WidenForm
 from webapp.scenarios.frames.page import frame_context
 from webapp.scenarios.models import Task
-from webapp.scenarios.task_views import find_task
+from webapp.scenarios.queries import find_task
 
 
 @access("review")

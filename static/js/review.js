@@ -1,0 +1,204 @@
+/* The desk of one item: its lease, the person's draft, decisions by keys, and the next item fetched ahead. */
+"use strict";
+
+(() => {
+  const BEAT_MS = 60000;
+  const IDLE_MS = 120000;
+  const SOON_S = 60;
+  const DRAFT_MS = 800;
+  const envarium = (window.envarium = window.envarium || {});
+  let desk = null;
+
+  const token = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value || "";
+  const post = (url, body) => fetch(url, { method: "POST", body, headers: { "X-CSRFToken": token() }, redirect: "error" });
+
+  function spelled(seconds) {
+    return `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+  }
+
+  /* One item in hand. What it holds (timers, what was fetched ahead) ends with it. */
+  function begin() {
+    const root = document.getElementById("item");
+    const form = document.querySelector("form[data-decide]");
+    if (!root && !form) return;
+    end();
+    const bar = root?.querySelector("[data-lease]");
+    desk = {
+      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: 0, ahead: null, sending: false, timers: [],
+      warned: false, dirty: 0,
+    };
+    if (bar) {
+      desk.until = Date.now() + Number(bar.dataset.lease) * 1000;
+      desk.timers.push(window.setInterval(tick, 1000), window.setInterval(beatIfActive, BEAT_MS));
+      tick();
+      window.setTimeout(fetchAhead, 300);
+    }
+  }
+
+  function end() {
+    if (!desk) return;
+    for (const timer of desk.timers) window.clearInterval(timer);
+    window.clearTimeout(desk.dirty);
+    desk = null;
+  }
+
+  /* Lease */
+  function tick() {
+    if (document.visibilityState === "visible" && Date.now() - desk.active < IDLE_MS) desk.spent += 1;
+    const left = Math.max(0, Math.round((desk.until - Date.now()) / 1000));
+    const shown = desk.bar.querySelector("[data-left]");
+    if (shown) shown.textContent = spelled(left);
+    desk.bar.querySelector(".lease")?.toggleAttribute("data-soon", left <= SOON_S);
+    const warning = document.getElementById("lease-warning");
+    if (!warning) return;
+    if (left <= SOON_S && !desk.warned) {
+      desk.warned = true;
+      warning.hidden = false;
+    }
+    if (left === 0) {
+      warning.querySelector("span").textContent = "Your lease ended. What you filled in is kept as a draft.";
+    }
+  }
+
+  async function beat() {
+    const mine = desk;
+    const body = new FormData();
+    body.set("seconds", String(mine.spent));
+    let answer;
+    try { answer = await post(mine.bar.dataset.heartbeat, body); } catch { return; }
+    if (mine !== desk) return;
+    if (answer.status === 409) {
+      const { lost } = await answer.json();
+      envarium.flash(lost, "bad");
+      for (const timer of mine.timers) window.clearInterval(timer);
+      return;
+    }
+    if (!answer.ok) return;
+    const { left, assignment } = await answer.json();
+    mine.until = Date.now() + left * 1000;
+    mine.warned = false;
+    const named = mine.form?.querySelector("[name=assignment]");
+    if (named) named.value = String(assignment);
+    const warning = document.getElementById("lease-warning");
+    if (warning) warning.hidden = true;
+    tick();
+  }
+
+  function beatIfActive() {
+    if (document.visibilityState === "visible" && Date.now() - desk.active < BEAT_MS) beat();
+  }
+
+  /* Draft */
+  function changed() {
+    if (!desk?.form) return;
+    window.clearTimeout(desk.dirty);
+    desk.dirty = window.setTimeout(keep, DRAFT_MS);
+  }
+
+  async function keep() {
+    const form = desk?.form;
+    if (!form || desk.sending) return;
+    const said = form.querySelector("[data-draft-said]");
+    try {
+      const answer = await post(form.dataset.draft, new FormData(form));
+      if (said) said.textContent = answer.ok ? "Draft kept" : "The draft could not be kept";
+    } catch {
+      if (said) said.textContent = "The draft could not be kept: the server cannot be reached";
+    }
+  }
+
+  /* The next item */
+  async function fetchAhead() {
+    const mine = desk;
+    if (!mine?.bar) return;
+    try {
+      const answer = await post(mine.bar.dataset.ahead);
+      const { url } = await answer.json();
+      if (!url || mine !== desk) return;
+      const page = await fetch(`${url}?ahead=1`, { redirect: "error" });
+      if (page.ok && mine === desk) mine.ahead = { url, html: await page.text() };
+    } catch { /* then it is fetched when it is asked for */ }
+  }
+
+  function showAhead(ahead, decision) {
+    const next = new DOMParser().parseFromString(ahead.html, "text/html");
+    const here = document.getElementById("main");
+    const there = next.getElementById("main");
+    if (!here || !there) { window.location.assign(ahead.url); return; }
+    here.replaceWith(document.adoptNode(there));
+    document.title = next.title;
+    window.history.pushState({}, "", ahead.url);
+    window.scrollTo(0, 0);
+    toast(decision);
+    window.htmx.process(document.getElementById("main"));
+    document.getElementById("main").focus({ preventScroll: true });
+    begin();
+    const seen = desk?.bar;
+    if (seen) beat();
+  }
+
+  function toast({ decision, words }) {
+    const root = document.getElementById("item");
+    const line = document.createElement("div");
+    line.className = "toast";
+    line.setAttribute("role", "status");
+    const said = document.createElement("span");
+    said.textContent = words;
+    const form = document.createElement("form");
+    form.method = "post";
+    form.action = `/review/decisions/${decision}/undo/`;
+    const csrf = document.createElement("input");
+    csrf.type = "hidden";
+    csrf.name = "csrfmiddlewaretoken";
+    csrf.value = token();
+    const button = document.createElement("button");
+    button.className = "small";
+    button.dataset.key = "u";
+    button.dataset.does = "Undo the last decision";
+    button.dataset.undo = "";
+    button.textContent = "Undo";
+    const key = document.createElement("kbd");
+    key.textContent = "u";
+    button.append(" ", key);
+    form.append(csrf, button);
+    line.append(said, form);
+    root.querySelector(".queue-bar").after(line);
+  }
+
+  /* What waits to be decided is sent once; where that is refused, the server's page says why. */
+  async function decide(event) {
+    const form = event.target.closest?.("form[data-decide]");
+    if (!form || !desk) return;
+    const seconds = form.querySelector("[name=seconds]");
+    if (seconds) seconds.value = String(desk.spent);
+    window.clearTimeout(desk.dirty);
+    if (desk.sending) { event.preventDefault(); return; }
+    desk.sending = true;
+    const { ahead } = desk;
+    if (!ahead || !form.action.includes("/review/items/")) return;
+    event.preventDefault();
+    const body = new FormData(form);
+    body.set("scripted", "1");
+    let answer = null;
+    try { answer = await post(form.action, body); } catch { /* sent again as a page, which says what is wrong */ }
+    if (answer?.ok) { showAhead(ahead, await answer.json()); return; }
+    form.submit();
+  }
+
+  function undoLast(event) {
+    if (!(event.ctrlKey || event.metaKey) || event.key !== "z" || /^(INPUT|TEXTAREA)$/.test(event.target.tagName)) return;
+    const button = document.querySelector("[data-undo]");
+    if (button) { event.preventDefault(); button.click(); }
+  }
+
+  document.addEventListener("DOMContentLoaded", begin);
+  document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
+  window.addEventListener("popstate", () => window.location.reload());
+  document.addEventListener("submit", decide);
+  document.addEventListener("input", (event) => { if (event.target.closest("form[data-decide]")) changed(); });
+  document.addEventListener("click", (event) => { if (event.target.closest("[data-keep-item]")) { desk.active = Date.now(); beat(); } });
+  for (const kind of ["keydown", "pointerdown", "wheel"]) {
+    document.addEventListener(kind, () => { if (desk) desk.active = Date.now(); }, { passive: true });
+  }
+  document.addEventListener("keydown", undoLast);
+})();

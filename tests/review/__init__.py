@@ -1,0 +1,1 @@
+"""Review: queues, who holds an item, decisions and their undoing."""

@@ -1,0 +1,212 @@
+"""Who holds an item: pulled by many at once, kept, lost, taken over, skipped and sent on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from tests.review import seed
+from webapp.accounts.models import User
+from webapp.errors import Conflict, NotFound
+from webapp.review import assignments, queues
+from webapp.review.assignments import pull_next
+from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
+from webapp.review.queue_fill import fill
+from webapp.review.task_gate import task_tag
+from webapp.scenarios.models import Task
+
+
+def pulled(user: User, queue: ReviewQueue, **more: bool) -> Assignment:
+    row = pull_next(user, queue, **more)
+    assert row is not None
+    return row
+
+
+def ended(row: Assignment) -> None:
+    Assignment.objects.filter(pk=row.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_who_pull_at_once_never_have_more_than_an_item_takes() -> None:
+    maker, *crowd = seed.people("operator", *["annotator"] * 8)
+    for number in range(5):
+        seed.task(f"t{number}")
+    queue = seed.queue(maker, overlap=2)
+
+    def work(user: User) -> list[int]:
+        seen = []
+        try:
+            while (row := pull_next(user, queue)) is not None:
+                seen.append(row.item_id)
+                task = Task.objects.select_related("current").get(pk=row.item.task_id)
+                decide(user, "task", task.pk, DecisionChoice("approve"), task_tag(task), assignment=row)
+        finally:
+            connection.close()
+        return seen
+
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(work, crowd))
+    counted = Counter(item for mine in seen for item in mine)
+    assert set(counted.values()) == {2}
+    assert len(counted) == 5
+    assert all(len(mine) == len(set(mine)) for mine in seen), "nobody has one item twice"
+    assert set(QueueItem.objects.values_list("free", "state")) == {(0, ReviewItemState.CLOSED)}
+    queue.refresh_from_db()
+    assert (queue.item_count, queue.closed_count) == (5, 5)
+
+
+@pytest.mark.django_db
+def test_the_database_itself_refuses_one_person_too_many() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    row = pulled(ann, queue)
+    for values in ({"place": 1, "user": bob}, {"place": 2, "user": ann}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Assignment.objects.create(item=row.item, queue=queue, expires_at=timezone.now(), **values)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        QueueItem.objects.filter(pk=row.item_id).update(free=-1)
+
+
+@pytest.mark.django_db
+def test_a_lease_that_ended_gives_the_item_to_others_and_back_while_it_is_free() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    mine = pulled(ann, queue)
+    assert pull_next(bob, queue) is None
+    ended(mine)
+    theirs = pulled(bob, queue)
+    assert theirs.item_id == mine.item_id
+    with pytest.raises(Conflict, match="the-annotator-2 has it now"):
+        assignments.heartbeat(ann, mine.pk)
+    assignments.give_back(bob, theirs.pk)
+    again = assignments.heartbeat(ann, mine.pk)
+    assert (again.state, again.pk != mine.pk) == (AssignmentState.HELD, True)
+    assert again.item.free == 0
+
+
+@pytest.mark.django_db
+def test_a_person_resumes_what_they_hold_and_one_more_is_held_ahead() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    for key in "abc":
+        seed.task(key)
+    queue = seed.queue(maker)
+    first = pulled(ann, queue)
+    assert pulled(ann, queue).pk == first.pk
+    ahead = pulled(ann, queue, ahead=True)
+    assert ahead.pk != first.pk
+    assert pulled(ann, queue, ahead=True).pk == ahead.pk, "never a third"
+
+
+@pytest.mark.django_db
+def test_an_item_is_taken_over_by_choice_skipped_and_taken_up_again() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    mine = pulled(ann, queue)
+    theirs = assignments.take_over(bob, mine.item)
+    mine.refresh_from_db()
+    assert mine.state == AssignmentState.TAKEN
+    assignments.skip(bob, theirs.pk)
+    assert pull_next(bob, queue) is None
+    assert pulled(ann, queue).item_id == mine.item_id
+    assignments.give_back(ann, pulled(ann, queue).pk)
+    assignments.unskip(bob, theirs.pk)
+    assert pulled(bob, queue).item_id == mine.item_id
+
+
+@pytest.mark.django_db
+def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
+    ann, bob, eve, maker = seed.people("annotator", "annotator", "annotator", "operator")
+    viewer = seed.named("vic", "viewer")
+    seed.task("a")
+    queue = seed.queue(maker)
+    row = pulled(ann, queue)
+    for to, words in ((viewer, "does not work"), (ann, "have this item already")):
+        with pytest.raises(Conflict, match=words):
+            assignments.send(ann, row.pk, to)
+    assignments.send(ann, row.pk, bob, "You know this desk.")
+    assert pull_next(eve, queue) is None
+    assert pull_next(ann, queue) is None
+    assert [item.note for item in assignments.waiting_for(bob)] == ["You know this desk."]
+    theirs = pulled(bob, queue)
+    assert theirs.item_id == row.item_id
+    assignments.send(bob, theirs.pk, ann)
+    assert pulled(ann, queue).item_id == row.item_id, "sent back to whom it came from"
+    other = seed.task("b")
+    fill(queue)
+    item = QueueItem.objects.get(task=other)
+    assignments.assign(maker, item, eve)
+    assert pull_next(bob, queue) is None
+    assert pulled(eve, queue).item_id == item.pk
+
+
+@pytest.mark.django_db
+def test_who_may_work_a_queue() -> None:
+    ann, bob, judge, maker = seed.people("annotator", "annotator", "adjudicator", "operator")
+    viewer = seed.named("vic", "viewer")
+    seed.task("a")
+    everybody = seed.queue(maker, "Everybody")
+    by_role = seed.queue(maker, "By role", roles=("adjudicator",), members=(ann.username,))
+    by_name = seed.queue(maker, "By name", members=(bob.username,))
+    works = {
+        queue.name: [user for user in (ann, bob, judge, viewer) if assignments.may_work(user, queue)]
+        for queue in (everybody, by_role, by_name)
+    }
+    assert works == {"Everybody": [ann, bob, judge], "By role": [ann, judge], "By name": [bob]}
+    with pytest.raises(Conflict, match="worked by others"):
+        pull_next(ann, by_name)
+    queues.set_open(maker, everybody.pk, is_open=False)
+    everybody.refresh_from_db()
+    with pytest.raises(Conflict, match="is closed"):
+        pull_next(ann, everybody)
+    with pytest.raises(Conflict, match="Annotators work queues"):
+        queues.set_open(ann, everybody.pk, is_open=True)
+    with pytest.raises(NotFound):
+        assignments.heartbeat(ann, 10**9)
+
+
+@pytest.mark.django_db
+def test_gold_items_are_asked_of_everybody_and_count_for_nothing_else(monkeypatch: Any) -> None:
+    ann, bob, judge = seed.people("annotator", "annotator", "adjudicator")
+    task = seed.task("a")
+    queue = seed.queue(judge, gold_share=0.5)
+    held = pulled(judge, queue)
+    row = decide(judge, "task", task.pk, DecisionChoice("reject", ("twin",)), task_tag(task), assignment=held)
+    with pytest.raises(Conflict, match="Adjudicators say"):
+        queues.make_gold(ann, row.pk)
+    queues.make_gold(judge, row.pk)
+    monkeypatch.setattr(assignments.CHANCE, "random", lambda: 0.0)
+    for user, verdict in ((ann, "reject"), (bob, "approve")):
+        gold = pulled(user, queue)
+        task.refresh_from_db()
+        said = DecisionChoice(verdict, ("twin",))
+        made = decide(user, "task", task.pk, said, task_tag(task), assignment=gold)
+        assert made.gold_right is (verdict == "reject")
+        assert pull_next(user, queue) is None, "once each"
+    task.refresh_from_db()
+    assert task.review_state == "rejected"
+
+
+@pytest.mark.django_db
+def test_a_larger_overlap_gives_further_places() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    pulled(ann, queue)
+    assert pull_next(bob, queue) is None
+    settings = queues.QueueSettings(name="Tasks", kind="task", overlap=2)
+    queues.change_queue(maker, queue.pk, settings)
+    queue.refresh_from_db()
+    assert pulled(bob, queue).place == 2
+    queues.change_queue(maker, queue.pk, queues.QueueSettings(name="Tasks", kind="task", overlap=1))
+    item = QueueItem.objects.get()
+    assert (item.overlap, item.free) == (2, 0), "nobody is sent away"

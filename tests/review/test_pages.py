@@ -1,0 +1,196 @@
+"""Pages of review: a queue worked through by forms alone, what is refused, and what two people see of one item."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.fixtures.pages_seed import EVIL
+from tests.review import seed
+from webapp.accounts.models import AuditEntry
+from webapp.review import assignments
+from webapp.review.models import Assignment, Draft, QueueItem, Remark, ReviewDecision, ReviewQueue
+from webapp.review.task_gate import task_tag
+from webapp.scenarios.models import Task
+
+pytestmark = pytest.mark.django_db
+
+
+def client_of(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def form_of(client: Client, address: str) -> dict[str, str]:
+    """The hidden fields of the decision panel, as a browser would send them."""
+    page = client.get(address).content.decode()
+    inner = page[page.index('id="decide"') :]
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', inner[: inner.index("</form>")]))
+
+
+def test_a_queue_is_made_and_worked_through_to_its_end() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    for key in "ab":
+        seed.task(key)
+    client = client_of(maker)
+    answer = client.post(
+        "/review/new/task/",
+        {"name": "Green ones", "query": "/tasks/?audit=green", "order": "newest", "overlap": 1, "lease_minutes": 10,
+         "gold_share": 0},
+    )  # fmt: skip
+    queue = ReviewQueue.objects.get()
+    assert answer["Location"] == f"/review/{queue.pk}/"
+    assert (queue.query, queue.item_count) == ("audit=green", 2)
+    client = client_of(ann)
+    address = client.post(f"/review/{queue.pk}/next/")["Location"]
+    for _ in range(2):
+        fields = form_of(client, address)
+        answer = client.post(f"{address.partition('?')[0]}decide/", {**fields, "verdict": "approve", "seconds": "3.5"})
+        assert answer.status_code == 302, answer.content.decode()[:400]
+        address = answer["Location"]
+    assert address.startswith(f"/review/{queue.pk}/")
+    assert "Nothing is left for you" in client.get(address).content.decode()
+    assert set(Task.objects.values_list("review_state", flat=True)) == {"approved"}
+    assert set(ReviewDecision.objects.values_list("seconds", flat=True)) == {3.5}
+    assert client.get(f"/review/{queue.pk}/").context["numbers"].closed == 2
+    page = client.get("/review/history/?mine=1").content.decode()
+    assert page.count("/undo/") == 2
+
+
+def test_the_second_of_two_is_told_and_a_stale_decision_shows_both_sides() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    task = seed.task("a", title=f"Tidy {EVIL}")
+    queue = seed.queue(maker)
+    one, two = client_of(ann), client_of(bob)
+    address = one.post(f"/review/{queue.pk}/next/")["Location"]
+    theirs = two.get(address).content.decode()
+    assert "the-annotator</" in theirs or "the-annotator has this open too" in theirs
+    assert "Take it over" in theirs
+    fields = form_of(one, address)
+    after = seed.revise(task, instruction="Tidy it at once.")
+    seed.refer(after)
+    seed.audited(task, after, "green")
+    sent = {**fields, "verdict": "request_changes", "reasons": "too_easy", "comment": "Mine."}
+    answer = one.post(f"{address}decide/", sent)
+    page = answer.content.decode()
+    assert answer.status_code == 412
+    for words in ("Mine.", "Tidy it at once.", "What you saw", "revision 2"):
+        assert words in page
+    assert "<script>window.hit" not in page
+    assert Draft.objects.get().body["comment"] == "Mine."
+    assert "Mine." in one.get(address).content.decode(), "the draft is in the form"
+    assert not ReviewDecision.objects.exists()
+
+
+def test_what_is_refused_keeps_what_was_filled_in() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    seed.task("a", audit="red")
+    queue = seed.queue(maker)
+    client = client_of(ann)
+    address = client.post(f"/review/{queue.pk}/next/")["Location"]
+    fields = form_of(client, address)
+    answer = client.post(f"{address}decide/", {**fields, "verdict": "approve", "comment": "Fine."})
+    assert answer.status_code == 409
+    page = answer.content.decode()
+    assert "A mutant earns the full reward" in page
+    assert ">Fine.</textarea>" in page
+    answer = client.post(f"{address}decide/", {**fields, "verdict": "reject"})
+    assert (answer.status_code, "needs at least one reason" in answer.content.decode()) == (422, True)
+
+
+def test_a_lost_lease_is_told_and_the_draft_is_kept() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    one, two = client_of(ann), client_of(bob)
+    address = one.post(f"/review/{queue.pk}/next/")["Location"]
+    fields = form_of(one, address)
+    assert two.post(f"{address}hold/").status_code == 302
+    answer = one.post(f"/review/held/{fields['assignment']}/heartbeat/", {"seconds": "4"})
+    assert (answer.status_code, "took this item over" in answer.json()["lost"]) == (409, True)
+    answer = one.post(f"{address}decide/", {**fields, "verdict": "approve", "comment": "Nearly done."})
+    assert answer.status_code == 409
+    assert Draft.objects.get(user=ann).body["comment"] == "Nearly done."
+    assert not ReviewDecision.objects.exists()
+
+
+def test_votes_are_blind_until_one_has_voted() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker, overlap=2)
+    one, two = client_of(ann), client_of(bob)
+    address = one.post(f"/review/{queue.pk}/next/")["Location"]
+    fields = form_of(one, address)
+    one.post(f"{address}decide/", {**fields, "verdict": "reject", "reasons": "twin", "comment": "Seen before."})
+    two.post(f"/review/{queue.pk}/next/")
+    assert "Seen before." not in two.get(address).content.decode()
+    fields = form_of(two, address)
+    two.post(f"{address}decide/", {**fields, "verdict": "approve"})
+    assert "Seen before." in two.get(address).content.decode()
+
+
+def test_remarks_are_put_on_places_and_stay_text() -> None:
+    ann, bob = seed.people("annotator", "annotator")
+    task = seed.task("a")
+    client, address = client_of(ann), f"/review/task/{task.pk}/remarks/"
+    for remark, place, text in (("comment", "check 2", EVIL), ("label", "", "drawer"), ("flag", "/desk/a", "odd")):
+        assert client.post(address, {"remark": remark, "place": place, "text": text}).status_code == 302
+    refused = client.post(address, {"remark": "comment", "place": "step zero", "text": "Where?"})
+    assert (refused.status_code, "Where?" in refused.content.decode()) == (422, True)
+    page = client.get(address).content.decode()
+    assert "<img src=x" not in page
+    assert page.count('class="remark ') == 3
+    flag = Remark.objects.get(remark="flag")
+    assert client_of(bob).post(f"/review/remarks/{flag.pk}/resolve/").status_code == 409
+    client.post(f"/review/remarks/{flag.pk}/resolve/")
+    flag.refresh_from_db()
+    assert flag.resolved_at is not None
+    assert AuditEntry.objects.filter(action__startswith="remark.").count() == 4
+
+
+def test_chosen_tasks_are_decided_on_together_after_a_look() -> None:
+    (ann,) = seed.people("annotator")
+    good, red = seed.task("a"), seed.task("b", audit="red")
+    client = client_of(ann)
+    page = client.get(f"/review/tasks/?ids={good.pk}&ids={red.pk}")
+    assert page.context["clear"] == 1
+    sent = {"ids": [good.pk, red.pk], "seen": [task_tag(good), task_tag(red)], "verdict": "approve"}
+    answer = client.post("/review/tasks/", sent)
+    group = ReviewDecision.objects.get().group
+    assert answer["Location"] == f"/review/history/?mine=1#{group}"
+    client.post(f"/review/groups/{group}/undo/")
+    assert not ReviewDecision.objects.filter(undone_at__isnull=True).exists()
+
+
+def test_a_task_is_decided_on_from_its_own_page() -> None:
+    (ann,) = seed.people("annotator")
+    task = seed.task("a")
+    client = client_of(ann)
+    fields = form_of(client, f"/review/task/{task.pk}/panel/")
+    answer = client.post(f"/review/task/{task.pk}/decide/", {**fields, "verdict": "approve"})
+    assert answer["Location"] == f"/tasks/{task.pk}/#decision"
+    assert "approved" in client.get(f"/tasks/{task.pk}/").content.decode()
+    viewer = client_of(seed.named("vic", "viewer"))
+    assert viewer.post(f"/review/task/{task.pk}/decide/", {**fields, "verdict": "approve"}).status_code == 403
+    assert "Your decision" in viewer.get(f"/review/task/{task.pk}/panel/").content.decode()
+
+
+def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    for key in "ab":
+        seed.task(key)
+    queue = seed.queue(maker)
+    client = client_of(ann)
+    first = client.post(f"/review/{queue.pk}/next/")["Location"]
+    client.get(first)
+    told = client.post(f"/review/{queue.pk}/ahead/").json()
+    assert client.get(f"{told['url']}?ahead=1").status_code == 200
+    assert Assignment.objects.get(pk=told["assignment"]).shown_at is None
+    answer = client.post(f"{first}decide/", {**form_of(client, first), "verdict": "approve", "scripted": "1"})
+    assert answer.json()["words"] == "Approve"
+    assert assignments.pull_next(ann, queue) == Assignment.objects.get(pk=told["assignment"])
+    assert QueueItem.objects.filter(state="closed").count() == 1

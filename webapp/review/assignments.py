@@ -1,0 +1,324 @@
+"""Assignments: who holds which item of a queue, since when and until when.
+
+Whoever changes an item's free places holds its row. `SKIP LOCKED` lets many people pull from one queue at a time, each
+another item.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from webapp.accounts.access import may
+from webapp.accounts.models import User
+from webapp.accounts.row_log import acting
+from webapp.errors import Conflict, NotFound
+from webapp.review.models import (
+    ON_A_PLACE,
+    Assignment,
+    AssignmentState,
+    QueueItem,
+    ReviewItemState,
+    ReviewQueue,
+)
+
+MOST_HELD = 2
+"""The item in hand, and the next one that the page fetches ahead."""
+GOLD_OVERLAP = 30_000
+LAPSED_AT_ONCE = 100
+NOTE_CHARS = 500
+CHANCE = random.SystemRandom()
+
+
+def require_worker(user: Any, queue: ReviewQueue) -> None:
+    """Raises Conflict: the queue is closed, or is not this person's to work."""
+    if not queue.is_open:
+        raise Conflict(f"The queue “{queue.name}” is closed. Somebody who may edit it can open it again.")
+    if not may_work(user, queue):
+        raise Conflict(f"The queue “{queue.name}” is worked by others. Its page says by whom.", code="not_yours")
+
+
+def may_work(user: Any, queue: ReviewQueue) -> bool:
+    """Whether a person is among those who work the queue."""
+    if not may(user, "review"):
+        return False
+    if queue.roles and user.role not in queue.roles:
+        return queue.members.filter(pk=user.pk).exists()
+    if not queue.roles and queue.members.exists():
+        return queue.members.filter(pk=user.pk).exists()
+    return True
+
+
+@transaction.atomic
+def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignment | None:
+    """The person's next item, held for them from now on; None where nothing is left for them.
+
+    One that they hold already comes first; `ahead` pulls one more, which the page fetches before it is asked for.
+    Raises Conflict: it is not theirs to work.
+    """
+    require_worker(user, queue)
+    lapse(queue)
+    held = list(_of(user, queue).filter(state=AssignmentState.HELD).order_by("id")[:MOST_HELD])
+    if held and not ahead:
+        return _extended(held[0])
+    if len(held) >= MOST_HELD:
+        return held[-1]
+    item = _next_item(user, queue)
+    return None if item is None else _hold(user, item)
+
+
+def _of(user: Any, queue: ReviewQueue) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(user=user, queue=queue).select_related("item", "queue")
+
+
+def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
+    """The item with the highest rank that the person has not had, locked; what was sent to them comes first."""
+    mine = Assignment.objects.filter(item=OuterRef("pk"), user=user).exclude(
+        state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
+    )
+    rows = QueueItem.objects.select_for_update(skip_locked=True, of=("self",)).select_related("queue")
+    rows = rows.filter(queue=queue, state=ReviewItemState.OPEN, free__gt=0)
+    sent = rows.filter(assignee=user).exclude(Exists(mine.exclude(state=AssignmentState.SENT)))
+    found = sent.order_by("id").first()
+    fresh = rows.exclude(Exists(mine)).filter(assignee__isnull=True)
+    if found is None and queue.gold_share and CHANCE.random() < queue.gold_share:
+        found = fresh.filter(gold__isnull=False).order_by("?").first()
+    return found or fresh.filter(gold__isnull=True).order_by(F("rank").desc(), "id").first()
+
+
+def _hold(user: Any, item: QueueItem) -> Assignment:
+    """Put a person on a free place of an item whose row is locked."""
+    taken = set(item.assignments.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
+    place = next(number for number in range(1, item.overlap + 1) if number not in taken)
+    item.free -= 1
+    item.save(update_fields=["free"])
+    return Assignment.objects.create(
+        item=item, queue_id=item.queue_id, user=user, place=place, expires_at=_lease_end(item.queue)
+    )
+
+
+def _lease_end(queue: ReviewQueue) -> Any:
+    return timezone.now() + timedelta(minutes=queue.lease_minutes)
+
+
+def _extended(row: Assignment) -> Assignment:
+    row.expires_at = _lease_end(row.queue)
+    row.save(update_fields=["expires_at"])
+    return row
+
+
+def lapse(queue: ReviewQueue) -> int:
+    """Give back the places of those whose lease has ended; how many there were."""
+    ended = Assignment.objects.filter(queue=queue, state=AssignmentState.HELD, expires_at__lt=timezone.now())
+    if not ended.exists():
+        return 0
+    items = QueueItem.objects.select_for_update(skip_locked=True, of=("self",)).filter(
+        pk__in=ended.order_by("expires_at").values("item")[:LAPSED_AT_ONCE]
+    )
+    count = 0
+    for item in items.order_by("pk"):
+        for row in ended.filter(item=item):
+            _give_up(row, item, AssignmentState.LAPSED)
+            count += 1
+    return count
+
+
+def _give_up(row: Assignment, item: QueueItem, state: str) -> None:
+    """Take a person off their place; the item's row is locked."""
+    row.state, row.ended_at = state, timezone.now()
+    row.save(update_fields=["state", "ended_at"])
+    item.free += 1
+    item.save(update_fields=["free"])
+
+
+def require_assignment(user: Any, pk: int) -> Assignment:
+    """A person's own assignment, its item's row locked, then its own. Raises NotFound. Call it in a transaction."""
+    known = Assignment.objects.filter(pk=pk, user=user).values_list("item_id", flat=True).first()
+    if known is None:
+        raise NotFound("There is no such item of yours.")
+    item = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=known)
+    row = Assignment.objects.select_for_update(of=("self",)).get(pk=pk)
+    row.item, row.queue = item, item.queue
+    return row
+
+
+def require_held(user: Any, pk: int) -> Assignment:
+    """The same, held: one whose lease has ended is taken up again where its place is still free.
+
+    Raises Conflict: somebody else has it now, or it was given up.
+    """
+    row = require_assignment(user, pk)
+    if row.state == AssignmentState.HELD:
+        return row
+    if row.state == AssignmentState.LAPSED and row.item.free > 0 and row.item.state == ReviewItemState.OPEN:
+        again = _hold(user, row.item)
+        again.shown_at, again.seconds = row.shown_at, row.seconds
+        again.save(update_fields=["shown_at", "seconds"])
+        return again
+    if row.state == AssignmentState.DECIDED:
+        raise Conflict("You decided on this already; undo that first.", code="decided")
+    raise Conflict(f"{lost_words(row)} What you filled in is kept as a draft.", code="lease_lost")
+
+
+def lost_words(row: Assignment) -> str:
+    """Why a person holds an item no more."""
+    others = [f"{one.user} has it now." for one in holders(row.item) if one.user_id != row.user_id]
+    said = {
+        AssignmentState.LAPSED: "Your lease of this item ended.",
+        AssignmentState.TAKEN: "Somebody took this item over.",
+        AssignmentState.SENT: "You sent this item on.",
+        AssignmentState.SKIPPED: "You skipped this item.",
+        AssignmentState.RELEASED: "You gave this item back.",
+    }
+    return " ".join([said.get(AssignmentState(row.state), "You do not hold this item."), *others[:2]])
+
+
+def holders(item: QueueItem) -> list[Assignment]:
+    """Who holds an item now, with a lease that has not ended."""
+    rows = item.assignments.filter(state=AssignmentState.HELD, expires_at__gt=timezone.now())
+    return list(rows.select_related("user").order_by("id"))
+
+
+@transaction.atomic
+def heartbeat(user: Any, pk: int, seconds: float = 0.0) -> Assignment:
+    """Keep an item for another lease; `seconds` is how long the person has looked at it in all.
+
+    Raises NotFound; Conflict: it is held no more.
+    """
+    row = require_held(user, pk)
+    row.shown_at = row.shown_at or timezone.now()
+    spent = (timezone.now() - row.shown_at).total_seconds()
+    row.expires_at, row.seconds = _lease_end(row.queue), max(row.seconds, min(max(seconds, 0.0), spent))
+    row.save(update_fields=["expires_at", "seconds", "shown_at"])
+    return row
+
+
+def show(row: Assignment) -> Assignment:
+    """Note that the person sees the item: its lease and the time they take begin."""
+    if row.state == AssignmentState.HELD and row.shown_at is None:
+        row.shown_at, row.expires_at = timezone.now(), _lease_end(row.queue)
+        Assignment.objects.filter(pk=row.pk, state=AssignmentState.HELD).update(
+            shown_at=row.shown_at, expires_at=row.expires_at
+        )
+    return row
+
+
+@transaction.atomic
+def give_back(user: Any, pk: int) -> Assignment:
+    """Let others have the item; it may come back to this person. Raises NotFound; Conflict."""
+    return _end(user, pk, AssignmentState.RELEASED)
+
+
+@transaction.atomic
+def skip(user: Any, pk: int) -> Assignment:
+    """Let others have the item, and do not offer it to this person again. Raises NotFound; Conflict."""
+    return _end(user, pk, AssignmentState.SKIPPED)
+
+
+def _end(user: Any, pk: int, state: str) -> Assignment:
+    row = require_held(user, pk)
+    _give_up(row, row.item, state)
+    return row
+
+
+@transaction.atomic
+def unskip(user: Any, pk: int) -> Assignment:
+    """Offer a skipped item again. Raises NotFound; Conflict: it is not skipped."""
+    row = require_assignment(user, pk)
+    if row.state != AssignmentState.SKIPPED:
+        raise Conflict("This item is not skipped.")
+    row.state = AssignmentState.RELEASED
+    row.save(update_fields=["state"])
+    return row
+
+
+def send(user: Any, pk: int, to: Any, note: str = "") -> Assignment:
+    """Send the item in hand to another person, whose alone it is from now on.
+
+    Raises NotFound; InputError: the note; Conflict: they do not work this queue, or had the item.
+    """
+    with acting(user, clean(note).strip()):
+        row = require_held(user, pk)
+        _require_taker(row.item, to, note)
+        if to.pk == user.pk:
+            raise Conflict("You have this item already. Choose somebody else.")
+        _give_up(row, row.item, AssignmentState.SENT)
+        _give_to(row.item, user, to, note)
+    return row
+
+
+def assign(user: Any, item: QueueItem, to: Any, note: str = "") -> QueueItem:
+    """Give an open item to one person, or with None to everybody again.
+
+    Raises InputError: the note; Conflict: it is decided, they do not work this queue, or had the item.
+    """
+    with acting(user, clean(note).strip()):
+        row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=item.pk)
+        if row.state != ReviewItemState.OPEN:
+            raise Conflict("Only an open item can be given to somebody.")
+        if to is not None:
+            _require_taker(row, to, note)
+        _give_to(row, user, to, note)
+    return row
+
+
+def _require_taker(item: QueueItem, to: Any, note: str) -> None:
+    if len(note) > NOTE_CHARS:
+        raise InputError(f"Write a note of at most {NOTE_CHARS} characters.")
+    if not may_work(to, item.queue):
+        raise Conflict(f"{to} does not work this queue.")
+    if item.assignments.filter(user=to, state=AssignmentState.DECIDED).exists():
+        raise Conflict(f"{to} decided on this item already.")
+
+
+def _give_to(item: QueueItem, by: Any, to: Any, note: str) -> None:
+    item.assignee, item.sent_by, item.note = to, (by if to is not None else None), clean(note).strip()
+    item.save(update_fields=["assignee", "sent_by", "note"])
+
+
+@transaction.atomic
+def take_over(user: Any, item: QueueItem) -> Assignment:
+    """Hold an item that others hold, in place of the one who began first. A free place is taken before theirs.
+
+    Raises Conflict: it is decided, was the person's already, or is not theirs to work.
+    """
+    require_worker(user, item.queue)
+    row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=item.pk)
+    mine = row.assignments.filter(user=user, state__in=ON_A_PLACE).first()
+    if mine is not None and mine.state == AssignmentState.HELD:
+        return _extended(mine)
+    if mine is not None or row.state != ReviewItemState.OPEN:
+        raise Conflict("This item is decided already; undo that first.")
+    if row.free == 0:
+        other = row.assignments.filter(state=AssignmentState.HELD).order_by("created_at").first()
+        if other is None:
+            raise Conflict("As many people as this item needs have decided on it.")
+        _give_up(other, row, AssignmentState.TAKEN)
+    return _hold(user, row)
+
+
+def close_assignment(row: Assignment, seconds: float | None) -> None:
+    """Note that the person decided; they keep their place. Whoever it was sent to is not named any more."""
+    row.state, row.ended_at = AssignmentState.DECIDED, timezone.now()
+    row.seconds = max(row.seconds, seconds or 0.0)
+    row.save(update_fields=["state", "ended_at", "seconds"])
+    QueueItem.objects.filter(pk=row.item_id, assignee=row.user_id).update(assignee=None)
+
+
+def reopen_assignment(row: Assignment) -> None:
+    """Give a person whose decision was undone their item again, on the place that they kept."""
+    row.state, row.ended_at, row.expires_at = AssignmentState.HELD, None, _lease_end(row.item.queue)
+    row.save(update_fields=["state", "ended_at", "expires_at"])
+
+
+def waiting_for(user: User) -> QuerySet[QueueItem]:
+    """The open items that were sent to a person."""
+    rows = QueueItem.objects.filter(assignee=user, state=ReviewItemState.OPEN).filter(Q(free__gt=0))
+    return rows.select_related("queue", "sent_by").order_by("-id")

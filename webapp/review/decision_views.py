@@ -1,0 +1,232 @@
+"""Views of decisions: made on an item or on an object's own page, in bulk, undone, and looked at."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.error_responses import http_terms
+from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.paging import keyset
+from webapp.query_params import Params
+from webapp.review import decisions, drafts, queues
+from webapp.review.assignments import require_held
+from webapp.review.bulk_decisions import bulk_preview, decide_many
+from webapp.review.desk import panel_context
+from webapp.review.forms import choice_of
+from webapp.review.item_views import find_item, item_context, on_to_next
+from webapp.review.models import ReviewDecision, ReviewKind
+from webapp.review.subjects import locked_subject, subject_page
+from webapp.review.verdicts import REASONS, VERDICTS, verdict_label
+from webapp.scenarios import queries as task_queries
+from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.queries import find_task
+
+
+def _choice(given: dict[str, Any], seconds: float | None) -> decisions.DecisionChoice:
+    return decisions.DecisionChoice(
+        verdict=given["verdict"], reasons=tuple(given["reasons"]), comment=given["comment"],
+        places=tuple(given["places"]), overrides=given["overrides"], seconds=seconds,
+    )  # fmt: skip
+
+
+def require_kind(kind: str) -> str:
+    if kind not in ReviewKind.values:
+        raise Http404
+    return kind
+
+
+@access("review")
+@require_POST
+def decide_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Decide on the item in hand and go on to the next. Scripts that have fetched that ahead are told where it went."""
+    item, params = find_item(pk), Params(request.POST)
+    given, seen = choice_of(request.POST), params.text("seen", 64)
+    held, seconds = params.id("assignment"), params.decimal("seconds", 0, 86_400)
+    try:
+        with transaction.atomic():
+            locked_subject(item.kind, item.subject_id)
+            own = require_held(request.user, held or 0)
+            if own.item_id != item.pk:
+                raise NotFound("This is another item.")
+            row = decisions.decide(
+                request.user, item.kind, item.subject_id, _choice(given, seconds), seen, assignment=own
+            )
+    except InputError as error:
+        return _refused(request, pk, given, seen, error)
+    if params.flag("scripted"):
+        return JsonResponse({"decision": row.pk, "words": verdict_label(row.kind, row.verdict)})
+    return on_to_next(request, item.queue, row)
+
+
+def _refused(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, error: InputError) -> HttpResponse:
+    """The item's page with what was filled in, and why it was not taken; 412 shows both sides."""
+    status = http_terms(error).status
+    if Params(request.POST).flag("scripted"):
+        return JsonResponse({"error": str(error)}, status=status)
+    item = find_item(pk)
+    drafts.save_draft(request.user, item.kind, item.subject_id, given, seen)
+    if isinstance(error, ChangedMeanwhile) and item.kind == ReviewKind.TASK:
+        return _stale(request, item.subject_id, given, seen, back=request.path.removesuffix("decide/"))
+    context = item_context(request, item, given) | {"refused": str(error)}
+    return render(request, f"review/{item.kind}.html", context, status=status)
+
+
+def _stale(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, *, back: str) -> HttpResponse:
+    """Mine, theirs and base: what was filled in, what others did meanwhile, and what it was decided on."""
+    task = find_task(pk)
+    number = Params(request.POST).number("revision") or 0
+    base = TaskRevision.objects.filter(task=task, number=number).defer("record").first()
+    theirs = ReviewDecision.objects.filter(task=task, user__isnull=False, undone_at__isnull=True).exclude(
+        user=request.user
+    )  # type: ignore[misc]
+    context = {
+        "task": task,
+        "mine": given,
+        "mine_words": verdict_label(ReviewKind.TASK, given["verdict"]) or "nothing yet",
+        "base": base,
+        "parts": task_queries.revision_diff(base, task.current)
+        if base is not None and task.current is not None and base.pk != task.current_id
+        else [],
+        "theirs": [
+            (row, verdict_label(ReviewKind.TASK, row.verdict))
+            for row in theirs.select_related("user", "revision").defer("revision__record").order_by("-id")[:10]
+        ],
+        "back": back,
+        "seen": seen,
+    }
+    return render(request, "review/stale.html", context, status=412)
+
+
+@access("read")
+@require_safe
+@never_cache
+def panel(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """The decision panel of an object, a part of its own page."""
+    subject = _found(require_kind(kind), pk)
+    context = panel_context(request.user, kind, subject) | {"outside": True}
+    return render(request, "review/panel_part.html", context)
+
+
+def _found(kind: str, pk: int) -> Any:
+    if kind == ReviewKind.TASK:
+        return find_task(pk)
+    with transaction.atomic():
+        return locked_subject(kind, pk)
+
+
+@access("review")
+@require_POST
+def decide(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Decide on an object from its own page, outside of a queue."""
+    given, params = choice_of(request.POST), Params(request.POST)
+    seen = params.text("seen", 64)
+    try:
+        row = decisions.decide(request.user, require_kind(kind), pk, _choice(given, None), seen)
+    except ChangedMeanwhile:
+        drafts.save_draft(request.user, kind, pk, given, seen)
+        return _stale(request, pk, given, seen, back=subject_page(kind, pk))
+    except NotFound:
+        raise
+    except InputError as error:
+        drafts.save_draft(request.user, kind, pk, given, seen)
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{verdict_label(kind, row.verdict)}: kept. It can be undone below.")
+    return redirect(f"{subject_page(kind, pk)}#decision")
+
+
+@access("review")
+@require_POST
+def undo(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take a decision back and show its object with the draft."""
+    try:
+        row = decisions.undo(request.user, pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect("review:history")
+    messages.success(request, f"Undone: {verdict_label(row.kind, row.verdict)}. What you had filled in is back.")
+    if row.assignment is not None and row.user_id == request.user.pk:
+        return redirect("review:item", row.assignment.item_id)
+    return redirect(f"{subject_page(row.kind, row.subject_id)}#decision")
+
+
+@access("review")
+@require_POST
+def undo_group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
+    """Take back all decisions of one bulk act."""
+    count = decisions.undo_group(request.user, group)
+    messages.success(request, f"{count:,} decisions are undone.")
+    return redirect("review:history")
+
+
+@access("review")
+@require_POST
+def draft(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Keep what a person has filled in and not decided."""
+    saved = drafts.save_draft(
+        request.user, require_kind(kind), pk, choice_of(request.POST), Params(request.POST).text("seen", 64)
+    )
+    return JsonResponse({"saved": saved.updated_at.isoformat()})
+
+
+@access("read")
+@require_safe
+def history(request: HttpRequest) -> HttpResponse:
+    """Decisions, newest first: everybody's, or one's own."""
+    params = Params(request.GET)
+    mine = params.flag("mine")
+    rows = ReviewDecision.objects.filter(user__isnull=False).select_related(
+        "user", "queue", "task", "tool", "trajectory", "undone_by", "revision"
+    )
+    rows = rows.defer("revision__record")
+    page = keyset(request, rows.filter(user=request.user) if mine else rows)  # type: ignore[misc]
+    lines = [(row, verdict_label(row.kind, row.verdict), subject_page(row.kind, row.subject_id)) for row in page.rows]
+    return render(request, "review/history.html", {"page": page, "lines": lines, "mine": mine})
+
+
+@access("review")
+@require_http_methods(["GET", "HEAD", "POST"])
+def bulk(request: HttpRequest) -> HttpResponse:
+    """One decision on many tasks: who is chosen and what stands in the way, then the act."""
+    params = Params(request.POST if request.method == "POST" else request.GET)
+    keys = params.picks("ids")
+    if request.method == "POST":
+        given = choice_of(request.POST)
+        try:
+            group, count, left = decide_many(
+                request.user, dict(zip(keys, params.texts("seen", 64), strict=False)), _choice(given, None)
+            )
+        except InputError as error:
+            messages.error(request, str(error))
+        else:
+            left_out = f" {left:,} could not be, and are as they were." if left else ""
+            messages.success(request, f"{count:,} tasks decided.{left_out} It can be undone below.")
+            return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{group}")
+    context = bulk_preview(request.user, keys) | {
+        "verdicts": VERDICTS[ReviewKind.TASK], "reasons": list(enumerate(REASONS[ReviewKind.TASK], 1)),
+    }  # fmt: skip
+    return render(request, "review/bulk.html", context)
+
+
+@access("review")
+@require_POST
+def make_gold(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask everybody of a queue what this decision answered."""
+    row = get_object_or_404(ReviewDecision, pk=pk)
+    try:
+        item = queues.make_gold(request.user, pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect("review:queue", row.queue_id) if row.queue_id else redirect("review:history")
+    messages.success(request, "Its answer counts as known: everybody of the queue is asked it once.")
+    return redirect("review:queue", item.queue_id)

@@ -1,0 +1,265 @@
+"""Decisions on tasks, tools and trajectories: taken on what was seen, settled by quorum, undone.
+
+The object's row is locked first, then the item's, then the assignment's, wherever more than one of them is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F, Max, Model
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from webapp.accounts.row_log import acting
+from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.review.assignments import close_assignment, reopen_assignment
+from webapp.review.models import (
+    Assignment,
+    Draft,
+    QueueItem,
+    ReviewDecision,
+    ReviewItemState,
+    ReviewKind,
+    ReviewQueue,
+    subject_filter,
+)
+from webapp.review.subjects import locked_subject, tag_of
+from webapp.review.task_gate import may_override, obstacles
+from webapp.review.verdicts import ADJUDICATORS, APPROVE, REASONS, SETTLED, verdict_of
+from webapp.scenarios.models import ReviewState, Task, TaskRevision
+
+COMMENT_CHARS = 4_000
+MOST_PLACES = 20
+MOST_SECONDS = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class DecisionChoice:
+    """What a person decided. `places` are what the comment points to; `seconds` is how long they looked."""
+
+    verdict: str
+    reasons: tuple[str, ...] = ()
+    comment: str = ""
+    places: tuple[str, ...] = ()
+    detail: dict[str, Any] = field(default_factory=dict)
+    overrides: bool = False
+    seconds: float | None = None
+
+
+def checked(kind: str, choice: DecisionChoice) -> DecisionChoice:
+    """The choice, cleaned. Raises InputError: an unknown verdict or reason, none where one is needed, too long."""
+    verdict = verdict_of(kind, choice.verdict)
+    if verdict is None:
+        raise InputError("Choose one of the verdicts that the page offers.")
+    known = {reason.code for reason in REASONS[kind]}
+    unknown = [code for code in choice.reasons if code not in known]
+    if unknown:
+        raise InputError(f"There is no reason {clean(unknown[0])[:40]!r}. Choose from those that are listed.")
+    comment = clean(choice.comment).strip()
+    if len(comment) > COMMENT_CHARS:
+        raise InputError(f"Write a comment of at most {COMMENT_CHARS:,} characters; this one has {len(comment):,}.")
+    if verdict.needs_reason and not choice.reasons:
+        raise InputError(f"Say why: “{verdict.label}” needs at least one reason.")
+    if choice.overrides and not comment:
+        raise InputError("Say in the comment why you approve against the audit.")
+    if len(choice.places) > MOST_PLACES:
+        raise InputError(f"Point to at most {MOST_PLACES} places.")
+    seconds = None if choice.seconds is None else min(max(choice.seconds, 0.0), MOST_SECONDS)
+    places = tuple(dict.fromkeys(clean(place).strip()[:500] for place in choice.places if place.strip()))
+    reasons = tuple(dict.fromkeys(choice.reasons))
+    return DecisionChoice(choice.verdict, reasons, comment, places, choice.detail, choice.overrides, seconds)
+
+
+def decide(
+    user: Any,
+    kind: str,
+    pk: int,
+    choice: DecisionChoice,
+    seen: str,
+    *,
+    assignment: Assignment | None = None,
+    group: uuid.UUID | None = None,
+) -> ReviewDecision:
+    """Write a person's decision on the object as they saw it (`seen`, its entity tag), and settle what that settles.
+
+    An earlier decision of theirs on the same content is undone. Raises NotFound; InputError: the choice; Conflict:
+    the audit or a missing reference forbids it, or they may not override; ChangedMeanwhile: it is not as it was seen.
+    """
+    given = checked(kind, choice)
+    with acting(user, given.comment):
+        subject = locked_subject(kind, pk)
+        gold = assignment is not None and assignment.item.gold is not None
+        if not gold:
+            _require_seen(subject, kind, seen)
+        if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
+            _require_approvable(user, subject, given)
+        revision = subject.current if isinstance(subject, Task) else None
+        _undo_own(user, kind, pk, revision)
+        row = ReviewDecision.objects.create(
+            **subject_filter(kind, pk),
+            revision=revision,
+            seen=seen,
+            queue_id=assignment.queue_id if assignment is not None else None,
+            assignment=assignment,
+            user=user,
+            verdict=given.verdict,
+            reasons=list(given.reasons),
+            comment=given.comment,
+            places=list(given.places),
+            detail=given.detail,
+            overrides=given.overrides,
+            adjudicates=user.role in ADJUDICATORS and _is_disputed(kind, pk),
+            seconds=given.seconds,
+            gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
+            group=group,
+        )
+        if assignment is not None:
+            close_assignment(assignment, given.seconds)
+        Draft.objects.filter(user=user, **subject_filter(kind, pk)).delete()
+        if not gold:
+            settle(kind, subject)
+    return row
+
+
+def undo(user: Any, pk: int) -> ReviewDecision:
+    """Take a decision back: one's own, or as an adjudicator another's. Its author holds the item again, with a draft.
+
+    Raises NotFound; Conflict: it is undone already, is another's, or the object was changed since.
+    """
+    found = ReviewDecision.objects.filter(pk=pk).first()
+    if found is None:
+        raise NotFound("There is no such decision.")
+    with acting(user, "undone"):
+        subject = locked_subject(found.kind, found.subject_id)
+        row = ReviewDecision.objects.select_for_update(of=("self",)).select_related("assignment__item").get(pk=pk)
+        if row.undone_at is not None:
+            raise Conflict("This decision is undone already.")
+        if row.user_id != user.pk and user.role not in ADJUDICATORS:
+            raise Conflict("Only its author or an adjudicator can undo a decision.")
+        row.undone_at, row.undone_by = timezone.now(), user
+        row.save(update_fields=["undone_at", "undone_by"])
+        if row.assignment is not None:
+            reopen_assignment(row.assignment)
+        if row.user_id is not None:
+            body = {
+                "verdict": row.verdict, "reasons": row.reasons, "comment": row.comment, "places": row.places,
+                "detail": row.detail,
+            }  # fmt: skip
+            kept = {"seen": row.seen, "body": body}
+            Draft.objects.update_or_create(
+                user_id=row.user_id, **subject_filter(row.kind, row.subject_id), defaults=kept
+            )
+        settle(row.kind, subject)
+    return row
+
+
+def undo_group(user: Any, group: uuid.UUID) -> int:
+    """Take back every standing decision of one bulk act. Raises NotFound: there is none of the person's."""
+    rows = ReviewDecision.objects.filter(group=group, user=user, undone_at__isnull=True)
+    keys = list(rows.order_by("task", "id").values_list("pk", flat=True))
+    if not keys:
+        raise NotFound("These decisions are undone already, or are not yours.")
+    with acting(user, "undone"):
+        for key in keys:
+            undo(user, key)
+    return len(keys)
+
+
+def standing(kind: str, subject: Model) -> list[ReviewDecision]:
+    """The decisions of people that count for an object as it is now, oldest first."""
+    rows = ReviewDecision.objects.filter(undone_at__isnull=True, user__isnull=False, gold_right__isnull=True)
+    if isinstance(subject, Task):
+        rows = rows.filter(revision_id=subject.current_id)
+    return list(rows.filter(**subject_filter(kind, subject.pk)).select_related("user").order_by("id"))
+
+
+def required(kind: str, pk: int) -> int:
+    """How many people have to decide: the largest overlap of the queues that hold the object, else one."""
+    items = QueueItem.objects.filter(**subject_filter(kind, pk), gold__isnull=True)
+    return items.exclude(state=ReviewItemState.WITHDRAWN).aggregate(most=Max("overlap"))["most"] or 1
+
+
+def verdict_from(votes: Sequence[ReviewDecision], needed: int) -> tuple[str, bool]:
+    """(the verdict that holds or "", whether people disagree): an adjudicator's, else everybody's who had to decide."""
+    for vote in reversed(votes):
+        if vote.adjudicates:
+            return vote.verdict, False
+    given = {vote.verdict for vote in votes}
+    if len(votes) < needed:
+        return "", False
+    return (given.pop(), False) if len(given) == 1 else ("", True)
+
+
+def settle(kind: str, subject: Model) -> None:
+    """Say on the object and its items what the standing decisions come to. The object's row is locked."""
+    votes = standing(kind, subject)
+    verdict, disputed = verdict_from(votes, required(kind, subject.pk))
+    if isinstance(subject, Task):
+        _settle_task(subject, verdict, began=bool(votes))
+    state = ReviewItemState.CLOSED if verdict else ReviewItemState.DISPUTED if disputed else ReviewItemState.OPEN
+    items = QueueItem.objects.filter(**subject_filter(kind, subject.pk), gold__isnull=True)
+    for item in (
+        items.exclude(state__in=(ReviewItemState.WITHDRAWN, state)).select_for_update(of=("self",)).order_by("pk")
+    ):
+        if state == ReviewItemState.CLOSED or item.state == ReviewItemState.CLOSED:
+            closed = int(state == ReviewItemState.CLOSED) - int(item.state == ReviewItemState.CLOSED)
+            count_closed(item.queue_id, closed)
+        item.state = state
+        item.closed_at = timezone.now() if state == ReviewItemState.CLOSED else None
+        item.save(update_fields=["state", "closed_at"])
+
+
+def count_closed(queue: int, by: int) -> None:
+    """Add to a queue's count of decided items."""
+    if by:
+        ReviewQueue.objects.filter(pk=queue).update(closed_count=F("closed_count") + by)
+
+
+def _settle_task(task: Task, verdict: str, *, began: bool) -> None:
+    found = verdict_of(ReviewKind.TASK, verdict) if verdict else None
+    state = found.state if found is not None else task.review_state
+    if found is None and (began or task.review_state in SETTLED):
+        state = ReviewState.IN_REVIEW
+    if state != task.review_state:
+        task.review_state = state
+        Task.objects.filter(pk=task.pk).update(review_state=state)
+        TaskRevision.objects.filter(pk=task.current_id or 0).update(review_state=state)
+
+
+def _undo_own(user: Any, kind: str, pk: int, revision: TaskRevision | None) -> None:
+    """A person's earlier decision on the same content does not stand beside the new one."""
+    rows = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, gold_right__isnull=True)
+    rows = rows.filter(revision=revision) if revision is not None else rows.filter(**subject_filter(kind, pk))
+    rows.update(undone_at=timezone.now(), undone_by=user)
+
+
+def _is_disputed(kind: str, pk: int) -> bool:
+    return QueueItem.objects.filter(**subject_filter(kind, pk), state=ReviewItemState.DISPUTED).exists()
+
+
+def _require_seen(subject: Model, kind: str, seen: str) -> None:
+    now = tag_of(kind, subject)
+    if seen != now:
+        words = (
+            "It was changed since you opened it. What you filled in is kept: look at what changed, and decide again."
+        )
+        raise ChangedMeanwhile(words, facts={"etag": now})
+
+
+def _require_approvable(user: Any, task: Task, choice: DecisionChoice) -> None:
+    found = obstacles(task)
+    if not found:
+        return
+    hard = [one for one in found if not one.overridable]
+    if hard:
+        raise Conflict(f"It cannot be approved. {' '.join(one.message for one in hard)}", code=hard[0].code)
+    if not choice.overrides:
+        words = f"It cannot be approved. {' '.join(one.message for one in found)}"
+        raise Conflict(f"{words} An adjudicator may approve it all the same, with a reason.", code=found[0].code)
+    if not may_override(user):
+        raise Conflict("Only an adjudicator may approve against an audit.", code="needs_adjudicator")

@@ -1,0 +1,182 @@
+"""The review page of one item: its object, what was decided on it, who holds it, and the person's own draft."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from webapp.review.assignments import holders, may_work
+from webapp.review.models import (
+    Assignment,
+    Draft,
+    QueueItem,
+    Remark,
+    ReviewDecision,
+    ReviewKind,
+    ReviewQueue,
+    subject_filter,
+)
+from webapp.review.subjects import subject_page, subject_title, tag_of
+from webapp.review.task_gate import may_override, obstacles
+from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
+from webapp.scenarios.audits.page import newest_audit, words
+from webapp.scenarios.check_table import checks_context
+from webapp.scenarios.models import Task
+from webapp.scenarios.queries import find_task
+from webapp.scenarios.references import reference_of
+from webapp.trajectories.failure_reason import tell_reasons
+from webapp.trajectories.models import Trajectory
+
+ATTEMPTS_SHOWN = 30
+HISTORY_SHOWN = 30
+REMARKS_SHOWN = 100
+PASS_AT = (1, 2, 4, 8)
+EMPTY_FORM: dict[str, Any] = {"verdict": "", "reasons": [], "comment": "", "places": [], "detail": {}}
+
+
+@dataclass(frozen=True)
+class HistoryLine:
+    """A decision as a page tells of it."""
+
+    row: ReviewDecision
+    words: str
+    reasons: list[str]
+    tone: str
+    superseded: bool
+
+
+def history(kind: str, pk: int, current_revision: int | None = None) -> list[HistoryLine]:
+    """The newest decisions of people on an object, undone ones too."""
+    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=False, gold_right__isnull=True)
+    rows = rows.select_related("user", "revision", "queue", "undone_by").defer("revision__record").order_by("-id")
+    return [
+        HistoryLine(
+            row, verdict_label(kind, row.verdict), reason_labels(kind, row.reasons), _tone(kind, row.verdict),
+            row.revision_id is not None and row.revision_id != current_revision,
+        )
+        for row in rows[:HISTORY_SHOWN]
+    ]  # fmt: skip
+
+
+def _tone(kind: str, code: str) -> str:
+    found = verdict_of(kind, code)
+    return {"✓": "good", "✕": "bad", "▲": "warn", "↺": "warn"}.get(found.sign if found else "", "")
+
+
+def pass_at(solved: int, tried: int) -> list[tuple[int, float]]:
+    """(k, unbiased pass@k) for each k that there are attempts for: 1 - C(n-c, k) / C(n, k)."""
+    return [(k, 1 - comb(tried - solved, k) / comb(tried, k)) for k in PASS_AT if k <= tried]
+
+
+def attempts_context(task: Task) -> dict[str, Any]:
+    """The newest attempts at a task's current revision, what they came to, and pass@k."""
+    heavy = ("record", "matrix", "provenance", "answer", "replay_note")
+    rows = Trajectory.objects.filter(task=task, revision=task.current_id, live=False).defer(*heavy).order_by("-id")
+    attempts = list(rows[:ATTEMPTS_SHOWN])
+    tell_reasons(attempts)
+    outcomes = Counter(rows.order_by().values_list("outcome", flat=True))
+    scored = rows.filter(reward__isnull=False).order_by().values_list("outcome", flat=True)
+    counted = Counter(scored)
+    return {
+        "attempts": attempts,
+        "attempts_total": sum(outcomes.values()),
+        "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
+        "pass_at": pass_at(counted["solved"], sum(counted.values())),
+    }
+
+
+def decision_form(user: Any, kind: str, pk: int, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The form of a decision: what was just sent, else the person's draft, else nothing."""
+    draft = None
+    if given is None:
+        draft = Draft.objects.filter(user=user, **subject_filter(kind, pk)).first()
+    filled = EMPTY_FORM | (given if given is not None else draft.body if draft is not None else {})
+    return {"filled": filled, "draft": draft}
+
+
+def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the decision panel of an object shows, in a queue or on the object's own page."""
+    pk = subject.pk
+    context: dict[str, Any] = {
+        "kind": kind,
+        "subject": subject,
+        "subject_title": subject_title(subject),
+        "subject_url": subject_page(kind, pk),
+        "seen": tag_of(kind, subject),
+        "verdicts": VERDICTS[kind],
+        "reasons": list(enumerate(REASONS[kind], 1)),
+        "may_override": may_override(user),
+        "is_adjudicator": user.role in ADJUDICATORS,
+        **decision_form(user, kind, pk, given),
+    }
+    current = subject.current_id if isinstance(subject, Task) else None
+    context["history"] = history(kind, pk, current)
+    if isinstance(subject, Task):
+        context["obstacles"] = obstacles(subject)
+    return context
+
+
+def remarks_of(kind: str, pk: int) -> list[Remark]:
+    """The newest remarks on an object, open ones first."""
+    rows = Remark.objects.filter(**subject_filter(kind, pk)).select_related("user", "resolved_by")
+    return list(rows.order_by("resolved_at", "-id")[:REMARKS_SHOWN])
+
+
+def queue_context(user: Any, item: QueueItem, assignment: Assignment | None) -> dict[str, Any]:
+    """The bar above an item: where it stands in its queue, its lease, who else has it."""
+    queue = item.queue
+    left = None
+    if assignment is not None and assignment.state == "held":
+        left = max(0, int((assignment.expires_at - timezone.now()).total_seconds()))
+    mine = Assignment.objects.filter(user=user, queue=queue).exclude(state="released")
+    before = mine.filter(pk__lt=assignment.pk) if assignment is not None else mine
+    after = mine.filter(pk__gt=assignment.pk) if assignment is not None else mine.none()
+    return {
+        "item": item,
+        "queue": queue,
+        "assignment": assignment,
+        "lease_left": left,
+        "others": [row for row in holders(item) if row.user_id != user.pk],
+        "works_it": may_work(user, queue) and queue.is_open,
+        "previous": before.order_by("-id").values_list("item_id", flat=True).first(),
+        "following": after.order_by("id").values_list("item_id", flat=True).first(),
+        "votes": ReviewDecision.objects.filter(
+            assignment__item=item, undone_at__isnull=True, user__isnull=False, gold_right__isnull=True
+        ).count(),
+    }
+
+
+def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
+    """What a task's review page shows of it: instruction, start, checks, reference, attempts and audit."""
+    revision = task.current
+    if revision is None:
+        return {"task": task, "revision": None}
+    audit = newest_audit(revision).defer("probes").first()
+    faults = list(audit.faults.all()[:20]) if audit is not None else []
+    return {
+        "task": task,
+        "revision": revision,
+        "is_current": True,
+        "audit": audit,
+        "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
+        "reference": reference_of(revision),
+        **checks_context(request, task, revision),
+        **attempts_context(task),
+    }
+
+
+def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
+    """The object of an item and what its page shows of it. Raises NotFound through Http404."""
+    if kind == ReviewKind.TASK:
+        task = find_task(pk)
+        return {"subject": task, **task_context(request, task)}
+    raise NotImplementedError(kind)
+
+
+def item_of(queue: ReviewQueue, kind: str, pk: int) -> QueueItem | None:
+    return QueueItem.objects.filter(queue=queue, **subject_filter(kind, pk)).first()

@@ -1,0 +1,118 @@
+"""Forms of queues and of sending an item on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from webapp.accounts.models import Role, User
+from webapp.forms.rows import PlainInput, PlainTextarea
+from webapp.query_params import Params
+from webapp.review.assignments import NOTE_CHARS, may_work
+from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
+from webapp.review.queue_fill import ORDERS
+from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
+
+FILTERS = {
+    ReviewKind.TASK: "Copy the address of the task list with your filters, or write them: source=starter&audit=green",
+    ReviewKind.TOOL: "environment=words of its name, category=its category, verdict=fail (without warnings)",
+    ReviewKind.TRAJECTORY: "Copy the address of the trajectory list with your filters; flagged=1: those with a flag",
+}
+
+
+class QueueForm(forms.Form):
+    """Everything that is chosen of a queue; `kind` cannot be changed later."""
+
+    name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
+    query = forms.CharField(max_length=2_000, required=False, widget=PlainInput, label="Filters")
+    order = forms.ChoiceField(label="Order")
+    overlap = forms.IntegerField(
+        min_value=1, max_value=MOST_OVERLAP, initial=1, label="People for each item",
+        help_text="An item is decided once so many people have decided the same; an adjudicator settles the rest.",
+    )  # fmt: skip
+    lease_minutes = forms.IntegerField(
+        min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=10, label="Minutes that an item is held",
+        help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
+    )  # fmt: skip
+    roles = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, label="Roles that work it",
+        help_text="None: everybody who may review.",
+    )  # fmt: skip
+    members = forms.CharField(
+        max_length=2_000, required=False, widget=PlainInput, label="People who work it",
+        help_text="User names with commas between them; beside the roles, or alone.",
+    )  # fmt: skip
+    gold_share = forms.FloatField(
+        min_value=0, max_value=MOST_GOLD_SHARE, initial=0, label="Share of known answers",
+        help_text="From 0 to 0.5. Items whose answer is known show how well people decide.",
+    )  # fmt: skip
+    guideline = forms.CharField(
+        max_length=GUIDELINE_CHARS, required=False, widget=PlainTextarea(attrs={"rows": 5}), label="Guideline",
+        help_text="What people should look at. It stands beside every item.",
+    )  # fmt: skip
+    judge = forms.ChoiceField(
+        required=False, label="Judge",
+        help_text="A model that decides too; people see what it said once they have decided themselves.",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: str,
+        data: Any = None,
+        *,
+        queue: ReviewQueue | None = None,
+        judges: list[str] | None = None,
+        query: str = "",
+    ) -> None:
+        initial: dict[str, Any] = {"query": query}
+        if queue is not None:
+            names = ("name", "query", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline", "judge")
+            initial = {name: getattr(queue, name) for name in names}
+            initial["members"] = ", ".join(queue.members.order_by("username").values_list("username", flat=True))
+        super().__init__(data, initial=initial)
+        self.kind = kind
+        self.fields["order"].choices = [(one, QueueOrder(one).label) for one in ORDERS[kind]]  # type: ignore[attr-defined]
+        words = {Role(role).value: Role(role).label.lower() for role in REVIEWERS}
+        self.fields["roles"].choices = list(words.items())  # type: ignore[attr-defined]
+        self.fields["query"].help_text = FILTERS[ReviewKind(kind)]
+        known = list(dict.fromkeys([*(judges or []), *([queue.judge] if queue is not None and queue.judge else [])]))
+        self.fields["judge"].choices = [("", "None"), *((one, one) for one in known)]  # type: ignore[attr-defined]
+
+    def settings(self) -> QueueSettings:
+        """What was filled in; an address of a list is cut to its filters."""
+        given = self.cleaned_data
+        query = given["query"].rpartition("?")[2] if "?" in given["query"] else given["query"]
+        return QueueSettings(
+            name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
+            lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),
+            members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
+            guideline=given["guideline"], gold_share=given["gold_share"], judge=given["judge"],
+        )  # fmt: skip
+
+
+class SendForm(forms.Form):
+    """To whom an item is sent, and why."""
+
+    to = forms.ChoiceField(label="To")
+    note = forms.CharField(max_length=NOTE_CHARS, required=False, widget=PlainInput, label="Note")
+
+    def __init__(self, queue: ReviewQueue, sender: User, data: Any = None) -> None:
+        super().__init__(data)
+        people = User.objects.filter(is_active=True, role__in=REVIEWERS).exclude(pk=sender.pk).order_by("username")
+        takers = [user for user in people[:500] if may_work(user, queue)]
+        self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
+
+
+def choice_of(data: QueryDict) -> dict[str, Any]:
+    """What the decision panel sent, as `desk.decision_form` shows it again."""
+    params = Params(data)
+    found: dict[str, Any] = {
+        "verdict": params.text("verdict", 20),
+        "reasons": params.texts("reasons", 32)[:20],
+        "comment": params.text("comment", 8_000),
+        "places": [place for place in params.texts("places", 500)[:40] if place.strip()],
+        "overrides": params.flag("overrides"),
+    }
+    return found

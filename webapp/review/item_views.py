@@ -1,0 +1,209 @@
+"""Views of one item in a queue: pulled, held, shown, skipped, sent on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.accounts.models import User
+from webapp.errors import Conflict, NotFound
+from webapp.query_params import Params
+from webapp.review import assignments, queues
+from webapp.review.desk import panel_context, queue_context, remarks_of, subject_context
+from webapp.review.forms import SendForm
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewQueue
+from webapp.review.verdicts import verdict_label
+
+
+def next_address(user: Any, queue: ReviewQueue) -> str | None:
+    """The page of the person's next item; None where nothing is left for them."""
+    held = assignments.pull_next(user, queue)
+    if held is None and queue.is_open:
+        queues.refresh_if_old(queue)
+        held = assignments.pull_next(user, queue)
+    return reverse("review:item", args=[held.item_id]) if held is not None else None
+
+
+def on_to_next(request: HttpRequest, queue: ReviewQueue, decision: ReviewDecision | None = None) -> HttpResponse:
+    """Lead to the person's next item, or to the queue where nothing is left."""
+    address = next_address(request.user, queue)
+    if address is None:
+        words = f"Nothing is left for you in “{queue.name}”."
+        messages.success(request, words)
+        address = reverse("review:queue", args=[queue.pk])
+    return redirect(f"{address}?decided={decision.pk}" if decision is not None else address)
+
+
+@access("review")
+@require_POST
+def pull(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hold the next item of a queue and show it."""
+    queue = get_object_or_404(ReviewQueue, pk=pk)
+    try:
+        return on_to_next(request, queue)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect("review:queue", pk)
+
+
+@access("review")
+@require_POST
+def pull_ahead(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hold the item after the one in hand, for the page to fetch before it is asked for."""
+    held = assignments.pull_next(request.user, get_object_or_404(ReviewQueue, pk=pk), ahead=True)
+    if held is None:
+        return JsonResponse({"url": None})
+    return JsonResponse({"url": reverse("review:item", args=[held.item_id]), "assignment": held.pk})
+
+
+def find_item(pk: int) -> QueueItem:
+    return get_object_or_404(QueueItem.objects.select_related("queue", "sent_by", "assignee"), pk=pk)
+
+
+def own_assignment(user: Any, item: QueueItem) -> Assignment | None:
+    """The person's newest hold of an item."""
+    return Assignment.objects.filter(user=user, item=item).select_related("queue").order_by("-id").first()
+
+
+def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that an item's page shows."""
+    user: Any = request.user
+    own = own_assignment(user, item)
+    if own is not None and not Params(request.GET).flag("ahead"):
+        assignments.show(own)
+    kind, pk = item.kind, item.subject_id
+    context = queue_context(user, item, own) | subject_context(request, kind, pk)
+    context |= panel_context(user, kind, context["subject"], given=given)
+    context["holds"] = own is not None and own.state == "held"
+    context["decided"] = own is not None and own.state == "decided"
+    context["own_decision"] = _own_decision(own) if context["decided"] else None
+    context["after"] = _last_decision(request)
+    context["remarks"] = remarks_of(kind, pk)
+    context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
+    if item.gold is None and (context["decided"] or not context["works_it"]):
+        return context
+    # Whoever decides does not see what others decided on the same item.
+    blind = item.overlap > 1 and item.state == "open"
+    return context | {"blind": blind, **({"history": []} if blind else {})}
+
+
+def _own_decision(own: Assignment | None) -> ReviewDecision | None:
+    return ReviewDecision.objects.filter(assignment=own, undone_at__isnull=True).first()
+
+
+def _last_decision(request: HttpRequest) -> dict[str, Any] | None:
+    """What the person decided a moment ago, for the line that lets them undo it."""
+    pk = Params(request.GET).id("decided")
+    row = ReviewDecision.objects.filter(pk=pk, user=request.user, undone_at__isnull=True).first() if pk else None  # type: ignore[misc]
+    if row is None:
+        return None
+    title = getattr(row.subject, "title", "") or getattr(row.subject, "name", "") or f"trajectory {row.subject_id}"
+    return {"pk": row.pk, "words": verdict_label(row.kind, row.verdict), "title": title}
+
+
+@access("read")
+@require_safe
+@never_cache
+def item(request: HttpRequest, pk: int) -> HttpResponse:
+    """One item: the object, what is to be decided, and by whom."""
+    row = find_item(pk)
+    return render(request, f"review/{row.kind}.html", item_context(request, row))
+
+
+@access("review")
+@require_POST
+def hold(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hold an item that was opened by a link; where others hold it, in place of one of them."""
+    row = find_item(pk)
+    try:
+        assignments.take_over(request.user, row)
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect("review:item", pk)
+
+
+@access("review")
+@require_POST
+def heartbeat(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep an item; answers how many seconds are left, or 409 with who has it now."""
+    seconds = Params(request.POST).decimal("seconds", 0, 86_400) or 0.0
+    try:
+        row = assignments.heartbeat(request.user, pk, seconds)
+    except Conflict as error:
+        return JsonResponse({"lost": str(error)}, status=409)
+    return JsonResponse({"left": row.queue.lease_minutes * 60, "assignment": row.pk})
+
+
+def _ended(request: HttpRequest, pk: int, act: Any, words: str) -> HttpResponse:
+    try:
+        row: Assignment = act(request.user, pk)
+    except NotFound:
+        raise
+    except InputError as error:
+        messages.error(request, str(error))
+        known = Assignment.objects.filter(pk=pk, user=request.user).first()  # type: ignore[misc]
+        return redirect("review:item", known.item_id) if known is not None else redirect("review:queues")
+    messages.info(request, words)
+    return on_to_next(request, row.queue)
+
+
+@access("review")
+@require_POST
+def skip(request: HttpRequest, pk: int) -> HttpResponse:
+    return _ended(request, pk, assignments.skip, "Skipped. It is on the queue's page, where you can take it up again.")
+
+
+@access("review")
+@require_POST
+def give_back(request: HttpRequest, pk: int) -> HttpResponse:
+    row = assignments.give_back(request.user, pk)
+    messages.info(request, "Given back. What you filled in is kept as a draft.")
+    return redirect("review:queue", row.queue_id)
+
+
+@access("review")
+@require_POST
+def unskip(request: HttpRequest, pk: int) -> HttpResponse:
+    row = assignments.unskip(request.user, pk)
+    return hold(request, row.item_id)
+
+
+@access("review")
+@require_POST
+def send(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send an item to another person."""
+    params = Params(request.POST)
+    to = User.objects.filter(pk=params.id("to") or 0, is_active=True).first()
+    if to is None:
+        messages.error(request, "Choose whom to send it to.")
+        known = get_object_or_404(Assignment, pk=pk, user=request.user)
+        return redirect("review:item", known.item_id)
+    note = params.text("note", 2_000)
+    return _ended(request, pk, lambda user, key: assignments.send(user, key, to, note), f"Sent to {to}.")
+
+
+@access("review")
+@require_POST
+def assign(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give an open item of a queue to one person, or to everybody again."""
+    row = find_item(pk)
+    queues.require_editor(request.user)
+    name = Params(request.POST).text("to", 150, strip=True)
+    to = User.objects.filter(username=name, is_active=True).first() if name else None
+    try:
+        if name and to is None:
+            raise NotFound(f"Nobody here is called {name!r}.")
+        assignments.assign(request.user, row, to, Params(request.POST).text("note", 500))
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"It is {to}'s to decide." if to else "Everybody may take it.")
+    return redirect("review:queue", row.queue_id)

@@ -1,0 +1,32 @@
+"""Background jobs of review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+
+from synthesis.errors import InputError
+from webapp.jobs.context import JobContext
+from webapp.jobs.registry import job
+from webapp.jobs.subjects import subject_page
+from webapp.review.models import ReviewQueue
+from webapp.review.queue_fill import fill
+from webapp.review.queues import FILL_JOB
+
+
+@subject_page("queue")
+def queue_page(pk: int) -> tuple[str, str]:
+    return f"Queue {pk}", reverse("review:queue", args=[pk])
+
+
+@job(FILL_JOB, queue="llm")
+def fill_queue(context: JobContext) -> dict[str, Any]:
+    """Bring a queue's items in line with its filters. Filled twice it is the same."""
+    queue = ReviewQueue.objects.filter(pk=context.payload["queue"]).first()
+    if queue is None:
+        raise InputError("The queue is gone.")
+    context.progress(0, 1, queue.name)
+    done = fill(queue)
+    context.progress(1, 1, f"{done.total:,} items")
+    return {"added": done.added, "withdrawn": done.withdrawn, "reopened": done.reopened, "total": done.total}

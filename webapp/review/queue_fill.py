@@ -1,0 +1,249 @@
+"""Filling of queues: which objects a queue's filters choose now, in which order, and why each stands where it does."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.http import QueryDict
+from django.utils import timezone
+
+from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.query_params import Params
+from webapp.review.models import (
+    Assignment,
+    AssignmentState,
+    QueueItem,
+    QueueOrder,
+    Remark,
+    RemarkKind,
+    ReviewDecision,
+    ReviewItemState,
+    ReviewKind,
+    ReviewQueue,
+)
+from webapp.review.verdicts import SETTLED
+from webapp.scenarios import queries
+from webapp.scenarios.models import ReviewState, Task, TaskReference
+from webapp.scenarios.task_filters import read_filters as read_task_filters
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.trajectory_list import read_filters as read_trajectory_filters
+from webapp.trajectories.trajectory_list import rows_of
+
+MOST_ITEMS = 200_000
+"""So many objects a queue holds; filters that choose more take the newest."""
+CHUNK = 1_000
+ORDERS: dict[str, tuple[str, ...]] = {
+    ReviewKind.TASK: (QueueOrder.DISAGREEMENT, QueueOrder.NEWEST, QueueOrder.RANDOM),
+    ReviewKind.TOOL: (QueueOrder.BLOCKED, QueueOrder.NEWEST, QueueOrder.RANDOM),
+    ReviewKind.TRAJECTORY: (QueueOrder.NEWEST, QueueOrder.DISAGREEMENT, QueueOrder.RANDOM),
+}
+"""The orders that each kind of queue offers, the usual one first."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an object stands in a queue, and why, in words."""
+
+    rank: float
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What a filling changed."""
+
+    added: int
+    withdrawn: int
+    reopened: int
+    total: int
+
+
+def chosen(queue: ReviewQueue) -> QuerySet[Any]:
+    """The objects that a queue's filters choose now.
+
+    Of tasks those that nobody has decided on, unless the filters name a review state; of tools those of current
+    versions with a failed or warned case; of trajectories those that ended.
+    """
+    query = QueryDict(queue.query)
+    if queue.kind == ReviewKind.TASK:
+        wanted = read_task_filters(query).values
+        rows = queries.tasks(wanted).filter(current__isnull=False)
+        return rows if "review" in wanted else rows.exclude(review_state__in=SETTLED)
+    if queue.kind == ReviewKind.TOOL:
+        return _failing_tools(query)
+    found = rows_of(read_trajectory_filters(query)).filter(live=False)
+    if Params(query).flag("flagged"):
+        flags = Remark.objects.filter(trajectory=OuterRef("pk"), remark=RemarkKind.FLAG, resolved_at__isnull=True)
+        found = found.filter(Exists(flags))
+    return found
+
+
+def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
+    params = Params(query)
+    verdicts = ["fail"] if params.choice("verdict", ("fail", "any")) == "fail" else ["fail", "warning"]
+    newest = Assessment.objects.filter(version=OuterRef("version")).order_by("-id").values("pk")[:1]
+    rows = Tool.objects.filter(version__environment__current=F("version")).annotate(newest=newest)
+    cases = ToolCase.objects.filter(assessment=OuterRef("newest"), tool=OuterRef("name"), verdict__in=verdicts)
+    rows = rows.filter(Exists(cases))
+    if text := params.text("environment", strip=True):
+        rows = rows.filter(version__environment__name__icontains=text)
+    if category := params.text("category"):
+        rows = rows.filter(version__environment__category=category)
+    return rows
+
+
+def places(queue: ReviewQueue) -> dict[int, Standing]:
+    """Where each chosen object stands, by primary key."""
+    keys = list(chosen(queue).order_by("-id").values_list("pk", flat=True)[:MOST_ITEMS])
+    if queue.order == QueueOrder.RANDOM:
+        return {key: Standing(zlib.crc32(f"{queue.pk}:{key}".encode()) / 2**32) for key in keys}
+    if queue.order == QueueOrder.BLOCKED and queue.kind == ReviewKind.TOOL:
+        return _by_tasks_blocked(keys)
+    if queue.order == QueueOrder.DISAGREEMENT:
+        return _by_disagreement(queue.kind, keys)
+    return {key: Standing(float(key)) for key in keys}
+
+
+def _by_disagreement(kind: str, keys: list[int]) -> dict[int, Standing]:
+    """Votes that differ first, then attempts at the same task that end differently: 4p(1-p) of the solved share p."""
+    task_of = {key: key for key in keys}
+    if kind == ReviewKind.TRAJECTORY:
+        task_of = dict(Trajectory.objects.filter(pk__in=keys).values_list("pk", "task_id"))
+    tried = Trajectory.objects.filter(task__in=set(task_of.values()), reward__isnull=False)
+    counts = tried.values("task").annotate(n=Count("pk"), solved=Count("pk", filter=Q(outcome="solved")))
+    shares = {row["task"]: (row["solved"], row["n"]) for row in counts.order_by()}
+    votes: Counter[int] = Counter()
+    if kind == ReviewKind.TASK:
+        split = ReviewDecision.objects.filter(undone_at__isnull=True, gold_right__isnull=True, task__in=keys)
+        split = split.filter(revision=F("task__current"))
+        votes.update(dict(split.values_list("task").annotate(n=Count("verdict", distinct=True)).order_by()))
+    found = {}
+    for key, task in task_of.items():
+        solved, n = shares.get(task, (0, 0))
+        share = solved / n if n else 0.0
+        why = f"{solved} of {n} attempts solve it" if n else "no attempt yet"
+        if votes[key] > 1:
+            why = f"people disagree; {why}"
+        found[key] = Standing(4 * share * (1 - share) + max(0, votes[key] - 1), why)
+    return found
+
+
+def _by_tasks_blocked(keys: list[int]) -> dict[int, Standing]:
+    """Tools whose environment's tasks call them in their reference, the most tasks first."""
+    tools = {
+        row["pk"]: (row["version__environment"], row["name"])
+        for row in Tool.objects.filter(pk__in=keys).values("pk", "name", "version__environment")
+    }
+    environments = {environment for environment, _ in tools.values()}
+    newest = TaskReference.objects.filter(
+        revision__task__environment__in=environments, revision=F("revision__task__current")
+    )
+    newest_keys = newest.values("revision").annotate(newest=Max("pk")).values("newest")
+    uses: Counter[tuple[int, str]] = Counter()
+    rows = TaskReference.objects.filter(pk__in=newest_keys).values_list("revision__task__environment", "calls")
+    for environment, calls in rows.iterator(chunk_size=CHUNK):
+        uses.update({(environment, call["tool"]) for call in calls})
+    found = {}
+    for key, place in tools.items():
+        count = uses[place]
+        found[key] = Standing(float(count), f"blocks {count} task{'s' * (count != 1)}")
+    return found
+
+
+def fill(queue: ReviewQueue) -> Filled:
+    """Bring a queue's items in line with its filters: new ones in, ranks anew, others withdrawn, edited ones open.
+
+    An item that somebody holds or has decided on is never withdrawn.
+    """
+    wanted = places(queue)
+    now = timezone.now()
+    rows = QueueItem.objects.filter(queue=queue, gold__isnull=True)
+    fields = ("pk", f"{queue.kind}_id", "state", "rank", "why")
+    known = {row[1]: row for row in rows.values_list(*fields)}
+    added = _add(queue, [key for key in wanted if key not in known], wanted)
+    changed = [
+        QueueItem(pk=row[0], rank=wanted[key].rank, why=wanted[key].why)
+        for key, row in known.items()
+        if key in wanted and (row[3], row[4]) != (wanted[key].rank, wanted[key].why)
+    ]
+    QueueItem.objects.bulk_update(changed, ["rank", "why"], batch_size=CHUNK)
+    reopened = _reopen(queue, wanted)
+    gone = [row[0] for key, row in known.items() if key not in wanted and row[2] == ReviewItemState.OPEN]
+    withdrawn = _withdraw(gone)
+    count_items(queue, filled_at=now)
+    return Filled(added, withdrawn, reopened, len(wanted))
+
+
+def _add(queue: ReviewQueue, keys: list[int], wanted: dict[int, Standing]) -> int:
+    rows = [
+        QueueItem(
+            queue=queue,
+            overlap=queue.overlap,
+            free=queue.overlap,
+            rank=wanted[key].rank,
+            why=wanted[key].why,
+            **{f"{queue.kind}_id": key},
+        )
+        for key in keys
+    ]
+    QueueItem.objects.bulk_create(rows, batch_size=CHUNK, ignore_conflicts=True)
+    return len(rows)
+
+
+def _withdraw(keys: list[int]) -> int:
+    count = 0
+    kept = Assignment.objects.filter(item=OuterRef("pk"), state__in=(AssignmentState.HELD, AssignmentState.DECIDED))
+    for start in range(0, len(keys), CHUNK):
+        rows = QueueItem.objects.filter(pk__in=keys[start : start + CHUNK], state=ReviewItemState.OPEN)
+        count += rows.exclude(Exists(kept)).update(state=ReviewItemState.WITHDRAWN)
+    return count
+
+
+def _reopen(queue: ReviewQueue, wanted: dict[int, Standing]) -> int:
+    """Open withdrawn items that fit again, and decided ones whose task was edited since."""
+    rows = QueueItem.objects.filter(
+        queue=queue, gold__isnull=True, state__in=(ReviewItemState.WITHDRAWN, ReviewItemState.CLOSED)
+    )
+    count = 0
+    for key, item, state in rows.values_list(f"{queue.kind}_id", "pk", "state"):
+        if key in wanted and (state == ReviewItemState.WITHDRAWN or queue.kind == ReviewKind.TASK):
+            count += reopen_item(item)
+    return count
+
+
+@transaction.atomic
+def reopen_item(pk: int) -> int:
+    """Open an item again with all its places free; 1 where that changed something.
+
+    A decided one only where its task is in review again: its people are asked anew.
+    """
+    item = QueueItem.objects.select_for_update(of=("self",)).get(pk=pk)
+    if item.state not in (ReviewItemState.WITHDRAWN, ReviewItemState.CLOSED):
+        return 0
+    if item.state == ReviewItemState.CLOSED and not _is_in_review(item):
+        return 0
+    item.assignments.filter(state=AssignmentState.DECIDED).update(state=AssignmentState.RELEASED)
+    held = item.assignments.filter(state=AssignmentState.HELD).count()
+    item.state, item.free, item.closed_at = ReviewItemState.OPEN, item.overlap - held, None
+    item.save(update_fields=["state", "free", "closed_at"])
+    return 1
+
+
+def _is_in_review(item: QueueItem) -> bool:
+    undecided = (ReviewState.DRAFT, ReviewState.IN_REVIEW)
+    return Task.objects.filter(pk=item.task_id or 0, review_state__in=undecided).exists()
+
+
+def count_items(queue: ReviewQueue, **also: Any) -> None:
+    """Count a queue's items anew."""
+    rows = QueueItem.objects.filter(queue=queue, gold__isnull=True).exclude(state=ReviewItemState.WITHDRAWN)
+    counted = rows.aggregate(all=Count("pk"), closed=Count("pk", filter=Q(state=ReviewItemState.CLOSED)))
+    queue.item_count, queue.closed_count = counted["all"], counted["closed"]
+    for name, value in also.items():
+        setattr(queue, name, value)
+    queue.save(update_fields=["item_count", "closed_count", *also])

@@ -1,0 +1,153 @@
+"""Views of queues: all of them, one with its numbers, made, changed, opened, closed and filled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from synthesis.errors import InputError
+from webapp.accounts.access import access
+from webapp.endpoints.queries import choices
+from webapp.errors import Conflict
+from webapp.jobs.models import Job
+from webapp.query_params import Params
+from webapp.review import queues as services
+from webapp.review.assignments import may_work, waiting_for
+from webapp.review.forms import QueueForm
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
+from webapp.review.queue_statistics import numbers
+from webapp.review.verdicts import verdict_label
+
+ITEMS_SHOWN = 50
+
+
+def _judges() -> list[str]:
+    return [choice.value for choice in choices()]
+
+
+@access("read")
+@require_safe
+def listing(request: HttpRequest) -> HttpResponse:
+    """Every queue, what was sent to the person, and what they hold."""
+    user: Any = request.user
+    now = timezone.now()
+    held = Assignment.objects.filter(user=user, state="held", expires_at__gt=now)
+    items = ("item__task", "item__tool", "item__trajectory", "queue")
+    rows = [(queue, may_work(user, queue)) for queue in services.visible_queues(user)]
+    waiting = dict(
+        QueueItem.objects.filter(state=ReviewItemState.DISPUTED).values_list("queue").annotate(n=Count("pk")).order_by()
+    )
+    context = {
+        "rows": [(queue, works, waiting.get(queue.pk, 0)) for queue, works in rows],
+        "sent": list(waiting_for(user).select_related("task", "tool", "trajectory")[:ITEMS_SHOWN]),
+        "held": list(held.filter(shown_at__isnull=False).select_related(*items).order_by("id")[:ITEMS_SHOWN]),
+        "may_edit": services.may_edit(user),
+        "kinds": ReviewKind.choices,
+        "decided_today": ReviewDecision.objects.filter(user=user, created_at__date=now.date()).count(),
+    }
+    return render(request, "review/queues.html", context)
+
+
+@access("read")
+@require_safe
+def queue(request: HttpRequest, pk: int) -> HttpResponse:
+    """One queue: progress, agreement, speed, what is stuck and why."""
+    row = get_object_or_404(ReviewQueue.objects.select_related("created_by"), pk=pk)
+    services.refresh_if_old(row)
+    user: Any = request.user
+    state = Params(request.GET).choice("state", ReviewItemState.values)
+    counted = numbers(row)
+    items = QueueItem.objects.filter(queue=row).select_related("task", "tool", "trajectory", "assignee")
+    shown = items.filter(Q(state=state) if state else ~Q(state=ReviewItemState.WITHDRAWN)).order_by("-rank", "id")
+    mine = Assignment.objects.filter(user=user, queue=row, state="skipped").select_related("item")
+    context = {
+        "queue": row,
+        "numbers": counted,
+        "verdicts": [(verdict_label(row.kind, code), count) for code, count in counted.verdicts],
+        "items": list(shown[:ITEMS_SHOWN]),
+        "state": state,
+        "states": ReviewItemState.choices,
+        "works": may_work(user, row) and row.is_open,
+        "may_edit": services.may_edit(user),
+        "members": list(row.members.order_by("username")),
+        "skipped": list(mine.order_by("-id")[:ITEMS_SHOWN]),
+        "share": round(100 * counted.closed / counted.total) if counted.total else 0,
+    }
+    return render(request, "review/queue.html", context)
+
+
+@access("review")
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest, kind: str) -> HttpResponse:
+    """The form of a new queue, and what it makes."""
+    if kind not in ReviewKind.values:
+        return redirect("review:queues")
+    query = Params(request.GET).text("query", 2_000)
+    data = request.POST if request.method == "POST" else None
+    form = QueueForm(kind, data, judges=_judges(), query=query)
+    if form.is_valid():
+        try:
+            row = services.make_queue(request.user, form.settings())
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, f"The queue “{row.name}” is made.")
+            return redirect("review:queue", row.pk)
+    status = 422 if request.method == "POST" else 200
+    context = {"form": form, "kind": ReviewKind(kind).label, "may_edit": services.may_edit(request.user)}
+    return render(request, "review/queue_form.html", context, status=status)
+
+
+@access("review")
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of a queue's settings, and their change."""
+    row = get_object_or_404(ReviewQueue, pk=pk)
+    form = QueueForm(row.kind, request.POST if request.method == "POST" else None, queue=row, judges=_judges())
+    if form.is_valid():
+        try:
+            services.change_queue(request.user, pk, form.settings())
+        except InputError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, "The queue is changed, and filled anew.")
+            return redirect("review:queue", pk)
+    status = 422 if request.method == "POST" else 200
+    context = {
+        "form": form, "queue": row, "kind": ReviewKind(row.kind).label, "may_edit": services.may_edit(request.user),
+    }  # fmt: skip
+    return render(request, "review/queue_form.html", context, status=status)
+
+
+@access("review")
+@require_POST
+def set_open(request: HttpRequest, pk: int) -> HttpResponse:
+    """Open a queue, or close it."""
+    try:
+        row = services.set_open(request.user, pk, is_open=Params(request.POST).flag("open"))
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"The queue “{row.name}” is {'open' if row.is_open else 'closed'}.")
+    return redirect("review:queue", pk)
+
+
+@access("review")
+@require_POST
+def refresh(request: HttpRequest, pk: int) -> HttpResponse:
+    """Fill a queue by its filters, now."""
+    row = get_object_or_404(ReviewQueue, pk=pk)
+    done = services.refresh(row, request.user)
+    if isinstance(done, Job):
+        messages.info(request, f"Job {done.pk} fills the queue.")
+        return redirect(reverse("jobs:detail", args=[done.pk]))
+    words = f"{done.added:,} items added, {done.withdrawn:,} withdrawn, {done.reopened:,} open again."
+    messages.success(request, words)
+    return redirect("review:queue", pk)

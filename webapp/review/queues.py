@@ -1,0 +1,238 @@
+"""Queues: made, changed, filled, and given answers that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError
+from django.db.models import Q
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from webapp.accounts.access import SCOPES
+from webapp.accounts.models import Role, User
+from webapp.accounts.row_log import acting
+from webapp.errors import Conflict, NotFound
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
+from webapp.review.assignments import GOLD_OVERLAP
+from webapp.review.models import (
+    MOST_OVERLAP,
+    QueueItem,
+    QueueOrder,
+    ReviewDecision,
+    ReviewItemState,
+    ReviewKind,
+    ReviewQueue,
+)
+from webapp.review.queue_fill import ORDERS, Filled, chosen, count_items, fill
+from webapp.review.verdicts import ADJUDICATORS
+
+FILL_JOB = "fill_queue"
+AT_ONCE = 2_000
+"""A queue of so many items is filled while its maker waits; a larger one by a job."""
+STALE_AFTER = timedelta(minutes=5)
+NAME_CHARS = 100
+GUIDELINE_CHARS = 20_000
+LEASE_MINUTES = (1, 240)
+MOST_GOLD_SHARE = 0.5
+REVIEWERS = tuple(role for role in Role.values if "review" in SCOPES[role])
+EDITORS = frozenset({Role.ADJUDICATOR, Role.OPERATOR, Role.RESEARCHER, Role.ADMIN})
+"""Who makes and changes queues."""
+
+
+@dataclass(frozen=True)
+class QueueSettings:
+    """What a person chooses of a queue. `members` are user names; empty `roles` and `members` let every reviewer in."""
+
+    name: str
+    kind: str
+    query: str = ""
+    order: str = ""
+    overlap: int = 1
+    lease_minutes: int = 10
+    roles: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    guideline: str = ""
+    gold_share: float = 0.0
+    judge: str = ""
+
+
+def may_edit(user: Any) -> bool:
+    """Whether a person may make, change and close queues, and give items to others."""
+    return getattr(user, "role", "") in EDITORS
+
+
+def require_editor(user: Any) -> None:
+    if not may_edit(user):
+        raise Conflict("Annotators work queues; adjudicators, researchers and operators make them.", code="not_yours")
+
+
+def checked(given: QueueSettings) -> QueueSettings:
+    """The settings, cleaned. Raises InputError: what cannot be used, and why."""
+    name, guideline = clean(given.name).strip(), clean(given.guideline).strip()
+    if not name or len(name) > NAME_CHARS:
+        raise InputError(f"Give the queue a name of 1 to {NAME_CHARS} characters.")
+    if given.kind not in ReviewKind.values:
+        raise InputError("A queue holds tasks, failing tools, or trajectories.")
+    order = given.order or ORDERS[given.kind][0]
+    if order not in ORDERS[given.kind]:
+        words = ", ".join(QueueOrder(one).label for one in ORDERS[given.kind])
+        raise InputError(f"A queue of {ReviewKind(given.kind).label} can be ordered by: {words}.")
+    if not 1 <= given.overlap <= MOST_OVERLAP:
+        raise InputError(f"From 1 to {MOST_OVERLAP} people can decide on an item.")
+    if not LEASE_MINUTES[0] <= given.lease_minutes <= LEASE_MINUTES[1]:
+        raise InputError(f"An item can be held for {LEASE_MINUTES[0]} to {LEASE_MINUTES[1]} minutes.")
+    if not 0 <= given.gold_share <= MOST_GOLD_SHARE:
+        raise InputError(f"Known answers can be at most {MOST_GOLD_SHARE:.0%} of what a person gets.")
+    if len(guideline) > GUIDELINE_CHARS:
+        raise InputError(f"The guideline may have {GUIDELINE_CHARS:,} characters; this one has {len(guideline):,}.")
+    unknown = [role for role in given.roles if role not in REVIEWERS]
+    if unknown:
+        raise InputError(f"The role {unknown[0]} may not review. Choose from {', '.join(REVIEWERS)}.")
+    return QueueSettings(
+        name, given.kind, given.query[:2_000], order, given.overlap, given.lease_minutes,
+        tuple(dict.fromkeys(given.roles)), given.members, guideline, given.gold_share, given.judge.strip()[:200],
+    )  # fmt: skip
+
+
+def _people(names: Sequence[str]) -> list[User]:
+    wanted = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    found = {user.username: user for user in User.objects.filter(username__in=wanted, is_active=True)}
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InputError(f"Nobody here is called {missing[0]!r}. Write user names, with commas between them.")
+    return [found[name] for name in wanted]
+
+
+def make_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
+    """Make a queue and fill it. Raises InputError; Conflict: the name is taken, or the person may not."""
+    require_editor(user)
+    given = checked(settings)
+    people = _people(given.members)
+    try:
+        with acting(user):
+            queue = ReviewQueue.objects.create(
+                name=given.name, kind=given.kind, query=given.query, order=given.order, overlap=given.overlap,
+                lease_minutes=given.lease_minutes, roles=list(given.roles), guideline=given.guideline,
+                gold_share=given.gold_share, judge=given.judge, created_by=user,
+            )  # fmt: skip
+            queue.members.set(people)
+    except IntegrityError as error:
+        raise Conflict(f"There is a queue “{given.name}” already. Take another name.") from error
+    refresh(queue, user)
+    return queue
+
+
+def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
+    """Change a queue and fill it anew; what it holds (its kind) stays. Raises NotFound; InputError; Conflict.
+
+    A larger overlap gives open items further places; a smaller one takes away those that are free.
+    """
+    require_editor(user)
+    given = checked(settings)
+    people = _people(given.members)
+    try:
+        with acting(user):
+            queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()
+            if queue is None:
+                raise NotFound("There is no such queue.")
+            before = queue.overlap
+            for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share", "judge"):
+                setattr(queue, name, getattr(given, name))
+            queue.roles = list(given.roles)
+            queue.save()
+            queue.members.set(people)
+            if queue.overlap != before:
+                _resize(queue)
+    except IntegrityError as error:
+        raise Conflict(f"There is a queue “{given.name}” already. Take another name.") from error
+    refresh(queue, user)
+    return queue
+
+
+def _resize(queue: ReviewQueue) -> None:
+    items = QueueItem.objects.filter(queue=queue, gold__isnull=True, state=ReviewItemState.OPEN).select_for_update()
+    for item in items.order_by("pk").iterator(chunk_size=1_000):
+        taken = item.overlap - item.free
+        item.overlap = max(queue.overlap, taken)
+        item.free = item.overlap - taken
+        item.save(update_fields=["overlap", "free"])
+
+
+def set_open(user: Any, pk: int, *, is_open: bool) -> ReviewQueue:
+    """Open or close a queue: nobody pulls from a closed one. Raises NotFound; Conflict."""
+    require_editor(user)
+    with acting(user):
+        queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()
+        if queue is None:
+            raise NotFound("There is no such queue.")
+        queue.is_open = is_open
+        queue.save(update_fields=["is_open"])
+    return queue
+
+
+def refresh(queue: ReviewQueue, user: Any = None) -> Filled | Job:
+    """Fill a queue, at once where it is small, else by a job."""
+    if chosen(queue).order_by()[: AT_ONCE + 1].count() <= AT_ONCE:
+        return fill(queue)
+    return start_fill(queue, user)
+
+
+def start_fill(queue: ReviewQueue, user: Any = None) -> Job:
+    """Queue the filling of a queue; the job that is under way where there is one."""
+    subject = f"queue:{queue.pk}"
+    known = open_of(FILL_JOB, subject)
+    if known is not None:
+        return known
+    return create(FILL_JOB, f"Fill the queue {queue.name}", {"queue": queue.pk}, user, subject=subject)
+
+
+def refresh_if_old(queue: ReviewQueue) -> None:
+    """Fill a queue that was not filled for a while; who looks at it waits for a small one alone."""
+    if queue.filled_at is None or timezone.now() - queue.filled_at > STALE_AFTER:
+        refresh(queue)
+
+
+def make_gold(user: Any, decision: int) -> QueueItem:
+    """Ask everybody of the queue what a decision answered, to see how well they decide: its item becomes a gold item.
+
+    Raises NotFound; Conflict: the decision does not stand or was made outside of a queue, or the person may not.
+    """
+    row = ReviewDecision.objects.filter(pk=decision, undone_at__isnull=True, user__isnull=False).first()
+    if row is None or row.queue_id is None:
+        raise NotFound("There is no such decision of a queue.")
+    if user.role not in ADJUDICATORS:
+        raise Conflict("Adjudicators say which answers are known.", code="needs_adjudicator")
+    with acting(user):
+        items = QueueItem.objects.select_for_update(of=("self",)).select_related("queue")
+        item = items.filter(queue=row.queue_id, **{f"{row.kind}_id": row.subject_id}).first()
+        if item is None:
+            raise NotFound("The item of this decision is gone.")
+        if item.gold is not None:
+            raise Conflict("The answer of this item is known already.")
+        taken = item.overlap - item.free
+        item.gold = {"verdict": row.verdict, "reasons": row.reasons, "decision": row.pk}
+        item.state, item.overlap, item.free = ReviewItemState.OPEN, GOLD_OVERLAP, GOLD_OVERLAP - taken
+        item.save(update_fields=["gold", "state", "overlap", "free"])
+        count_items(item.queue)
+    return item
+
+
+def visible_queues(user: Any) -> list[ReviewQueue]:
+    """Every queue, those that are open first, by name."""
+    return list(ReviewQueue.objects.prefetch_related("members").order_by("-is_open", "kind", "name"))
+
+
+def queue_named(name: str) -> ReviewQueue:
+    """The queue of this name or number. Raises NotFound."""
+    wanted = Q(name=name) | (Q(pk=int(name)) if name.isascii() and name.isdecimal() and len(name) < 19 else Q())
+    queue = ReviewQueue.objects.filter(wanted).first()
+    if queue is None:
+        raise NotFound(f"There is no queue {clean(name)[:60]!r}.")
+    return queue

@@ -1,0 +1,56 @@
+"""Remarks: comments, labels and flags that people put on an object or a place of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from webapp.accounts.row_log import acting
+from webapp.errors import Conflict, NotFound
+from webapp.review.models import Remark, RemarkKind, subject_filter
+from webapp.review.subjects import require_subject
+from webapp.review.verdicts import ADJUDICATORS
+
+TEXT_CHARS = 4_000
+LABEL_CHARS = 60
+PLACE_CHARS = 500
+PLACE = re.compile(r"(?:step|check) [1-9]\d{0,5}|/.{0,499}", re.DOTALL)
+"""`step 7`, `check 3`, or a path of the state as JSON Pointer spells it."""
+
+
+def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str = "") -> Remark:
+    """Put a remark on an object. Raises NotFound; InputError: nothing written, too long, or no such place."""
+    require_subject(kind, pk)
+    if remark not in RemarkKind.values:
+        raise InputError("A remark is a comment, a label or a flag.")
+    words, where = clean(text).strip(), clean(place).strip()
+    most = LABEL_CHARS if remark == RemarkKind.LABEL else TEXT_CHARS
+    if not words:
+        raise InputError("Write what you want to say; a flag says what is wrong.")
+    if len(words) > most:
+        raise InputError(f"Write at most {most:,} characters; these are {len(words):,}.")
+    if where and not PLACE.fullmatch(where):
+        raise InputError("Point to a place as: step 7, check 3, or a path such as /orders/12.")
+    with acting(user):
+        return Remark.objects.create(**subject_filter(kind, pk), remark=remark, place=where, text=words, user=user)
+
+
+def resolve_remark(user: Any, pk: int) -> Remark:
+    """Say that a remark is dealt with: its author, or an adjudicator; a second time opens it again.
+
+    Raises NotFound; Conflict: it is another's.
+    """
+    with acting(user):
+        row = Remark.objects.select_for_update().filter(pk=pk).first()
+        if row is None:
+            raise NotFound("There is no such remark.")
+        if row.user_id != user.pk and user.role not in ADJUDICATORS:
+            raise Conflict("Only its author or an adjudicator says that a remark is dealt with.", code="not_yours")
+        is_open = row.resolved_at is None
+        row.resolved_at, row.resolved_by = (timezone.now(), user) if is_open else (None, None)
+        row.save(update_fields=["resolved_at", "resolved_by"])
+    return row

@@ -1,0 +1,195 @@
+"""Queues, items, decisions and remarks as the API shows and takes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+
+Note = Annotated[Text, Field(max_length=500)]
+Long = Annotated[Text, Field(max_length=20_000)]
+
+
+class ReviewQueueOut(Schema):
+    """A saved filter with an order. Empty `roles` and `members` let everybody work it who may review."""
+
+    id: int
+    name: str
+    kind: Annotated[str, Field(description="task, tool or trajectory.")]
+    query: Annotated[str, Field(description="The filters, as the list's address spells them.")]
+    order: str
+    overlap: Annotated[int, Field(description="So many people decide on an item.")]
+    lease_minutes: int
+    roles: list[str]
+    members: list[str]
+    guideline: str
+    gold_share: float
+    judge: str
+    is_open: bool
+    item_count: int
+    closed_count: int
+    filled_at: datetime | None
+
+    @staticmethod
+    def resolve_members(queue: object) -> list[str]:
+        found = getattr(queue, "members", [])
+        return found if isinstance(found, list) else sorted(user.username for user in found.all())
+
+
+class ReviewQueueIn(BodyIn):
+    """What is chosen of a queue; on a change everything is sent, and `kind` stays what it was."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "Green tasks", "kind": "task", "query": "audit=green", "overlap": 2}]}
+    )
+
+    name: ShortText
+    kind: Annotated[Literal["task", "tool", "trajectory"], Field(description="What it holds.")] = "task"
+    query: Annotated[Text, Field(max_length=2_000)] = ""
+    order: Annotated[
+        Literal["", "blocked", "disagreement", "newest", "random"], Field(description="Empty: the kind's usual one.")
+    ] = ""
+    overlap: Annotated[int, Field(ge=1, le=9)] = 1
+    lease_minutes: Annotated[int, Field(ge=1, le=240)] = 10
+    roles: Annotated[list[ShortText], Field(max_length=10)] = []
+    members: Annotated[list[ShortText], Field(max_length=200)] = []
+    guideline: Long = ""
+    gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    judge: ShortText = ""
+
+
+class ReviewQueueQuery(PageQuery):
+    kind: Annotated[Literal["", "task", "tool", "trajectory"], Field(description="Only of this kind.")] = ""
+
+
+class AssignmentOut(Schema):
+    """A person's hold of an item. `kind` and `object_id` say what is decided on, `why` why it stands where it does."""
+
+    id: int
+    item_id: int
+    queue_id: int
+    kind: Annotated[str, Field(validation_alias="item.kind")]
+    object_id: Annotated[int, Field(validation_alias="item.subject_id")]
+    why: Annotated[str, Field(validation_alias="item.why")]
+    state: str
+    expires_at: datetime
+
+
+class NextOut(Schema):
+    """`assignment` is null where nothing is left for this person."""
+
+    assignment: AssignmentOut | None
+
+
+class HeartbeatIn(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"seconds": 42.0}]})
+
+    seconds: Annotated[float, Field(ge=0, le=86_400, description="How long the item was looked at, in all.")] = 0.0
+
+
+class SendIn(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"to": "jonas", "note": "You know this desk."}]})
+
+    to: Annotated[ShortText, Field(description="A user name.")]
+    note: Note = ""
+
+
+class ObstacleOut(Schema):
+    """Why a task cannot be approved; an adjudicator may override an `overridable` one, with a comment."""
+
+    code: str
+    message: str
+    overridable: bool
+
+
+class ReviewStateOut(Schema):
+    """What a decision on an object is bound to: send the ETag of this answer as `If-Match` with the decision."""
+
+    kind: str
+    object_id: int
+    seen: Annotated[str, Field(description="A hash of the content that is decided on.")]
+    revision: int | None
+    obstacles: list[ObstacleOut]
+
+
+class ReviewDecisionIn(BodyIn):
+    """`verdict` of a task: approve, request_changes, reject; of a tool: tool_bug, test_bug, ambiguous_rule, flaky,
+    judge_wrong; of a trajectory: right, wrong_reward, unusable."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "verdict": "request_changes",
+                    "reasons": ["check_too_loose"],
+                    "comment": "Noon is found in afternoon.",
+                    "places": ["check 4"],
+                }
+            ]
+        }
+    )
+
+    verdict: ShortText
+    reasons: Annotated[list[ShortText], Field(max_length=20)] = []
+    comment: Annotated[Text, Field(max_length=4_000)] = ""
+    places: Annotated[
+        list[Note], Field(max_length=20, description="What it points to: `check 3`, `step 7`, `/orders/12`.")
+    ] = []
+    overrides: Annotated[bool, Field(description="Approve against the audit; adjudicators only.")] = False
+    seconds: Annotated[float | None, Field(ge=0, le=86_400)] = None
+
+
+class ReviewDecisionOut(Schema):
+    """`undone_at` is null while it stands. `user` is null where a model judged (`judge`)."""
+
+    id: int
+    kind: str
+    object_id: Annotated[int, Field(validation_alias="subject_id")]
+    revision_id: int | None
+    queue_id: int | None
+    user: str | None
+    judge: str
+    verdict: str
+    reasons: list[str]
+    comment: str
+    places: Json
+    overrides: bool
+    adjudicates: bool
+    seconds: float | None
+    created_at: datetime
+    undone_at: datetime | None
+
+    @staticmethod
+    def resolve_user(row: object) -> str | None:
+        user = getattr(row, "user", None)
+        return user if isinstance(user, str) else getattr(user, "username", None)
+
+
+class ReviewDecisionQuery(PageQuery):
+    queue: Annotated[Id | None, Field(description="Of this queue.")] = None
+    task: Annotated[Id | None, Field(description="On this task.")] = None
+
+
+class ReviewRemarkIn(BodyIn):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"remark": "flag", "text": "Solved by luck.", "place": "step 7"}]}
+    )
+
+    remark: Annotated[Literal["comment", "label", "flag"], Field(description="What it is.")]
+    text: Annotated[Text, Field(min_length=1, max_length=4_000)]
+    place: Annotated[Note, Field(description="`step 7`, `check 3`, a path of the state; empty for the whole.")] = ""
+
+
+class ReviewRemarkOut(Schema):
+    id: int
+    remark: str
+    place: str
+    text: str
+    user: Annotated[str, Field(validation_alias="user.username")]
+    created_at: datetime
+    resolved_at: datetime | None

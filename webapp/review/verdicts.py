@@ -1,0 +1,100 @@
+"""Verdicts that people give on each kind of object, the reasons they name, and what of that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webapp.accounts.models import Role
+from webapp.review.models import ReviewKind
+from webapp.scenarios.models import ReviewState
+
+ADJUDICATORS = frozenset({Role.ADJUDICATOR, Role.ADMIN})
+"""Who settles what others disagree on, and may override a red audit."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One choice of a decision. `state` is what a task becomes; `key` is the letter that chooses it on the page."""
+
+    code: str
+    label: str
+    hint: str
+    key: str
+    sign: str
+    needs_reason: bool = False
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: str
+    label: str
+
+
+APPROVE, REQUEST_CHANGES, REJECT = "approve", "request_changes", "reject"
+VERDICTS: dict[str, tuple[Verdict, ...]] = {
+    ReviewKind.TASK: (
+        Verdict(APPROVE, "Approve", "may be trained on", "a", "✓", state=ReviewState.APPROVED),
+        Verdict(
+            REQUEST_CHANGES, "Request changes", "back to whoever edits it", "c", "↺", True,
+            ReviewState.CHANGES_REQUESTED,
+        ),
+        Verdict(REJECT, "Reject", "never trained on", "r", "✕", True, ReviewState.REJECTED),
+    ),
+    ReviewKind.TOOL: (
+        Verdict("tool_bug", "Tool bug", "the code breaks a rule", "1", "✕"),
+        Verdict("test_bug", "Test bug", "no rule says so", "2", "▲"),
+        Verdict("ambiguous_rule", "Ambiguous rule", "can be read twice", "3", "▲"),
+        Verdict("flaky", "Flaky", "not the same each time", "4", "▲"),
+        Verdict("judge_wrong", "Judge wrong", "the tool is right", "5", "✓"),
+    ),
+    ReviewKind.TRAJECTORY: (
+        Verdict("right", "The reward is right", "it was earned, or rightly not", "a", "✓"),
+        Verdict("wrong_reward", "The reward is wrong", "the verifier is mistaken", "c", "▲", True),
+        Verdict("unusable", "Not to be trained on", "leave it out of datasets", "r", "✕", True),
+    ),
+}  # fmt: skip
+REASONS: dict[str, tuple[Reason, ...]] = {
+    ReviewKind.TASK: (
+        Reason("unclear_instruction", "Unclear instruction"),
+        Reason("against_state", "Against the state"),
+        Reason("check_too_narrow", "Check too narrow"),
+        Reason("check_too_loose", "Check too loose"),
+        Reason("guard_missing", "Guard missing"),
+        Reason("wrong_reference", "Wrong reference"),
+        Reason("too_easy", "Too easy"),
+        Reason("too_hard", "Too hard"),
+        Reason("twin", "Twin of another"),
+    ),
+    ReviewKind.TOOL: (),
+    ReviewKind.TRAJECTORY: (
+        Reason("check_too_narrow", "Check too narrow"),
+        Reason("check_too_loose", "Check too loose"),
+        Reason("luck", "Right by luck"),
+        Reason("shortcut", "A shortcut that nobody wants"),
+        Reason("harmful", "Did something harmful beside it"),
+        Reason("bad_reasoning", "Reasoning does not fit the calls"),
+        Reason("user_simulation", "The simulated user erred"),
+        Reason("environment", "The environment erred"),
+        Reason("twin", "Twin of another"),
+    ),
+}
+"""In the order of their number keys."""
+SETTLED = (ReviewState.APPROVED, ReviewState.CHANGES_REQUESTED, ReviewState.REJECTED)
+
+
+def verdict_of(kind: str, code: str) -> Verdict | None:
+    """The verdict with this code, of the kind of object."""
+    return next((verdict for verdict in VERDICTS[kind] if verdict.code == code), None)
+
+
+def verdict_label(kind: str, code: str) -> str:
+    found = verdict_of(kind, code)
+    return found.label if found is not None else code
+
+
+def reason_labels(kind: str, codes: Sequence[str]) -> list[str]:
+    """The words of reason codes; one that is not known any more stands as it is."""
+    words = {reason.code: reason.label for reason in REASONS[kind]}
+    return [words.get(code, code) for code in codes]
