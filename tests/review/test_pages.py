@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from tests.assessment import rows as assessed
+from tests.fixtures import replay_seed
 from tests.fixtures.pages_seed import EVIL
 from tests.review import seed
 from webapp.accounts.models import AuditEntry
@@ -194,3 +196,32 @@ def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:
     assert answer.json()["words"] == "Approve"
     assert assignments.pull_next(ann, queue) == Assignment.objects.get(pk=told["assignment"])
     assert QueueItem.objects.filter(state="closed").count() == 1
+
+
+def test_failing_tools_and_trajectories_are_worked_through_too() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    run = replay_seed.make(replay_seed.ordinary())
+    Remark.objects.create(trajectory=run, remark="flag", text="Odd.", user=ann)
+    assessment = assessed.saved(6)
+    assessment.cases.update(verdict="pass")
+    first = assessment.cases.order_by("position").first()
+    assert first is not None
+    first.verdict, first.reason = "fail", f"It lends past the limit. {EVIL}"
+    first.save()
+    tool = assessment.version.tools.get(name=first.tool)
+    flagged = seed.queue(maker, "Flagged", kind="trajectory", query="flagged=1")
+    tools = seed.queue(maker, "Tools", kind="tool", query="verdict=fail")
+    client = client_of(ann)
+    for queue, verdict, words in ((flagged, "right", str(run.pk)), (tools, "tool_bug", "lends past the limit")):
+        assert queue.items.count() == 1
+        address = client.post(f"/review/{queue.pk}/next/")["Location"]
+        page = client.get(address).content.decode()
+        assert words in page
+        assert "<img src=x" not in page
+        answer = client.post(f"{address}decide/", {**form_of(client, address), "verdict": verdict})
+        assert answer.status_code == 302, answer.content.decode()[:300]
+        queue.refresh_from_db()
+        assert queue.closed_count == 1
+    assert set(ReviewDecision.objects.values_list("verdict", "tool")) == {("right", None), ("tool_bug", tool.pk)}
+    assert client.get("/review/history/").status_code == 200
+    assert client.get("/review/").status_code == 200

@@ -8,8 +8,10 @@ from math import comb
 from typing import Any
 
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
+from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.assignments import holders, may_work
 from webapp.review.models import (
     Assignment,
@@ -30,10 +32,12 @@ from webapp.scenarios.models import Task
 from webapp.scenarios.queries import find_task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Score, Trajectory
 
 ATTEMPTS_SHOWN = 30
 HISTORY_SHOWN = 30
+CASES_SHOWN = 50
+STEPS_SHOWN = 40
 REMARKS_SHOWN = 100
 PASS_AT = (1, 2, 4, 8)
 EMPTY_FORM: dict[str, Any] = {"verdict": "", "reasons": [], "comment": "", "places": [], "detail": {}}
@@ -175,7 +179,49 @@ def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
     if kind == ReviewKind.TASK:
         task = find_task(pk)
         return {"subject": task, **task_context(request, task)}
-    raise NotImplementedError(kind)
+    if kind == ReviewKind.TOOL:
+        return tool_context(pk)
+    return trajectory_context(pk)
+
+
+def tool_context(pk: int) -> dict[str, Any]:
+    """A tool's source and the cases of its newest assessment that did not pass, grouped by verdict."""
+    heavy = ("version__record", "version__introduction", "version__state_schema")
+    rows = Tool.objects.select_related("version__environment").defer(*heavy)
+    tool = get_object_or_404(rows, pk=pk)
+    newest = Assessment.objects.filter(version=tool.version_id).order_by("-id").first()
+    cases = newest.cases.filter(tool=tool.name) if newest is not None else ToolCase.objects.none()
+    failing = list(cases.exclude(verdict="pass").order_by("verdict", "position")[:CASES_SHOWN])
+    return {
+        "subject": tool,
+        "tool": tool,
+        "environment": tool.version.environment,
+        "assessment": newest,
+        "cases": failing,
+        "case_count": cases.count(),
+        "passed_count": cases.filter(verdict="pass").count(),
+    }
+
+
+def trajectory_context(pk: int) -> dict[str, Any]:
+    """An attempt: what was asked, how it ended, what each check says, and its last steps."""
+    heavy = ("record", "matrix", "task__words", "revision__record")
+    rows = Trajectory.objects.select_related("task", "environment", "revision").defer(*heavy)
+    row = get_object_or_404(rows, pk=pk)
+    tell_reasons([row])
+    score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
+    labels = list(row.revision.checks.order_by("position").values_list("label", "mark"))
+    verdicts = score.verdicts if score is not None else []
+    checks = [(number, *pair, verdict) for number, (pair, verdict) in enumerate(zip(labels, verdicts, strict=False), 1)]
+    steps = row.steps.only("index", "kind", "tool", "content", "ok", "change_count").order_by("-index")[:STEPS_SHOWN]
+    return {
+        "subject": row,
+        "trajectory": row,
+        "task": row.task,
+        "score": score,
+        "checks": sorted(checks, key=lambda check: bool(check[3].get("passed"))),
+        "steps": list(reversed(steps)),
+    }
 
 
 def item_of(queue: ReviewQueue, kind: str, pk: int) -> QueueItem | None:

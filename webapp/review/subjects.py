@@ -55,11 +55,10 @@ def tag_of(kind: str, subject: Model) -> str:
 
 def subject_page(kind: str, pk: int) -> str:
     """The address of the object's own page."""
-    names = {
-        ReviewKind.TASK: "scenarios:task",
-        ReviewKind.TOOL: "environments:tool",
-        ReviewKind.TRAJECTORY: "trajectories:detail",
-    }
+    if kind == ReviewKind.TOOL:
+        environment = Tool.objects.values_list("version__environment_id", flat=True).filter(pk=pk).first()
+        return reverse("environments:detail", args=[environment or 0])
+    names = {ReviewKind.TASK: "scenarios:task", ReviewKind.TRAJECTORY: "trajectories:detail"}
     return reverse(names[ReviewKind(kind)], args=[pk])
 
 

@@ -1,0 +1,92 @@
+"""Review by keyboard alone: ten tasks one after the other, a draft that outlives its lease, an undone decision."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
+from tests.fixtures import pages_seed
+from tests.fixtures.pages_seed import EVIL
+from tests.review import seed
+from webapp.review.models import Assignment, Draft, ReviewDecision
+from webapp.scenarios.models import Task
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def decided(page: Page, before: str) -> None:
+    page.wait_for_function("(before) => location.pathname !== before", arg=before)
+    page.wait_for_selector("[data-rows], #item, .stats")
+
+
+def test_ten_tasks_are_approved_by_keys_and_the_last_is_undone(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    maker = seed.named("olga", "operator")
+    for number in range(10):
+        seed.task(f"t{number}", title=f"Tidy desk {number} {EVIL}")
+    queue = seed.queue(maker, "Ten desks", guideline=EVIL)
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    page.goto("/review/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_url("**/review/items/*/")
+    found = faults(page, "an item")
+    for number in range(10):
+        here = page.evaluate("location.pathname")
+        page.wait_for_selector("[data-lease]")
+        page.keyboard.press("a")
+        if number == 3:
+            page.keyboard.press("i")
+            page.keyboard.type("Looked at twice.")
+            page.wait_for_function("() => document.querySelector('[data-draft-said]')?.textContent === 'Draft kept'")
+        page.keyboard.press("Control+Enter")
+        decided(page, here)
+    assert ReviewDecision.objects.filter(verdict="approve").count() == 10
+    assert ReviewDecision.objects.filter(comment="Looked at twice.").count() == 1
+    assert not Draft.objects.exists()
+    assert "Nothing is left for you" in page.locator("#flash").inner_text()
+    page.goto("/review/history/")
+    page.locator("tr[data-row] button").first.click()
+    page.wait_for_url("**/review/items/*/")
+    assert page.locator("input[value=approve]").is_checked(), "what was filled in is back"
+    assert Task.objects.filter(review_state="approved").count() == 9
+    assert page.evaluate("window.hit") is None
+    assert not complaints
+    context.close()
+    assert not found, "\n".join(found)
+
+
+def test_a_lease_that_ends_is_told_before_and_the_draft_survives(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    maker, other = seed.named("olga", "operator"), seed.named("bob", "annotator")
+    seed.task("t")
+    queue = seed.queue(maker, "One desk", lease_minutes=1)
+    context, page, _ = signed_in(chromium, live_site, viewport={"width": 400, "height": 800})
+    page.goto(f"/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_selector("[data-lease]")
+    page.wait_for_selector("#lease-warning:not([hidden])")
+    page.keyboard.press("c")
+    page.keyboard.press("1")
+    page.keyboard.press("i")
+    page.keyboard.type("Unclear who tidies.")
+    page.wait_for_function("() => document.querySelector('[data-draft-said]')?.textContent === 'Draft kept'")
+    from webapp.review.assignments import take_over
+
+    held = Assignment.objects.select_related("item__queue").get()
+    take_over(other, held.item)
+    page.click("[data-keep-item]")
+    page.wait_for_selector("#flash .note.bad")
+    assert "bob has it now" in page.locator("#flash").inner_text()
+    page.reload()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert Draft.objects.get().body["comment"] == "Unclear who tidies."
+    page.click("text=Take it over")
+    page.wait_for_selector("[data-lease]")
+    assert page.locator("#decision-comment").input_value() == "Unclear who tidies."
+    assert page.locator("input[value=request_changes]").is_checked()
+    context.close()
