@@ -225,3 +225,19 @@ def test_failing_tools_and_trajectories_are_worked_through_too() -> None:
     assert set(ReviewDecision.objects.values_list("verdict", "tool")) == {("right", None), ("tool_bug", tool.pk)}
     assert client.get("/review/history/").status_code == 200
     assert client.get("/review/").status_code == 200
+
+
+def test_an_item_whose_answer_is_known_looks_like_every_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, judge = seed.people("annotator", "adjudicator")
+    seed.task("a")
+    queue = seed.queue(judge, gold_share=0.5)
+    one, two = client_of(judge), client_of(ann)
+    address = one.post(f"/review/{queue.pk}/next/")["Location"]
+    fields = form_of(one, address)
+    one.post(f"{address}decide/", {**fields, "verdict": "reject", "reasons": "twin", "comment": "A twin."})
+    one.post(f"/review/decisions/{ReviewDecision.objects.get().pk}/gold/")
+    monkeypatch.setattr(assignments.CHANCE, "random", lambda: 0.0)
+    page = two.get(two.post(f"/review/{queue.pk}/next/")["Location"]).content.decode()
+    for telling in ("A twin.", "rejected", "30,000", "30000", "known answer"):
+        assert telling not in page
+    assert "known answer" not in two.get(f"/review/{queue.pk}/").content.decode().partition('id="items"')[2]

@@ -191,7 +191,11 @@ def history(request: HttpRequest) -> HttpResponse:
     rows = rows.defer("revision__record")
     page = keyset(request, rows.filter(user=request.user) if mine else rows)  # type: ignore[misc]
     lines = [(row, verdict_label(row.kind, row.verdict), subject_page(row.kind, row.subject_id)) for row in page.rows]
-    return render(request, "review/history.html", {"page": page, "lines": lines, "mine": mine})
+    return render(
+        request,
+        "review/history.html",
+        {"page": page, "lines": lines, "mine": mine, "may_edit": queues.may_edit(request.user)},
+    )
 
 
 @access("review")

@@ -151,7 +151,11 @@ def queue_context(user: Any, item: QueueItem, assignment: Assignment | None) -> 
         "following": after.order_by("id").values_list("item_id", flat=True).first(),
         "votes": ReviewDecision.objects.filter(
             assignment__item=item, undone_at__isnull=True, user__isnull=False, gold_right__isnull=True
-        ).count(),
+        ).count()
+        if item.gold is None
+        else 0,
+        # An item whose answer is known looks like every other one.
+        "places": item.overlap if item.gold is None else queue.overlap,
     }
 
 

@@ -91,8 +91,8 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     if item.gold is None and (context["decided"] or not context["works_it"]):
         return context
     # Whoever decides does not see what others decided on the same item.
-    blind = item.overlap > 1 and item.state == "open"
-    return context | {"blind": blind, **({"history": []} if blind else {})}
+    blind = context["places"] > 1 and item.state == "open"
+    return context | {"blind": blind, **({"history": []} if blind or item.gold is not None else {})}
 
 
 def _own_decision(own: Assignment | None) -> ReviewDecision | None:
