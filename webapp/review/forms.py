@@ -52,10 +52,6 @@ class QueueForm(forms.Form):
         max_length=GUIDELINE_CHARS, required=False, widget=PlainTextarea(attrs={"rows": 5}), label="Guideline",
         help_text="What people should look at. It stands beside every item.",
     )  # fmt: skip
-    judge = forms.ChoiceField(
-        required=False, label="Judge",
-        help_text="A model that decides too; people see what it said once they have decided themselves.",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,12 +59,11 @@ class QueueForm(forms.Form):
         data: Any = None,
         *,
         queue: ReviewQueue | None = None,
-        judges: list[str] | None = None,
         query: str = "",
     ) -> None:
         initial: dict[str, Any] = {"query": query}
         if queue is not None:
-            names = ("name", "query", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline", "judge")
+            names = ("name", "query", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline")
             initial = {name: getattr(queue, name) for name in names}
             initial["members"] = ", ".join(queue.members.order_by("username").values_list("username", flat=True))
         super().__init__(data, initial=initial)
@@ -77,8 +72,6 @@ class QueueForm(forms.Form):
         words = {Role(role).value: Role(role).label.lower() for role in REVIEWERS}
         self.fields["roles"].choices = list(words.items())  # type: ignore[attr-defined]
         self.fields["query"].help_text = FILTERS[ReviewKind(kind)]
-        known = list(dict.fromkeys([*(judges or []), *([queue.judge] if queue is not None and queue.judge else [])]))
-        self.fields["judge"].choices = [("", "None"), *((one, one) for one in known)]  # type: ignore[attr-defined]
 
     def settings(self) -> QueueSettings:
         """What was filled in; an address of a list is cut to its filters."""
@@ -88,7 +81,7 @@ class QueueForm(forms.Form):
             name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
             lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),
             members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
-            guideline=given["guideline"], gold_share=given["gold_share"], judge=given["judge"],
+            guideline=given["guideline"], gold_share=given["gold_share"],
         )  # fmt: skip
 
 

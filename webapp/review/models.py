@@ -38,8 +38,8 @@ class ReviewQueue(models.Model):
     """A saved filter with an order: what is to be decided, by how many people (`overlap`), and by whom.
 
     `query` holds the filters as the kind's list spells them in an address. An empty `roles` lets everybody work it who
-    may review; `members` narrows that to people. `gold_share` is the share of items whose answer is known already;
-    `judge` is a model that judges too. The counts are kept by services.
+    may review; `members` narrows that to people. `gold_share` is the share of items whose answer is known already. The
+    counts are kept by services.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -52,7 +52,6 @@ class ReviewQueue(models.Model):
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="review_queues")
     guideline = models.TextField(blank=True)
     gold_share = models.FloatField(default=0)
-    judge = models.CharField(max_length=200, blank=True)
     is_open = models.BooleanField(default=True)
     item_count = models.PositiveIntegerField(default=0)
     closed_count = models.PositiveIntegerField(default=0)

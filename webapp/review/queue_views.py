@@ -14,7 +14,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access
-from webapp.endpoints.queries import choices
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.query_params import Params
@@ -26,10 +25,6 @@ from webapp.review.queue_statistics import numbers
 from webapp.review.verdicts import verdict_label
 
 ITEMS_SHOWN = 50
-
-
-def _judges() -> list[str]:
-    return [choice.value for choice in choices()]
 
 
 @access("read")
@@ -91,7 +86,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
         return redirect("review:queues")
     query = Params(request.GET).text("query", 2_000)
     data = request.POST if request.method == "POST" else None
-    form = QueueForm(kind, data, judges=_judges(), query=query)
+    form = QueueForm(kind, data, query=query)
     if form.is_valid():
         try:
             row = services.make_queue(request.user, form.settings())
@@ -110,7 +105,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a queue's settings, and their change."""
     row = get_object_or_404(ReviewQueue, pk=pk)
-    form = QueueForm(row.kind, request.POST if request.method == "POST" else None, queue=row, judges=_judges())
+    form = QueueForm(row.kind, request.POST if request.method == "POST" else None, queue=row)
     if form.is_valid():
         try:
             services.change_queue(request.user, pk, form.settings())

@@ -60,7 +60,6 @@ class QueueSettings:
     members: tuple[str, ...] = ()
     guideline: str = ""
     gold_share: float = 0.0
-    judge: str = ""
 
 
 def may_edit(user: Any) -> bool:
@@ -97,7 +96,7 @@ def checked(given: QueueSettings) -> QueueSettings:
         raise InputError(f"The role {unknown[0]} may not review. Choose from {', '.join(REVIEWERS)}.")
     return QueueSettings(
         name, given.kind, given.query[:2_000], order, given.overlap, given.lease_minutes,
-        tuple(dict.fromkeys(given.roles)), given.members, guideline, given.gold_share, given.judge.strip()[:200],
+        tuple(dict.fromkeys(given.roles)), given.members, guideline, given.gold_share,
     )  # fmt: skip
 
 
@@ -120,7 +119,7 @@ def make_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
             queue = ReviewQueue.objects.create(
                 name=given.name, kind=given.kind, query=given.query, order=given.order, overlap=given.overlap,
                 lease_minutes=given.lease_minutes, roles=list(given.roles), guideline=given.guideline,
-                gold_share=given.gold_share, judge=given.judge, created_by=user,
+                gold_share=given.gold_share, created_by=user,
             )  # fmt: skip
             queue.members.set(people)
     except IntegrityError as error:
@@ -143,7 +142,7 @@ def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
             if queue is None:
                 raise NotFound("There is no such queue.")
             before = queue.overlap
-            for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share", "judge"):
+            for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share"):
                 setattr(queue, name, getattr(given, name))
             queue.roles = list(given.roles)
             queue.save()

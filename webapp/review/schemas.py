@@ -29,7 +29,6 @@ class ReviewQueueOut(Schema):
     members: list[str]
     guideline: str
     gold_share: float
-    judge: str
     is_open: bool
     item_count: int
     closed_count: int
@@ -60,7 +59,6 @@ class ReviewQueueIn(BodyIn):
     members: Annotated[list[ShortText], Field(max_length=200)] = []
     guideline: Long = ""
     gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    judge: ShortText = ""
 
 
 class ReviewQueueQuery(PageQuery):

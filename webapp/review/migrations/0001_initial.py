@@ -183,7 +183,6 @@ class Migration(migrations.Migration):
                 ),
                 ("guideline", models.TextField(blank=True)),
                 ("gold_share", models.FloatField(default=0)),
-                ("judge", models.CharField(blank=True, max_length=200)),
                 ("is_open", models.BooleanField(default=True)),
                 ("item_count", models.PositiveIntegerField(default=0)),
                 ("closed_count", models.PositiveIntegerField(default=0)),

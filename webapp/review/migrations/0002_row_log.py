@@ -13,7 +13,7 @@ LOGGED: dict[str, tuple[str, list[str], str]] = {
     ),
     "review_reviewqueue": (
         "queue",
-        ["name", "query", "order", "overlap", "lease_minutes", "roles", "guideline", "gold_share", "judge", "is_open"],
+        ["name", "query", "order", "overlap", "lease_minutes", "roles", "guideline", "gold_share", "is_open"],
         "name",
     ),
     "review_queueitem": ("queueitem", ["assignee_id", "gold", "note"], "why"),
