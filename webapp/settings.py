@@ -97,6 +97,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "django.forms",
     "django_htmx",
+    "django_ace",
     "webapp.accounts",
     "webapp.lists",
     "webapp.events",
@@ -111,6 +112,7 @@ INSTALLED_APPS = [
     "webapp.datasets",
     "webapp.runs",
     "webapp.workers",
+    "webapp.edits",
     "webapp.pages",
 ]
 MIDDLEWARE = [

@@ -21,6 +21,7 @@ urlpatterns = [
     path("tasks/", include("webapp.scenarios.urls")),
     path("trajectories/", include("webapp.trajectories.urls")),
     path("review/", include("webapp.review.urls")),
+    path("edits/", include("webapp.edits.urls")),
     path("batches/", include("webapp.batches.urls")),
     path("training/", include("webapp.datasets.urls")),
     path("training/", include("webapp.workers.urls")),

@@ -97,6 +97,11 @@ def outline(source: str, class_name: str | None = None) -> ProgramOutline:
     )
 
 
+def class_methods(tree: ast.Module, class_name: str) -> dict[str, _Function]:
+    """The methods of a class by name, with those that it inherits from classes of the same source."""
+    return _methods(class_name, {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)})
+
+
 def environment_classes(tree: ast.Module) -> list[str]:
     """The names of the classes that could be the environment: not data, not a mere base, with public methods."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

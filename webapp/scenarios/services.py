@@ -81,8 +81,11 @@ SEARCHED = 4_000
 
 
 @transaction.atomic
-def save_task(record: TaskRecord, version: Version, initial: StateBody, start: Start, source: str) -> SavedTask:
-    """Store a record as a scenario and a revision of its task, current from now on.
+def save_task(
+    record: TaskRecord, version: Version, initial: StateBody, start: Start, source: str, *, keeps_review: bool = False
+) -> SavedTask:
+    """Store a record as a scenario and a revision of its task, current from now on. With `keeps_review` what people
+    decided holds for it as well.
 
     The environment's row is locked: two imports at once number their revisions one after the other.
     """
@@ -101,7 +104,7 @@ def save_task(record: TaskRecord, version: Version, initial: StateBody, start: S
         saved = "unchanged"
     else:
         revision = revision or _new_revision(task, scenario, record, start, digest)
-        _make_current(task, scenario, revision, record)
+        _make_current(task, scenario, revision, record, keeps_review=keeps_review)
     keep_reference(task, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
     return SavedTask("created" if new_scenario else "unchanged", saved, task)
@@ -160,11 +163,14 @@ def _verifier_hash(record: TaskRecord) -> str:
     return verifier_hash([check.source for check in record.checks], record.score_rule, record.frame)
 
 
-def _make_current(task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord) -> None:
-    """Let a revision count. What people decided on the one before does not hold for it: it goes back to review."""
+def _make_current(
+    task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord, *, keeps_review: bool
+) -> None:
+    """Let a revision count. What people decided on the one before does not hold for it, unless it is said to: it goes
+    back to review."""
     before = task.scenario_id
     if revision.review_state == ReviewState.DRAFT and task.review_state != ReviewState.DRAFT:
-        revision.review_state = ReviewState.IN_REVIEW
+        revision.review_state = task.review_state if keeps_review else ReviewState.IN_REVIEW
         revision.save(update_fields=["review_state"])
     task.current = revision
     task.review_state = revision.review_state

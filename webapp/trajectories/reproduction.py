@@ -37,6 +37,8 @@ class ReplaySetting:
     instruction: str = ""
     judge: ChatModel | None = None
     """Decides what checks cannot tell and nobody decided before: one that says again what a judge said."""
+    keeps_states: bool = True
+    """Whether states between the steps are stored. Without, nothing of the execution touches the database."""
 
 
 @dataclass
@@ -107,7 +109,8 @@ def _execute(
         start = episode.state()
         for index, step in enumerate(record.steps):
             played = _play(episode, step, aligner)
-            keep_state(played, index, episode.state)
+            if setting.keeps_states:
+                keep_state(played, index, episode.state)
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()

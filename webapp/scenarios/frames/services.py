@@ -8,9 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from synthesis.contracts import Allowance, Finding, Frame, Mark
+from synthesis.contracts import Allowance, Frame
 from synthesis.errors import InputError, ProgramError
-from synthesis.formats.records import CheckRecord, TaskRecord
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
@@ -25,7 +24,8 @@ from webapp.jobs.services import create
 from webapp.scenarios.audits.services import case_of, start_task_audit, start_tasks_audit, subject_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
-from webapp.scenarios.services import Start, save_task
+from webapp.scenarios.revision_record import start_of, task_record
+from webapp.scenarios.services import save_task
 
 KIND = "frame_task"
 Progress = Callable[[int, int, str], None]
@@ -187,7 +187,11 @@ def _revised(
     task = revision.task
     reference = reference_of(revision)
     saved = save_task(
-        _record(revision, frame), revision.scenario.version, revision.scenario.initial, _start(revision), task.source
+        task_record(revision, frame),
+        revision.scenario.version,
+        revision.scenario.initial,
+        start_of(revision),
+        task.source,
     ).row
     assert saved.current is not None
     made = saved.current
@@ -199,34 +203,3 @@ def _revised(
     if audited:
         start_task_audit(user, saved)
     return made
-
-
-def _record(revision: TaskRevision, frame: Frame | None) -> TaskRecord:
-    kept = {name: value for name, value in revision.record.items() if name != "frame"}
-    framed = {"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}
-    checks = revision.checks.order_by("position").values_list("label", "source")
-    return TaskRecord(
-        environment_key=revision.task.environment.key,
-        key=revision.task.key,
-        title=revision.task.title,
-        scenario_name=revision.scenario.name,
-        instruction=revision.instruction,
-        initial_state={},
-        checks=tuple(CheckRecord(label=label, source=source) for label, source in checks),
-        score_rule=revision.score_rule,
-        frame=frame,
-        raw=kept | framed,
-    )
-
-
-def _start(revision: TaskRevision) -> Start:
-    """What is known of the checks at the start: nothing of it depends on the frame."""
-    rows = list(revision.checks.order_by("position").values_list("mark", "start_error"))
-    marks: tuple[Mark, ...] = tuple(mark for mark, _ in rows)  # type: ignore[misc]
-    found = revision.findings.order_by("id").values("kind", "severity", "place", "message", "data")
-    return Start(
-        marks=marks,
-        errors=tuple(error for _, error in rows),
-        do_nothing=revision.do_nothing,
-        findings=[Finding(**row) for row in found],
-    )

@@ -1,0 +1,57 @@
+"""Source of one method of a program: taken out to be edited on its own, and put back."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from dataclasses import dataclass
+
+from synthesis.errors import ProgramError
+from synthesis.runtime.program import class_methods, parse_source
+
+
+@dataclass(frozen=True)
+class MethodSource:
+    """A method's lines, from its first decorator on. `text` is without the `indent` that every line of it has."""
+
+    text: str
+    first: int
+    """Line of the program that it begins at, from 1."""
+    last: int
+    indent: str
+
+
+def method_source(source: str, class_name: str, name: str) -> MethodSource:
+    """The method as it stands in the program, inherited ones too. Raises ProgramError: there is none."""
+    node = class_methods(parse_source(source), class_name).get(name)
+    if node is None or node.end_lineno is None:
+        raise ProgramError(f"{class_name} has no method {name}")
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = source.splitlines(keepends=True)[first - 1 : node.end_lineno]
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    whole = all(line.startswith(indent) or not line.strip() for line in lines)
+    kept = indent if whole else ""
+    text = "".join(line.removeprefix(kept) if line.strip() else line.lstrip(" \t") for line in lines)
+    return MethodSource(text, first, node.end_lineno, kept)
+
+
+def with_method(source: str, class_name: str, name: str, text: str) -> str:
+    """The program with another source of one method. Whether that is Python is not looked at. Raises ProgramError."""
+    known = method_source(source, class_name, name)
+    body = text.replace("\r\n", "\n").strip("\n") + "\n"
+    if known.indent and not body.startswith(known.indent):
+        body = textwrap.indent(body, known.indent)
+    lines = source.splitlines(keepends=True)
+    return "".join([*lines[: known.first - 1], body, *lines[known.last :]])
+
+
+def docstring_of(text: str, name: str) -> str:
+    """The docstring of a method's source on its own; empty where it has none or is not Python."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
+            return ast.get_docstring(node) or ""
+    return ""

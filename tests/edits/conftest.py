@@ -1,0 +1,26 @@
+"""The seed library and a person. Django is set up after this file is read: imports stand inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from synthesis.runtime import Sandbox
+    from tests.edits.seed import SeedLibrary
+    from webapp.accounts.models import User
+
+
+@pytest.fixture
+def person(db: None) -> User:
+    from tests.review import seed
+
+    return seed.people("annotator")[0]
+
+
+@pytest.fixture
+def made(db: None, sandbox: Sandbox) -> SeedLibrary:
+    from tests.edits.seed import library
+
+    return library(sandbox)

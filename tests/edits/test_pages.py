@@ -1,0 +1,126 @@
+"""Pages of edits without a script: typed in, tried on its cases, worked out, and saved by a job."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from django.test import Client
+
+from tests.edits.seed import LOTS, RIGHT, WRONG, SeedLibrary, assessed
+from tests.review import seed
+from webapp.accounts.models import User
+from webapp.edits.models import Edit
+from webapp.edits.proposals import editable_source
+from webapp.environments.models import Version
+from webapp.jobs import services as jobs
+from webapp.jobs.jobs import perform
+from webapp.jobs.models import Job
+
+if TYPE_CHECKING:
+    from synthesis.runtime import Sandbox
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+@pytest.fixture
+def browser(person: User) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def carried_out(kind: str) -> Job:
+    """The newest job of a kind, as a worker does it."""
+    job = jobs.claim(Job.objects.filter(kind=kind).order_by("-id")[0].pk, "a test")
+    assert job is not None
+    perform(job)
+    job.refresh_from_db()
+    return job
+
+
+def opened(browser: Client, made: SeedLibrary) -> Edit:
+    answer = browser.post(f"/edits/tool/{made.tool.pk}/")
+    return Edit.objects.get(pk=int(answer["Location"].strip("/").split("/")[-1]))
+
+
+def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
+    browser: Client, sandbox: Sandbox, made: SeedLibrary
+) -> None:
+    assessed(sandbox, made)
+    edit = opened(browser, made)
+    page = browser.get(f"/edits/{edit.pk}/").content.decode()
+    assert "verdicts cite line 14" in page
+    text, _ = editable_source(edit.version, edit.tool)
+    form = {"tool_source": text.replace(WRONG, RIGHT), "why": "Five stay.", "serial": edit.serial}
+    tried = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "cases"}).content.decode()
+    assert "<b>1</b> as expected now" in tried
+    assert "as before" in tried
+    assert 'value="1"' in tried, "the next form carries the draft's new serial"
+    flaky = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "flaky", "serial": 1}).content.decode()
+    assert "none is flaky" in flaky
+    answer = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "forecast", "serial": 2})
+    assert answer["Location"] == f"/edits/{edit.pk}/forecast/"
+    assert "Being worked out" in browser.get(answer["Location"]).content.decode()
+    assert carried_out("forecast_edit").state == "succeeded"
+    worked = browser.get(answer["Location"]).content.decode()
+    assert "2: 1 up, 1 down" in worked
+    assert "Call 1, lend_packets, is refused now." in worked
+    browser.post(f"/edits/{edit.pk}/save/", {"serial": 3})
+    assert carried_out("save_edit").result["version"] == 2
+    assert "Saved" in browser.get(f"/edits/{edit.pk}/").content.decode()
+    assert Version.objects.filter(environment=made.environment).count() == 2
+
+
+def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(browser: Client, made: SeedLibrary) -> None:
+    task = made.task("three")
+    answer = browser.post(f"/edits/task/{task.pk}/")
+    address = answer["Location"]
+    edit = Edit.objects.get()
+    form = {
+        "title": HOSTILE, "instruction": f"Do it {HOSTILE}",
+        "check_label": ["One"], "check_source": ["def check_func("],
+        "calls": "[{", "answer": "", "state": json.dumps({"lots": LOTS, "loans": {}}), "serial": 0, "act": "keep",
+    }  # fmt: skip
+    refused = browser.post(f"{address}keep/", form)
+    page = refused.content.decode()
+    assert refused.status_code == 422
+    assert "The reference&#x27;s calls" in page
+    assert "<img src=x" not in page
+    assert "def check_func(" in page
+    assert browser.post(f"{address}keep/", form | {"calls": "[]"}).status_code == 302
+    edit.refresh_from_db()
+    assert edit.serial == 1
+    stale = browser.post(f"{address}keep/", form | {"calls": "[]"})
+    assert stale.status_code == 412
+    assert "another tab" in stale.content.decode()
+    assert "<img src=x" not in browser.get(address).content.decode()
+    browser.post(f"{address}keep/", form | {"calls": "[]", "act": "save", "serial": 1})
+    carried_out("save_edit")
+    task.refresh_from_db()
+    assert task.audit_state == "red", "a check that is not Python can be saved, and is red"
+
+
+def test_an_earlier_revision_is_restored_as_a_draft(browser: Client, made: SeedLibrary) -> None:
+    task = made.task("three")
+    first = task.revisions.order_by("number")[0]
+    answer = browser.post(f"/edits/task-revision/{first.pk}/restore/")
+    assert answer.status_code == 302
+    page = browser.get(answer["Location"]).content.decode()
+    assert "Restores revision 1." in page
+
+
+def test_only_its_author_changes_a_draft_and_others_may_copy_it(browser: Client, made: SeedLibrary) -> None:
+    edit = opened(browser, made)
+    other = Client()
+    other.force_login(seed.people("adjudicator")[0])
+    page = other.get(f"/edits/{edit.pk}/").content.decode()
+    assert "Take a copy of your own" in page
+    assert "readonly" in page
+    refused = other.post(f"/edits/{edit.pk}/keep/", {"tool_source": "x", "serial": 0, "act": "keep"})
+    assert refused.status_code == 409
+    copied = other.post(f"/edits/{edit.pk}/copy/")
+    assert Edit.objects.get(pk=int(copied["Location"].strip("/").split("/")[-1])).origin_id == edit.pk
+    assert browser.get("/edits/?mine=1").content.decode().count("data-row-link") == 1

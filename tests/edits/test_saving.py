@@ -1,0 +1,156 @@
+"""Edits: what saving one would do is what it does, and an approval stays only where nothing under it moved."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthesis.errors import InputError
+from synthesis.runtime import Sandbox
+from tests.edits.seed import RIGHT, WRONG, SeedLibrary, approve
+from tests.review import seed
+from webapp.accounts.models import AuditEntry, User
+from webapp.edits import services
+from webapp.edits.forecasts import holds, work_out
+from webapp.edits.models import Edit, Forecast
+from webapp.edits.proposals import editable_source
+from webapp.edits.saving import save_edit
+from webapp.environments.models import Version
+from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.review.models import ReviewDecision
+from webapp.scenarios.models import Task
+
+pytestmark = pytest.mark.django_db
+
+
+def fixed(person: User, made: SeedLibrary) -> Edit:
+    """A draft in which the tool looks at what would stay."""
+    edit = services.start_tool_edit(person, made.tool)
+    text, _ = editable_source(edit.version, edit.tool)
+    assert WRONG in text
+    return services.keep_draft(
+        person, edit.pk, {"tool_source": text.replace(WRONG, RIGHT)}, edit.serial, why="Five stay."
+    )
+
+
+def forecast_of(sandbox: Sandbox, edit: Edit) -> Forecast:
+    return work_out(sandbox, Forecast.objects.create(edit=edit, digest=edit.digest), None)
+
+
+def test_a_forecast_names_the_attempts_that_flip_the_audits_that_change_and_the_approvals_that_stay(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    for name in ("three", "eight"):
+        approve(person, made.task(name))
+    edit = fixed(person, made)
+    forecast = forecast_of(sandbox, edit)
+    assert (forecast.tasks, forecast.stored, forecast.executed, forecast.sampled) == (3, 5, 5, False)
+    lines = {line.task.key: line for line in forecast.lines.select_related("task")}
+    three, eight, none = lines["three"], lines["eight"], lines["none"]
+    assert (three.approval, three.flips_up, three.flips_down, three.runs.count()) == ("carries", 0, 0, 0)
+    assert (eight.audit_before, eight.audit_after, eight.approval, eight.flips_down) == ("green", "red", "reopens", 1)
+    run = eight.runs.get()
+    assert (run.before, run.after, run.trajectory_id) == (1.0, 0.0, made.runs("eight")[0].pk)
+    assert run.why == "Call 1, lend_packets, is refused now. Check 1 does not hold any more."
+    assert (none.flips_up, none.approval) == (1, "")
+    assert holds(forecast, edit)
+    approve(person, made.task("none"), "reject")
+    assert not holds(forecast, edit), "a forecast that knows nothing of a new approval must not be saved by"
+
+
+def test_saving_makes_a_version_and_carries_over_the_approvals_it_should_and_no_other(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    for name in ("three", "eight"):
+        approve(person, made.task(name))
+    before = made.task("three").current_id
+    edit = fixed(person, made)
+    done = save_edit(sandbox, person, edit.pk, None)
+    assert done.report() == {"version": 2, "tasks": 3, "approvals_carried": 1, "approvals_reopened": 1}
+    version = Version.objects.get(environment=made.environment, number=2)
+    assert RIGHT in version.source
+    assert RIGHT in version.record["env_class_code"]
+    made.environment.refresh_from_db()
+    assert made.environment.current_id == version.pk
+    three, eight, none = (made.task(name) for name in ("three", "eight", "none"))
+    assert (three.review_state, eight.review_state, none.review_state) == ("approved", "in_review", "draft")
+    assert (three.audit_state, eight.audit_state) == ("green", "red")
+    assert three.current_id != before
+    assert three.current is not None
+    assert three.current.scenario.version_id == version.pk
+    carried = ReviewDecision.objects.get(task=three, revision=three.current_id, undone_at__isnull=True)
+    assert carried.detail["carried_from"]
+    assert carried.user_id == person.pk
+    assert AuditEntry.objects.filter(action="edit.saved", object_id=str(edit.pk)).exists()
+    log = AuditEntry.objects.filter(object_type="decision", object_id=str(carried.pk)).get()
+    assert "Five stay." in log.detail["why"]
+    assert save_edit(sandbox, person, edit.pk, None).report() == done.report(), "a job that runs twice saves once"
+    assert Version.objects.filter(environment=made.environment).count() == 2
+
+
+def test_a_second_edit_of_the_next_version_still_executes_the_attempts_at_the_first(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    save_edit(sandbox, person, fixed(person, made).pk, None)
+    edit = services.start_tool_edit(person, made.tool)
+    text, _ = editable_source(edit.version, edit.tool)
+    edit = services.keep_draft(person, edit.pk, {"tool_source": text.replace(RIGHT, WRONG)}, edit.serial)
+    forecast = forecast_of(sandbox, edit)
+    flips = {line.task.key: (line.flips_up, line.flips_down) for line in forecast.lines.select_related("task")}
+    assert flips == {"three": (0, 0), "eight": (1, 0), "none": (0, 1)}
+
+
+def test_a_task_is_edited_in_place_and_its_approval_does_not_survive(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    task = made.task("three")
+    approve(person, task)
+    edit = services.start_task_edit(person, made.task("three"))
+    source = "def check_func(final_state):\n    return final_state['lots']['S-1']['packets'] == 10\n"
+    body = {
+        "title": "Lend four", "instruction": "Lend four of S-1.",
+        "checks": [{"label": "Four are lent", "source": source}],
+        "reference": {"calls": [{"tool": "lend_packets", "arguments": {"lot_id": "S-1", "packets": 4}}], "answer": ""},
+    }  # fmt: skip
+    edit = services.keep_draft(person, edit.pk, body, edit.serial)
+    line = forecast_of(sandbox, edit).lines.get()
+    assert (line.audit_after, line.approval, line.flips_down) == ("green", "reopens", 1)
+    assert save_edit(sandbox, person, edit.pk, None).revision == 3
+    after = Task.objects.select_related("current").get(pk=task.pk)
+    assert after.current is not None
+    assert (after.title, after.current.instruction) == ("Lend four", "Lend four of S-1.")
+    assert (after.review_state, after.audit_state) == ("in_review", "green")
+    assert after.current.record["task"] == "Lend four of S-1."
+    assert after.current.record["checklist_with_func"][0]["check_func"] == source
+    assert after.current.references.get().source == "person"
+
+
+def test_what_cannot_be_saved_says_so_and_loses_nothing(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
+    edit = services.start_tool_edit(person, made.tool)
+    kept = services.keep_draft(person, edit.pk, {"tool_source": "def lend_packets(self, lot_id:\n"}, edit.serial)
+    with pytest.raises(InputError, match="not Python"):
+        save_edit(sandbox, person, kept.pk, None)
+    kept.refresh_from_db()
+    assert kept.state == "draft"
+    assert "lend_packets" in kept.body["tool_source"]
+    with pytest.raises(ChangedMeanwhile):
+        services.keep_draft(person, edit.pk, {"tool_source": "x"}, 0)
+    other = seed.people("adjudicator")[0]
+    with pytest.raises(Conflict, match="Take a copy"):
+        services.keep_draft(other, edit.pk, {"tool_source": "x"}, kept.serial)
+
+
+def test_a_draft_on_what_is_no_longer_current_is_not_saved_until_it_stands_on_that(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    mine, other = fixed(person, made), seed.people("adjudicator")[0]
+    theirs = services.start_tool_edit(other, made.tool)
+    text, _ = editable_source(theirs.version, theirs.tool)
+    theirs = services.keep_draft(other, theirs.pk, {"tool_source": text.replace("All", "All the")}, theirs.serial)
+    theirs = services.keep_draft(
+        other, theirs.pk, {"tool_source": text.replace("Five stay.", "Five remain.")}, theirs.serial
+    )
+    save_edit(sandbox, other, theirs.pk, None)
+    with pytest.raises(ChangedMeanwhile):
+        save_edit(sandbox, person, mine.pk, None)
+    renewed = services.renew_base(person, mine.pk)
+    assert save_edit(sandbox, person, renewed.pk, None).version == 3

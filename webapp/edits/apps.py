@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class EditsConfig(AppConfig):
+    name = "webapp.edits"
+    label = "edits"

@@ -1,0 +1,191 @@
+"""Runs of a tool's cases on a drafted program, without a model: which come out otherwise, and which are flaky."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.assessment.cases import CallSetting, Outcome, execute, turned_down
+from synthesis.contracts import Program
+from synthesis.errors import ProgramError, StateError
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
+from webapp.content_store import load
+from webapp.environments.case_groups import EXPECTED, as_expected
+from webapp.environments.models import Assessment, CaseState, ToolCase
+
+SECONDS = 4.5
+"""So long cases are run for a page; what was not begun by then is said."""
+MOST_CASES = 200
+REPEATS = 3
+OTHER_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """A case on the draft. `word` and `tone` say what became of it; `outcome` is None where it was not run."""
+
+    case: ToolCase
+    outcome: Outcome | None
+    word: str
+    tone: str
+    sign: str
+    failure: str = ""
+
+    @property
+    def expected(self) -> str:
+        return EXPECTED[self.case.case]
+
+    @property
+    def changed(self) -> bool:
+        return self.sign in ("→ ✓", "→ ✕", "≠")
+
+
+@dataclass(frozen=True)
+class CaseRuns:
+    """What running cases came to."""
+
+    runs: tuple[CaseRun, ...]
+    seconds: float
+
+    def _count(self, *signs: str) -> int:
+        return sum(run.sign in signs for run in self.runs)
+
+    @property
+    def mended(self) -> int:
+        return self._count("→ ✓")
+
+    @property
+    def broken(self) -> int:
+        return self._count("→ ✕")
+
+    @property
+    def other(self) -> int:
+        return self._count("≠")
+
+    @property
+    def same(self) -> int:
+        return self._count("=")
+
+    @property
+    def not_run(self) -> int:
+        return self._count("…")
+
+    @property
+    def ran(self) -> int:
+        return len(self.runs) - self.not_run
+
+
+def cases_of(assessment: Assessment | None, tool: str, *, failing: bool = False) -> list[ToolCase]:
+    """Cases of a tool (of all tools without one) in an assessment, those that failed first."""
+    if assessment is None:
+        return []
+    rows = assessment.cases.filter(tool=tool) if tool else assessment.cases.all()
+    rows = rows.exclude(verdict="pass") if failing else rows
+    return sorted(
+        rows.order_by("position")[:MOST_CASES], key=lambda row: ("fail", "warning", "pass").index(row.verdict)
+    )
+
+
+def run_cases(sandbox: Sandbox, program: Program, cases: Sequence[ToolCase], seconds: float = SECONDS) -> CaseRuns:
+    """Make each case's call on the draft. Raises SandboxUnavailable and SandboxLost."""
+    began = time.monotonic()
+    threads, pending = ThreadPoolExecutor(AT_ONCE), []
+    try:
+        for row in cases:
+            if time.monotonic() - began > seconds:
+                break
+            state = load(CaseState, row.state_id)
+            setting = CallSetting(state, row.seed, row.now)
+            pending.append(threads.submit(_one, sandbox, program, setting, row, began + seconds))
+        runs = [_run(row, future) for row, future in zip(cases, pending, strict=False)]
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+    runs += [_not_run(row) for row in cases[len(runs) :]]
+    return CaseRuns(tuple(runs), time.monotonic() - began)
+
+
+def _one(sandbox: Sandbox, program: Program, setting: CallSetting, row: ToolCase, until: float) -> Outcome | None:
+    if time.monotonic() > until:
+        return None
+    return execute(sandbox, program, setting, row.tool, row.arguments)
+
+
+def _run(row: ToolCase, future: Future[Outcome | None]) -> CaseRun:
+    try:
+        outcome = future.result()
+    except (ProgramError, StateError) as error:
+        return CaseRun(row, None, "the program cannot be built from the case's state", "bad", "→ ✕", str(error)[:500])
+    return _judged(row, outcome) if outcome is not None else _not_run(row)
+
+
+def _not_run(row: ToolCase) -> CaseRun:
+    return CaseRun(row, None, "not run yet: the time was over", "warn", "…")
+
+
+def _judged(row: ToolCase, outcome: Outcome) -> CaseRun:
+    """A verdict holds for what it was given on. Of another outcome only the tester's expectation is known."""
+    if outcome.digest == row.digest:
+        return CaseRun(row, outcome, "as before", "", "=")
+    meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
+    if row.verdict == "pass":
+        if meets:
+            return CaseRun(row, outcome, "another result; look at it", "warn", "≠")
+        return CaseRun(row, outcome, "passed before, not as expected now", "bad", "→ ✕")
+    if meets:
+        return CaseRun(row, outcome, "as expected now", "good", "→ ✓")
+    return CaseRun(row, outcome, "another result, still not as expected", "warn", "≠")
+
+
+@dataclass(frozen=True)
+class Flakiness:
+    """A case that is not the same each time, and how."""
+
+    case: ToolCase
+    why: str
+
+
+def flaky_cases(
+    sandbox: Sandbox, program: Program, cases: Sequence[ToolCase], seconds: float = SECONDS
+) -> tuple[list[Flakiness], int]:
+    """(the cases that differ between runs, how many were run): three times the same, at another moment, with another
+    seed. Raises SandboxUnavailable and SandboxLost."""
+    began, found, done = time.monotonic(), [], 0
+    for row in cases:
+        if time.monotonic() - began > seconds:
+            break
+        why = _flaky(sandbox, program, row)
+        done += 1
+        if why:
+            found.append(Flakiness(row, why))
+    return found, done
+
+
+def _flaky(sandbox: Sandbox, program: Program, row: ToolCase) -> str:
+    state = load(CaseState, row.state_id)
+
+    def made(seed: int, now: str) -> Outcome:
+        return execute(sandbox, program, CallSetting(state, seed, now), row.tool, row.arguments)
+
+    try:
+        same = [made(row.seed, row.now) for _ in range(REPEATS)]
+        moment, seed = made(row.seed, OTHER_NOW), made(row.seed + OTHER_SEED, row.now)
+    except (ProgramError, StateError):
+        return ""
+    if len({outcome.digest for outcome in same}) > 1:
+        return f"{REPEATS} runs with the same seed and clock differ"
+    if _refused(moment) != _refused(same[0]):
+        return "refused at one moment, carried out at another"
+    if _refused(seed) != _refused(same[0]):
+        return "refused with one seed, carried out with another"
+    return ""
+
+
+def _refused(outcome: Outcome) -> bool:
+    result: Any = outcome.result
+    return turned_down(outcome.ok, result, outcome.patch) or (
+        isinstance(result, dict) and result.get("success") is False
+    )

@@ -1,0 +1,131 @@
+"""Bodies of drafts: what a person typed, cleaned and bounded, kept even where it cannot be saved yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synthesis.contracts import ReferenceCall, State
+from synthesis.errors import InputError, StateError
+from synthesis.formats.values import clean
+from synthesis.runtime.encoding import decode_state
+from synthesis.runtime.program import SOURCE_CAP
+from webapp.scenarios.playground.argument_form import loads
+
+INSTRUCTION_CHARS = 50_000
+TITLE_CHARS = 300
+LABEL_CHARS = 2_000
+CHECK_CHARS = 20_000
+MOST_CHECKS = 300
+MOST_CALLS = 500
+CALLS_CHARS = 200_000
+ANSWER_CHARS = 50_000
+STATE_CHARS = 2_000_000
+"""Of a state that is typed; a larger one goes in by an import."""
+
+
+def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """`{source}` or `{tool_source}`. Raises InputError: neither, or too long."""
+    name = next((name for name in ("tool_source", "source") if name in body), None)
+    if name is None:
+        raise InputError("Send the source of the program, or of the tool.")
+    text = _text(body[name], SOURCE_CAP, "The source").replace("\r\n", "\n")
+    if not text.strip():
+        raise InputError("The source is empty. Drop the edit to leave it as it was.")
+    return {name: text}
+
+
+def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a task that are given, each read. Raises InputError: which part, and what is wrong with it."""
+    kept: dict[str, Any] = {}
+    if "title" in body:
+        kept["title"] = _needed(body["title"], TITLE_CHARS, "The title")
+    if "instruction" in body:
+        kept["instruction"] = _needed(body["instruction"], INSTRUCTION_CHARS, "The instruction")
+    if "checks" in body:
+        kept["checks"] = _checks(body["checks"])
+    if "criteria" in body:
+        kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
+    if "reference" in body:
+        kept["reference"] = None if body["reference"] is None else _reference(body["reference"])
+    return kept
+
+
+def read_calls(text: str) -> list[Any]:
+    """Calls as a person types them, a JSON list of `{tool, arguments}`. Raises InputError."""
+    if len(text) > CALLS_CHARS:
+        raise InputError(f"The reference's calls may have {CALLS_CHARS:,} characters.")
+    try:
+        calls = loads(text.strip() or "[]")
+    except (InputError, ValueError) as error:
+        raise InputError(f"The reference's calls: {error}") from error
+    if not isinstance(calls, list):
+        raise InputError('The reference\'s calls are a JSON list: [{"tool": "name", "arguments": {…}}].')
+    return calls
+
+
+def read_state(text: str) -> State:
+    """An encoded state as a person types it. Raises InputError: where it is no JSON, or no state."""
+    if len(text) > STATE_CHARS:
+        raise InputError(f"A state that is typed may have {STATE_CHARS:,} characters; import a larger one.")
+    try:
+        value = loads(text)
+    except (InputError, ValueError) as error:
+        raise InputError(f"The initial state: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError("The initial state is a JSON object: each key is an attribute of the program.")
+    try:
+        decode_state(value)
+    except (StateError, InputError, ValueError, TypeError) as error:
+        raise InputError(f"The initial state cannot be read: {error}") from error
+    return value
+
+
+def _checks(value: Any) -> list[dict[str, str]]:
+    listed = _listed(value, "checks")
+    if not listed or len(listed) > MOST_CHECKS:
+        raise InputError(f"A task has 1 to {MOST_CHECKS} checks; here are {len(listed)}.")
+    kept = []
+    for number, one in enumerate(listed, 1):
+        if not isinstance(one, Mapping):
+            raise InputError(f"Check {number} has a label and a source.")
+        label = _text(one.get("label", ""), LABEL_CHARS, f"The label of check {number}").strip()
+        source = _needed(one.get("source", ""), CHECK_CHARS, f"The source of check {number}").replace("\r\n", "\n")
+        kept.append({"label": label, "source": source})
+    return kept
+
+
+def _reference(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError("The reference has calls and an answer.")
+    listed = _listed(value.get("calls", []), "calls")
+    if len(listed) > MOST_CALLS:
+        raise InputError(f"A reference has at most {MOST_CALLS} calls.")
+    calls = []
+    for number, call in enumerate(listed, 1):
+        name, arguments = (call.get("tool"), call.get("arguments", {})) if isinstance(call, Mapping) else (None, None)
+        if not isinstance(name, str) or not name or not isinstance(arguments, dict):
+            raise InputError(f'Call {number} of the reference is {{"tool": "name", "arguments": {{…}}}}.')
+        calls.append(ReferenceCall(tool=clean(name)[:200], arguments=arguments).model_dump())
+    return {"calls": calls, "answer": _text(value.get("answer", ""), ANSWER_CHARS, "The answer")}
+
+
+def _listed(value: Any, what: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise InputError(f"The {what} are a list.")
+    return value
+
+
+def _text(value: Any, most: int, what: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{what} is text.")
+    if len(value) > most:
+        raise InputError(f"{what} may have {most:,} characters; this one has {len(value):,}.")
+    return clean(value)
+
+
+def _needed(value: Any, most: int, what: str) -> str:
+    text = _text(value, most, what)
+    if not text.strip():
+        raise InputError(f"{what} is empty.")
+    return text

@@ -1,0 +1,224 @@
+"""Views of drafts: begun from a tool, a program or a task, typed in, tried, and saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import InfrastructureError, InputError, ProgramError
+from synthesis.runtime import default_sandbox
+from webapp.accounts.access import access
+from webapp.edits import services
+from webapp.edits.case_runs import cases_of, flaky_cases, run_cases
+from webapp.edits.forms import body_of, typed
+from webapp.edits.models import Edit, EditKind, EditState
+from webapp.edits.page import edit_context
+from webapp.edits.proposals import proposed_program
+from webapp.environments.models import Assessment, Tool, Version
+from webapp.error_responses import http_terms
+from webapp.errors import Conflict
+from webapp.htmx import wants_fragment
+from webapp.paging import keyset
+from webapp.query_params import Params
+from webapp.scenarios.models import Task, TaskRevision
+
+EDITS_A_PAGE = 50
+
+
+@access("read")
+@require_safe
+@never_cache
+def listing(request: HttpRequest) -> HttpResponse:
+    """Drafts and saved edits, newest first; one's own by choice."""
+    params = Params(request.GET)
+    state, mine = params.choice("state", EditState.values), params.flag("mine")
+    rows = Edit.objects.select_related("environment", "task", "author", "saved_version", "saved_revision")
+    rows = rows.defer("body", "saved_version__record", "saved_version__source", "saved_revision__record")
+    rows = rows.filter(state=state) if state else rows
+    rows = rows.filter(author=request.user) if mine else rows  # type: ignore[misc]
+    page = keyset(request, rows, "-id", EDITS_A_PAGE)
+    return render(request, "edits/list.html", {"page": page, "state": state, "mine": mine, "states": EditState.choices})
+
+
+@access("review")
+@require_POST
+def start_tool(request: HttpRequest, pk: int) -> HttpResponse:
+    """Open the person's draft of a tool."""
+    tool = get_object_or_404(Tool.objects.select_related("version"), pk=pk)
+    return _opened(request, lambda: services.start_tool_edit(request.user, tool), _environment(tool.version))
+
+
+@access("review")
+@require_POST
+def start_program(request: HttpRequest, pk: int) -> HttpResponse:
+    """Open the person's draft of a whole program."""
+    version = get_object_or_404(Version.objects.select_related("environment"), pk=pk)
+    return _opened(request, lambda: services.start_program_edit(request.user, version), _environment(version))
+
+
+@access("review")
+@require_POST
+def start_task(request: HttpRequest, pk: int) -> HttpResponse:
+    """Open the person's draft of a task."""
+    task = get_object_or_404(Task, pk=pk)
+    back = reverse("scenarios:task", args=[pk])
+    return _opened(request, lambda: services.start_task_edit(request.user, task), back)
+
+
+@access("review")
+@require_POST
+def restore_task(request: HttpRequest, pk: int) -> HttpResponse:
+    """A draft that gives a task what an earlier revision had."""
+    revision = get_object_or_404(TaskRevision.objects.select_related("scenario"), pk=pk)
+    back = reverse("scenarios:task", args=[revision.task_id])
+    return _opened(request, lambda: services.start_task_restore(request.user, revision), back)
+
+
+@access("review")
+@require_POST
+def restore_program(request: HttpRequest, pk: int) -> HttpResponse:
+    """A draft that gives an environment the program of an earlier version."""
+    version = get_object_or_404(Version.objects.select_related("environment__current"), pk=pk)
+    return _opened(request, lambda: services.start_version_restore(request.user, version), _environment(version))
+
+
+def _environment(version: Version) -> str:
+    return reverse("environments:detail", args=[version.environment_id])
+
+
+def _opened(request: HttpRequest, start: Any, back: str) -> HttpResponse:
+    try:
+        return redirect("edits:edit", start().pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect(back)
+
+
+@access("read")
+@require_safe
+@never_cache
+def edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """One draft: what is typed, what it changes, and what may be done with it."""
+    return _page(request, services.find_edit(pk))
+
+
+def _page(
+    request: HttpRequest, row: Edit, *, given: dict[str, Any] | None = None, status: int = 200, **more: Any
+) -> HttpResponse:
+    template = "edits/program.html" if row.kind == EditKind.PROGRAM else "edits/task.html"
+    return render(request, template, edit_context(request.user, row, given=given) | more, status=status)
+
+
+@access("review")
+@require_POST
+def keep(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep what is typed as the draft, then do what the button says."""
+    row, params = services.find_edit(pk), Params(request.POST)
+    given, act = typed(row, request.POST), params.text("act", 20)
+    serial = params.number("serial") or 0
+    if act == "add_check":
+        return _page(request, row, given=given)
+    try:
+        body, state = body_of(row, given)
+        row = services.keep_draft(request.user, pk, body, serial, state=state, why=given["why"])
+        if act in ("cases", "failing", "flaky"):
+            return _cases(request, row, act)
+        return _acted(request, row, act)
+    except (InputError, InfrastructureError) as error:
+        terms = http_terms(error)
+        if wants_fragment(request, "case-results"):
+            return render(request, "edits/case_results.html", {"edit": row, "refused": str(error)})
+        return _page(request, services.find_edit(pk), given=given, status=terms.status, refused=str(error))
+
+
+def _acted(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
+    if act == "forecast":
+        services.start_forecast(request.user, row.pk)
+        return redirect("edits:forecast", row.pk)
+    if act == "save":
+        services.start_save(request.user, row.pk, row.serial)
+        return redirect("edits:edit", row.pk)
+    messages.success(request, "The draft is kept. Nothing of it counts until it is saved.")
+    return redirect("edits:edit", row.pk)
+
+
+def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
+    """Run the tool's cases on the draft. Raises InputError, InfrastructureError."""
+    if row.kind != EditKind.PROGRAM:
+        raise InputError("Only a tool has cases.")
+    try:
+        proposed = proposed_program(row)
+    except ProgramError as error:
+        raise InputError(str(error)) from error
+    if proposed.fatal:
+        raise InputError(" ".join(proposed.fatal))
+    assessment = Assessment.objects.filter(version=row.version_id).order_by("-id").first()
+    cases = cases_of(assessment, row.tool, failing=act == "failing")
+    found: dict[str, Any] = {"edit": row, "assessment": assessment, "act": act, "case_count": len(cases)}
+    if act == "flaky":
+        found["flaky"], found["repeated"] = flaky_cases(default_sandbox(), proposed.program, cases)
+    else:
+        found["results"] = run_cases(default_sandbox(), proposed.program, cases)
+    if wants_fragment(request, "case-results"):
+        return render(request, "edits/case_results.html", found | {"fragment": True})
+    return _page(request, row, **found)
+
+
+@access("review")
+@require_POST
+def drop(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put a draft away."""
+    return _changed(request, pk, services.drop_edit, "The draft is put away. You can take it up again here.")
+
+
+@access("review")
+@require_POST
+def take_up(request: HttpRequest, pk: int) -> HttpResponse:
+    """Open a dropped draft again."""
+    return _changed(request, pk, services.take_up, "The draft is open again.")
+
+
+@access("review")
+@require_POST
+def copy(request: HttpRequest, pk: int) -> HttpResponse:
+    """A draft of one's own with the same content."""
+    return _changed(request, pk, services.copy_edit, "This copy is yours to change.")
+
+
+@access("review")
+@require_POST
+def renew(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put a draft on what is current now."""
+    return _changed(
+        request, pk, services.renew_base, "The draft stands on what is current now. Look at what it changes."
+    )
+
+
+def _changed(request: HttpRequest, pk: int, act: Any, words: str) -> HttpResponse:
+    try:
+        row = act(request.user, pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect("edits:edit", pk)
+    messages.success(request, words)
+    return redirect("edits:edit", row.pk)
+
+
+@access("review")
+@require_POST
+def repair(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask the author model for a repair of a tool; what it writes is a draft of the person's own."""
+    tool = get_object_or_404(Tool.objects.select_related("version"), pk=pk)
+    try:
+        job = services.start_repair(request.user, tool)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return redirect(_environment(tool.version))
+    messages.success(request, "The author model is asked. Its repair will be a draft that you can compare and change.")
+    return redirect("jobs:detail", job.pk)

@@ -1,0 +1,73 @@
+"""Readers of the forms of edits: what was typed, as a draft's body takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import QueryDict
+
+from synthesis.contracts import State
+from synthesis.runtime.program import SOURCE_CAP
+from webapp.edits.draft_body import (
+    ANSWER_CHARS,
+    CALLS_CHARS,
+    CHECK_CHARS,
+    INSTRUCTION_CHARS,
+    LABEL_CHARS,
+    MOST_CHECKS,
+    STATE_CHARS,
+    TITLE_CHARS,
+    read_calls,
+    read_state,
+)
+from webapp.edits.models import Edit, EditKind
+from webapp.edits.services import WHY_CHARS
+from webapp.query_params import Params
+
+NEW_CHECK = {"label": "", "source": "def check_func(initial_state, final_state, answer):\n    return False\n"}
+
+
+def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
+    """Everything that was typed, as text, for the page that shows it again. One character beyond a limit is kept, so
+    that what is too long is refused and not cut."""
+    params = Params(post)
+    kept: dict[str, Any] = {"why": params.text("why", WHY_CHARS)}
+    if edit.kind == EditKind.PROGRAM:
+        name = "tool_source" if edit.tool else "source"
+        return {**kept, name: params.text(name, SOURCE_CAP + 1).replace("\r\n", "\n")}
+    kept["title"] = params.text("title", TITLE_CHARS + 1, strip=True)
+    kept["instruction"] = params.text("instruction", INSTRUCTION_CHARS + 1).replace("\r\n", "\n").strip()
+    labels, sources = params.texts("check_label", LABEL_CHARS + 1), params.texts("check_source", CHECK_CHARS + 1)
+    out = set(params.texts("check_out"))
+    pairs = list(zip(labels, sources, strict=False))[: MOST_CHECKS + 1]
+    if pairs:
+        kept["checks"] = [
+            {"label": label.strip(), "source": source.replace("\r\n", "\n")}
+            for number, (label, source) in enumerate(pairs)
+            if str(number) not in out and (label.strip() or source.strip())
+        ]
+    if post.get("act") == "add_check":
+        kept["checks"] = [*kept.get("checks", []), NEW_CHECK]
+    if "criteria" in post:
+        lines = params.text("criteria", INSTRUCTION_CHARS).splitlines()
+        kept["criteria"] = [line.strip() for line in lines if line.strip()]
+    kept["calls_text"] = params.text("calls", CALLS_CHARS + 1)
+    kept["answer"] = params.text("answer", ANSWER_CHARS + 1).replace("\r\n", "\n")
+    if "state" in post:
+        kept["state_text"] = params.text("state", STATE_CHARS + 1)
+    return kept
+
+
+def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | None]:
+    """(a draft's body, another initial state or None) out of what was typed. Raises InputError: which part."""
+    if edit.kind == EditKind.PROGRAM:
+        return {name: given[name] for name in ("tool_source", "source") if name in given}, None
+    body: dict[str, Any] = {
+        name: given[name] for name in ("title", "instruction", "checks", "criteria") if name in given
+    }
+    calls = read_calls(given["calls_text"])
+    if calls or given["answer"]:
+        body["reference"] = {"calls": calls, "answer": given["answer"]}
+    elif edit.reference is not None:
+        body["reference"] = None
+    return body, read_state(given["state_text"]) if "state_text" in given else None

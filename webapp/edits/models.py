@@ -1,0 +1,168 @@
+"""Rows of edits: drafts of a change, and what saving one would do."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from webapp.environments.models import Environment, Version
+from webapp.fields import OrderedJSONField
+from webapp.jobs.models import Job
+from webapp.scenarios.models import StateBody, Task, TaskReference, TaskRevision
+from webapp.trajectories.models import Trajectory
+
+
+class EditKind(models.TextChoices):
+    """What an edit changes."""
+
+    PROGRAM = "program", "program"
+    TASK = "task", "task"
+
+
+class EditState(models.TextChoices):
+    DRAFT = "draft", "draft"
+    SAVED = "saved", "saved"
+    DROPPED = "dropped", "dropped"
+
+
+class Edit(models.Model):
+    """A draft of a change: of a program (or one tool of it) on a version, or of a task on a revision and a reference.
+
+    `body` is what was typed: `{source}` of a program, `{tool_source}` of one tool, and of a task `{title, instruction,
+    checks, criteria, reference}`, each where it changes; a changed initial state is `initial`. `digest` is the hash of
+    that and of what it stands on. `serial` grows with every write, so that no tab writes over another.
+    """
+
+    kind = models.CharField(max_length=8, choices=EditKind.choices)
+    state = models.CharField(max_length=8, choices=EditState.choices, default=EditState.DRAFT)
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="edits")
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="+", db_index=False)
+    tool = models.CharField(max_length=200, blank=True)
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="edits")
+    revision = models.ForeignKey(
+        TaskRevision, null=True, blank=True, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    reference = models.ForeignKey(
+        TaskReference, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    body = OrderedJSONField(default=dict)
+    initial = models.ForeignKey(
+        StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    digest = models.CharField(max_length=64)
+    serial = models.PositiveIntegerField(default=0)
+    why = models.TextField(blank=True)
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="edits")
+    by_model = models.CharField(max_length=300, blank=True)
+    """The model that wrote it, where a person asked one for a repair."""
+    origin = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    """The edit that this one was copied from, or that a model was shown."""
+    saved_version = models.ForeignKey(
+        Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    saved_revision = models.ForeignKey(
+        TaskRevision, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    saved_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind="program", task__isnull=True) | Q(kind="task", task__isnull=False, tool=""),
+                name="edit_of_one_thing",
+            )
+        ]
+        indexes = [
+            models.Index(F("id").desc(), name="edit_newest"),
+            models.Index(fields=["author", "state", "-id"], name="edit_of_author"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Edit {self.pk}"
+
+
+class ForecastState(models.TextChoices):
+    WORKING = "working", "being worked out"
+    READY = "ready", "worked out"
+    FAILED = "failed", "could not be worked out"
+
+
+class Forecast(models.Model):
+    """What saving an edit would do, worked out on the draft with `digest`.
+
+    `stored` runs stand on the tasks that it touches; of more than can be executed again a sample was (`sampled`).
+    `facts` holds what was found of the program itself and what stands on the tasks: datasets and training jobs.
+    """
+
+    edit = models.ForeignKey(Edit, on_delete=models.CASCADE, related_name="forecasts")
+    digest = models.CharField(max_length=64)
+    state = models.CharField(max_length=8, choices=ForecastState.choices, default=ForecastState.WORKING)
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    why = models.TextField(blank=True)
+    """Why it could not be worked out."""
+    tasks = models.PositiveIntegerField(default=0)
+    stored = models.PositiveIntegerField(default=0)
+    executed = models.PositiveIntegerField(default=0)
+    sampled = models.BooleanField(default=False)
+    facts = OrderedJSONField(default=dict)
+    seconds = models.FloatField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["edit", "-id"], name="forecast_of_edit")]
+
+
+class Approval(models.TextChoices):
+    """What becomes of what people decided on a task."""
+
+    NONE = "", "nobody decided on it"
+    CARRIES = "carries", "carries over"
+    REOPENS = "reopens", "goes back to review"
+
+
+class ForecastTask(models.Model):
+    """What saving would do to one task. `audit` is the whole `TaskAudit` that its verifier would have, to be kept when
+    the edit is saved; null where it could not be audited (`failure`)."""
+
+    forecast = models.ForeignKey(Forecast, on_delete=models.CASCADE, related_name="lines")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="+", db_index=False)
+    reference = models.ForeignKey(
+        TaskReference, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    audit_before = models.CharField(max_length=12, blank=True)
+    audit_after = models.CharField(max_length=12, blank=True)
+    audit_words = models.TextField(blank=True)
+    audit = OrderedJSONField(null=True, blank=True)
+    judge = models.CharField(max_length=200, blank=True)
+    failure = models.TextField(blank=True)
+    approved = models.BooleanField(default=False)
+    """Whether people had approved it."""
+    approval = models.CharField(max_length=8, choices=Approval.choices, blank=True, default=Approval.NONE)
+    approval_why = models.TextField(blank=True)
+    stored = models.PositiveIntegerField(default=0)
+    executed = models.PositiveIntegerField(default=0)
+    flips_up = models.PositiveIntegerField(default=0)
+    flips_down = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["forecast", "task"], name="forecast_task_unique")]
+
+
+class ForecastRun(models.Model):
+    """A stored attempt that would earn something else, or that could not be executed (`after` null, `why` says it).
+
+    `before` is what it earns with the program and verifier as they are. Attempts that stay as they are leave no row.
+    """
+
+    line = models.ForeignKey(ForecastTask, on_delete=models.CASCADE, related_name="runs")
+    trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="+")
+    before = models.FloatField(null=True, blank=True)
+    after = models.FloatField(null=True, blank=True)
+    why = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["id"]

@@ -1,0 +1,177 @@
+"""Contexts of the pages of edits: the draft, what it changes, its cases, its forecast."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from synthesis.errors import ProgramError
+from webapp.content_store import load
+from webapp.edits.forecasts import holds
+from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
+from webapp.edits.proposals import changes_of, drafted_source, editable_source, reading
+from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
+from webapp.environments.case_groups import cited_lines
+from webapp.environments.models import Assessment, Tool
+from webapp.environments.version_diff import DiffPart, part
+from webapp.jobs.models import JobState
+from webapp.jobs.queries import of_subject, open_of
+from webapp.scenarios.models import StateBody, Task
+from webapp.scenarios.references import as_reference, reference_of
+from webapp.scenarios.revision_record import plain_instruction
+from webapp.scenarios.states import load_state
+
+STATE_SHOWN = 200_000
+"""Of a state as JSON that is typed in a page."""
+LINES_SHOWN = 200
+
+
+def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What every page of a draft shows; `given` is what was just sent and not taken."""
+    context: dict[str, Any] = {
+        "edit": edit,
+        "environment": edit.environment,
+        "may_change": may_change(user, edit),
+        "is_author": edit.author_id == user.pk,
+        "stale": edit.state == EditState.DRAFT and is_stale(edit),
+        "changed": bool(edit.body) or edit.initial_id is not None,
+        "save_job": open_of(SAVE_JOB, subject_of(edit)),
+        "forecast_job": open_of(FORECAST_JOB, subject_of(edit)),
+        "why": given.get("why", edit.why) if given else edit.why,
+    }
+    last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None
+    context["last_save"] = last if last is not None and last.state == JobState.FAILED else None
+    forecast = newest_forecast(edit)
+    context |= {"forecast": forecast, "forecast_holds": _holds(forecast, edit)}
+    more = program_context(edit, given) if edit.kind == EditKind.PROGRAM else task_context(edit, given)
+    return context | more
+
+
+def _holds(forecast: Forecast | None, edit: Edit) -> bool:
+    if edit.state != EditState.DRAFT:
+        return forecast is not None
+    return holds(forecast, edit)
+
+
+def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
+    """The text of a program or tool, where it begins, what it changes, and what is wrong with it."""
+    name = "tool_source" if edit.tool else "source"
+    try:
+        base, first = editable_source(edit.version, edit.tool)
+        draft = drafted_source(edit)
+    except ProgramError as error:
+        return {"field": name, "text": edit.body.get(name, ""), "problems": (str(error),), "parts": [], "first": 1}
+    text = given.get(name) if given else edit.body.get(name)
+    tool = Tool.objects.filter(version=edit.version_id, name=edit.tool).first() if edit.tool else None
+    assessment = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
+    reasons: list[str] = []
+    if assessment is not None and edit.tool:
+        failing = assessment.cases.filter(tool=edit.tool).exclude(verdict="pass")
+        reasons = list(failing.values_list("reason", flat=True)[:50])
+    changed: list[DiffPart] = [part("Program", edit.version.source, draft)] if draft != edit.version.source else []
+    return {
+        "field": name,
+        "text": base if text is None else text,
+        "first": first,
+        "tool_row": tool,
+        "assessment": assessment,
+        "cited": sorted(cited_lines(reasons, base, first)),
+        "problems": reading(edit) if edit.body else (),
+        "parts": changed,
+        "rules": edit.version.rules,
+    }
+
+
+def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
+    """The parts of a task as the draft has them, and what it changes."""
+    revision, task = edit.revision, edit.task
+    if revision is None or task is None:
+        return {}
+    body = {**edit.body, **(given or {})}
+    stored = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
+    known = as_reference(edit.reference) if edit.reference is not None else None
+    told = body.get("reference") or (
+        {"calls": [call.model_dump() for call in known.calls], "answer": known.answer} if known is not None else None
+    )
+    state = load_state(edit.initial_id or revision.scenario.initial_id)
+    text = given.get("state_text") if given else None
+    if text is None:
+        text = json.dumps(state, indent=1, ensure_ascii=False)
+    calls = body.get("calls_text") or json.dumps(told["calls"] if told else [], indent=1, ensure_ascii=False)
+    return {
+        "task": task,
+        "revision": revision,
+        "title": body.get("title", task.title),
+        "instruction": body.get("instruction", plain_instruction(revision)),
+        "checks": body.get("checks", stored),
+        "criteria": body.get("criteria", revision.criteria),
+        "is_rubric": revision.verifier_kind == "rubric",
+        "state_text": text if len(text) <= STATE_SHOWN else None,
+        "calls_text": calls,
+        "answer": told["answer"] if told else "",
+        "no_reference": told is None,
+        "parts": task_parts(edit, task),
+    }
+
+
+def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
+    """What a draft of a task changes, part by part."""
+    revision = edit.revision
+    if revision is None:
+        return []
+    new_state = edit.initial_id is not None and edit.initial_id != revision.scenario.initial_id
+    changes = changes_of(edit, revision, new_state)
+    parts = []
+    if changes.title is not None and changes.title != task.title:
+        parts.append(part("Title", task.title, changes.title))
+    if changes.instruction is not None:
+        parts.append(part("Instruction", plain_instruction(revision), changes.instruction))
+    if new_state and edit.initial_id:
+        before, after = load_state(revision.scenario.initial_id), load(StateBody, edit.initial_id)
+        parts.append(part("Initial state", _lines(before), _lines(after)))
+    if changes.checks is not None:
+        now = [(row.label, row.source) for row in revision.checks.order_by("position")]
+        then = [(check.label, check.source) for check in changes.checks]
+        for number in range(max(len(now), len(then))):
+            old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
+            if old != new:
+                parts.append(part(f"Check {number + 1}", old, new))
+    if changes.criteria is not None:
+        parts.append(part("Criteria", "\n".join(map(str, revision.criteria)), "\n".join(changes.criteria)))
+    if "reference" in edit.body:
+        known = reference_of(revision)
+        before_calls = {"calls": known.calls, "answer": known.answer} if known is not None else None
+        if before_calls != edit.body["reference"]:
+            parts.append(part("Reference", _lines(before_calls), _lines(edit.body["reference"])))
+    return [one for one in parts if one.rows or one.note]
+
+
+def _check(pair: tuple[str, str]) -> str:
+    return f"# {pair[0]}\n{pair[1]}"
+
+
+def _lines(value: Any) -> str:
+    return "" if value is None else json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def forecast_context(forecast: Forecast) -> dict[str, Any]:
+    """The page "what saving would do": attempts that flip, audits that change, approvals, and what stands on it."""
+    rows = forecast.lines.select_related("task", "revision").defer("audit", "revision__record", "task__words")
+    lines = list(rows.prefetch_related("runs").order_by("-flips_down", "-flips_up", "task_id"))
+    moved = [(line, list(line.runs.all())) for line in lines]
+    audits = [line for line in lines if line.audit_after != line.audit_before]
+    return {
+        "lines": [(line, runs[:LINES_SHOWN], max(0, len(runs) - LINES_SHOWN)) for line, runs in moved if runs],
+        "flips": sum(line.flips_up + line.flips_down for line in lines),
+        "up": sum(line.flips_up for line in lines),
+        "down": sum(line.flips_down for line in lines),
+        "unknown": sum(1 for _, runs in moved for run in runs if run.after is None),
+        "audits": audits,
+        "carries": [line for line in lines if line.approved and line.approval == Approval.CARRIES],
+        "reopens": [line for line in lines if line.approved and line.approval == Approval.REOPENS],
+        "undecided": [line for line in lines if not line.approved and line.approval == Approval.REOPENS],
+        "datasets": forecast.facts.get("datasets", {}).get("found", []),
+        "not_looked_at": forecast.facts.get("datasets", {}).get("not_looked_at", 0),
+        "findings": forecast.facts.get("findings", []),
+        "jobs": sum(one["job_count"] for one in forecast.facts.get("datasets", {}).get("found", [])),
+    }

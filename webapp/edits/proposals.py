@@ -1,0 +1,197 @@
+"""What a draft would make: the program as a record, and each task that it touches with its verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from synthesis.assessment.environments import read_findings, view_of
+from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
+from synthesis.errors import InputError, ProgramError
+from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime.method_source import docstring_of, method_source, with_method
+from webapp.edits.models import Edit, EditKind
+from webapp.environments.models import Version
+from webapp.environments.services import program_of, record_of
+from webapp.scenarios.models import Task, TaskReference, TaskRevision
+from webapp.scenarios.references import as_reference, frame_of_revision, reference_of
+from webapp.scenarios.revision_record import RevisionChanges, plain_instruction, task_record
+from webapp.scenarios.states import load_state
+
+PROGRAM_FIELD = "env_class_code"
+
+
+@dataclass(frozen=True)
+class ProposedProgram:
+    """A program that is not saved. `findings` are what reading it finds; with a fatal one it cannot be saved."""
+
+    record: EnvironmentRecord
+    program: Program
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def fatal(self) -> tuple[str, ...]:
+        return tuple(found.message for found in self.findings if found.severity == "fatal")
+
+
+@dataclass(frozen=True)
+class ProposedTask:
+    """A task as it would be: its record without a state, its state, program, frame and reference."""
+
+    task: Task
+    revision: TaskRevision
+    """What it is now."""
+    stored: TaskReference | None
+    """The reference that it has now."""
+    record: TaskRecord
+    program: Program
+    initial: State
+    reference: Reference | None
+    frame: Frame | None
+    new_reference: bool = False
+    """Whether the edit brings the reference."""
+    new_frame: bool = False
+    """Whether what a right way may change has to be found anew."""
+
+
+def editable_source(version: Version, tool: str) -> tuple[str, int]:
+    """(the text that a person edits, the line of the program that it begins at). Raises ProgramError."""
+    if not tool:
+        return version.source, 1
+    found = method_source(version.source, version.class_name, tool)
+    return found.text, found.first
+
+
+def drafted_source(edit: Edit, version: Version | None = None) -> str:
+    """The whole program that the draft would make. Raises ProgramError: the tool is not in the program any more."""
+    base = version or edit.version
+    if "source" in edit.body:
+        return str(edit.body["source"])
+    if "tool_source" in edit.body:
+        return with_method(base.source, base.class_name, edit.tool, str(edit.body["tool_source"]))
+    return base.source
+
+
+def proposed_program(edit: Edit) -> ProposedProgram:
+    """The version that saving a draft of a program would make, read but not run. Raises ProgramError."""
+    source, version = drafted_source(edit), edit.version
+    tools = tuple(_tool(row, edit) for row in version.tools.all())
+    raw = dict(version.record)
+    if PROGRAM_FIELD in raw:
+        raw[PROGRAM_FIELD] = source
+    record = record_of(version).model_copy(update={"source": source, "raw": raw, "tools": tools})
+    view = view_of(record)
+    return ProposedProgram(record, view.program, tuple(read_findings(record, view)))
+
+
+def _tool(row: Any, edit: Edit) -> ToolRecord:
+    """A tool of the manifest. A description that was its docstring follows the docstring."""
+    description = row.description
+    if row.name == edit.tool and "tool_source" in edit.body:
+        before = docstring_of(row.source, row.name).strip()
+        after = docstring_of(str(edit.body["tool_source"]), row.name).strip()
+        if before and after and before == description.strip():
+            description = after
+    return ToolRecord(name=row.name, description=description, kind=row.kind, raw_schema=row.raw_schema)
+
+
+def require_readable(proposed: ProposedProgram) -> None:
+    """Raises InputError: the program cannot run at all, and why."""
+    if proposed.fatal:
+        raise InputError(f"The program cannot be saved: {' '.join(proposed.fatal)}")
+
+
+def touched_tasks(edit: Edit) -> Sequence[Task]:
+    """The tasks that an edit touches: its own, or all of the program's version."""
+    rows = Task.objects.select_related("environment", "current__scenario__version", "current__scenario__initial")
+    rows = rows.defer("current__scenario__version__record", "current__scenario__version__introduction")
+    if edit.kind == EditKind.TASK:
+        return list(rows.filter(pk=edit.task_id or 0, current__isnull=False))
+    return list(rows.filter(scenario__version=edit.version_id, current__isnull=False).order_by("pk"))
+
+
+def proposed_task(edit: Edit, task: Task, program: Program | None) -> ProposedTask:
+    """A task with what the edit makes of it; with `program` that one instead of its version's. Raises InputError."""
+    revision = task.current
+    if revision is None:
+        raise InputError("This task has no revision any more.")
+    revision.task = task
+    stored, frame = reference_of(revision), frame_of_revision(revision)
+    used = program if program is not None else program_of(revision.scenario.version)
+    known = as_reference(stored) if stored is not None else None
+    base = ProposedTask(
+        task,
+        revision,
+        stored,
+        task_record(revision, frame),
+        used,
+        load_state(revision.scenario.initial_id),
+        known,
+        frame,
+    )
+    return base if edit.kind == EditKind.PROGRAM else _changed_task(edit, base)
+
+
+def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
+    body = edit.body
+    new_state = edit.initial_id is not None and edit.initial_id != base.revision.scenario.initial_id
+    reference = drafted_reference(edit) if "reference" in body else base.reference
+    new_reference = "reference" in body and reference != base.reference
+    new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
+    record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
+    initial = load_state(edit.initial_id) if new_state and edit.initial_id else base.initial
+    return replace(
+        base, record=record, initial=initial, reference=reference, new_reference=new_reference, new_frame=new_frame
+    )
+
+
+def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionChanges:
+    """What a draft changes of a task's revision: parts that came out as they are now are none."""
+    body = edit.body
+    instruction = body.get("instruction")
+    if instruction is not None and instruction == plain_instruction(revision):
+        instruction = None
+    checks = None
+    if "checks" in body:
+        drafted = tuple(CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"])
+        now = revision.checks.order_by("position").values_list("label", "source")
+        if [(check.label, check.source) for check in drafted] != list(now):
+            checks = drafted
+    criteria = tuple(body["criteria"]) if "criteria" in body and body["criteria"] != revision.criteria else None
+    return RevisionChanges(body.get("title"), instruction, checks, criteria, new_state)
+
+
+def changes_anything(edit: Edit) -> bool:
+    """Whether a draft differs from what it stands on."""
+    if edit.kind == EditKind.PROGRAM:
+        try:
+            return drafted_source(edit) != edit.version.source
+        except ProgramError:
+            return True
+    if edit.revision is None or edit.task is None:
+        return False
+    new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
+    changes = changes_of(edit, edit.revision, new_state)
+    if new_state or any(part is not None for part in (changes.instruction, changes.checks, changes.criteria)):
+        return True
+    known = as_reference(edit.reference) if edit.reference is not None else None
+    renamed = changes.title is not None and changes.title != edit.task.title
+    return renamed or ("reference" in edit.body and drafted_reference(edit) != known)
+
+
+def drafted_reference(edit: Edit) -> Reference | None:
+    """The calls and the answer that a draft names; None where it takes the reference away."""
+    told = edit.body.get("reference")
+    if told is None:
+        return None
+    calls = tuple(ReferenceCall(tool=call["tool"], arguments=call["arguments"]) for call in told["calls"])
+    return Reference(calls=calls, answer=told["answer"])
+
+
+def reading(edit: Edit) -> tuple[str, ...]:
+    """What is wrong with the drafted program so far that it could not be saved; empty where nothing is."""
+    try:
+        return proposed_program(edit).fatal
+    except ProgramError as error:
+        return (str(error),)

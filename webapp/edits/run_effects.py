@@ -1,0 +1,216 @@
+"""What stored attempts would earn after an edit: their calls executed again, before and after, and what parts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from django.db.models import Q
+
+from synthesis.contracts import Reward, Verdict
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.runtime import Sandbox
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import Score, StepKind, Trajectory
+from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
+from webapp.trajectories.steps import ExecutedStep
+
+SAME_REWARD = 1e-9
+WHY_CHARS = 1_000
+MOST_NAMED = 4
+"""So many checks are named of those that come out otherwise."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A stored attempt as it is executed again. `earned` is what it is recorded with; `told` on the revision that is
+    current, so that this is what it earns as things are."""
+
+    pk: int
+    record: RunRecord
+    earned: float | None
+    ended: bool
+    """Whether the program ended it then."""
+    final_hash: str
+    judged: tuple[Verdict, ...]
+    told: bool
+
+
+@dataclass(frozen=True)
+class RunEffect:
+    """What an edit does to one attempt. `known` is False where it could not be executed again."""
+
+    pk: int
+    before: float | None
+    after: float | None
+    same: bool
+    known: bool = True
+    why: str = ""
+
+    @property
+    def flips(self) -> int:
+        """1 where it would earn more, -1 where less."""
+        if not self.known or self.before is None or self.after is None:
+            return 0
+        change = self.after - self.before
+        return 0 if abs(change) <= SAME_REWARD else 1 if change > 0 else -1
+
+
+def evidence(revision: TaskRevision) -> list[int]:
+    """The stored attempts at what this revision asks, newest first, at earlier revisions that ask the same too."""
+    same = TaskRevision.objects.filter(
+        task=revision.task_id, instruction=revision.instruction, verifier_hash=revision.verifier_hash,
+        scenario__initial=revision.scenario.initial_id,
+    ).values_list("pk", flat=True)  # fmt: skip
+    rows = Trajectory.objects.filter(task=revision.task_id, revision__in=list(same), live=False)
+    scored = rows.filter(Q(reward__isnull=False) | Q(outcome="program_error"))
+    return list(scored.order_by("-id").values_list("pk", flat=True))
+
+
+def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRun]:
+    """The attempts with their calls, one after the other."""
+    rows = Trajectory.objects.filter(pk__in=pks).defer("record", "matrix", "provenance", "replay_note", "note")
+    for row in rows.order_by("-id").iterator(chunk_size=50):
+        yield _stored(row, revision)
+
+
+def _stored(row: Trajectory, revision: TaskRevision) -> StoredRun:
+    calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind="malformed")
+    steps = tuple(
+        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {})
+        for turn, tool, arguments in calls.order_by("index").values_list("turn", "tool", "arguments")
+    )
+    score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
+    record = RunRecord(
+        environment_key="", task_key="", steps=steps, answer=row.answer, seed=row.seed, now=row.now,
+        validation=row.validation,
+        truncated=row.outcome == "truncated",
+    )  # fmt: skip
+    return StoredRun(
+        pk=row.pk,
+        record=record,
+        earned=row.reward,
+        ended=row.outcome == "program_error",
+        final_hash=row.final_hash,
+        judged=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts) if score is not None else (),
+        told=row.revision_id == revision.pk,
+    )
+
+
+def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: StoredRun) -> RunEffect:
+    """Execute an attempt on the program and verifier as they would be, and where that differs as they are.
+
+    Touches no database. Raises SandboxUnavailable.
+    """
+    then = _executed(sandbox, after, run, same_checks=before.checks == after.checks)
+    if _lost(then):
+        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=then.failure[:WHY_CHARS])
+    if run.told and _as_told(run, then, after):
+        return RunEffect(run.pk, run.earned, _reward(then), same=True)
+    now = _executed(sandbox, before, run, same_checks=True)
+    if _lost(now):
+        return RunEffect(run.pk, run.earned, _reward(then), same=False, known=False, why=now.failure[:WHY_CHARS])
+    if _alike(now, then, bool(after.checks)):
+        return RunEffect(run.pk, _reward(now), _reward(then), same=True)
+    if not after.checks:
+        why = "It ends in another state, which a judge would have to look at anew."
+        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=why)
+    return RunEffect(run.pk, _reward(now), _reward(then), same=False, why=_why(now, then)[:WHY_CHARS])
+
+
+def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun, *, same_checks: bool) -> Replay:
+    """What a judge decided of a check's doubt before holds as long as the checks are the same."""
+    return replay(sandbox, replace(setting, judged=run.judged if same_checks else ()), run.record)
+
+
+def _lost(done: Replay) -> bool:
+    """Whether our side failed, which says nothing of the attempt."""
+    return bool(done.failure) and not done.ended
+
+
+def _reward(done: Replay) -> float | None:
+    return done.reward.reward if done.reward is not None else None
+
+
+def _as_told(run: StoredRun, done: Replay, setting: ReplaySetting) -> bool:
+    """Whether it comes out as it is recorded."""
+    if done.failure:
+        return run.ended
+    if not setting.checks:
+        return bool(run.final_hash) and run.final_hash == done.final_hash
+    given = _reward(done)
+    if given is None or run.earned is None:
+        return given is run.earned
+    return abs(given - run.earned) <= SAME_REWARD and _passed(done.reward) == [one.passed for one in run.judged]
+
+
+def _alike(now: Replay, then: Replay, checked: bool) -> bool:
+    if bool(now.failure) != bool(then.failure):
+        return False
+    if now.failure:
+        return True
+    if not checked:
+        return now.final_hash == then.final_hash
+    first, second = _reward(now), _reward(then)
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= SAME_REWARD and _passed(now.reward) == _passed(then.reward)
+
+
+def _passed(reward: Reward | None) -> list[bool]:
+    return [verdict.passed for verdict in reward.verdicts] if reward is not None else []
+
+
+def _why(now: Replay, then: Replay) -> str:
+    """What parts two executions: the first call that does something else, and the checks that come out otherwise."""
+    parts = []
+    if then.failure and not now.failure:
+        parts.append(f"The program ends the attempt: {then.failure}")
+    elif now.failure and not then.failure:
+        parts.append("The program lives through the attempt now.")
+    parts.append(_first_call(now.played, then.played))
+    before, after = _passed(now.reward), _passed(then.reward)
+    if len(before) == len(after):
+        gained = [number for number, (old, new) in enumerate(zip(before, after, strict=True), 1) if new and not old]
+        lost = [number for number, (old, new) in enumerate(zip(before, after, strict=True), 1) if old and not new]
+        parts += [
+            _checks(gained, "hold now", "holds now"),
+            _checks(lost, "do not hold any more", "does not hold any more"),
+        ]
+    outside = len(then.reward.outside) if then.reward is not None else 0
+    if outside and not (now.reward is not None and now.reward.outside):
+        parts.append(f"It changes {outside} place{'s' * (outside != 1)} outside the frame.")
+    return " ".join(part for part in parts if part)
+
+
+def _first_call(now: Sequence[ExecutedStep], then: Sequence[ExecutedStep]) -> str:
+    for number, (old, new) in enumerate(zip(now, then, strict=False), 1):
+        if old.result is None or new.result is None:
+            continue
+        if (old.result.ok, old.result.result, old.patch) == (new.result.ok, new.result.result, new.patch):
+            continue
+        name = new.step.tool[:80]
+        if _refused(new) and not _refused(old):
+            return f"Call {number}, {name}, is refused now."
+        if _refused(old) and not _refused(new):
+            return f"Call {number}, {name}, is carried out now."
+        what = "changes something else" if old.patch != new.patch else "answers something else"
+        return f"Call {number}, {name}, {what} now."
+    return ""
+
+
+def _refused(step: ExecutedStep) -> bool:
+    result = step.result
+    if result is None or not result.ok:
+        return True
+    return isinstance(result.result, dict) and result.result.get("success") is False
+
+
+def _checks(numbers: list[int], many: str, one: str) -> str:
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"Check {numbers[0]} {one}."
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} checks {many}."
+    return f"Checks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {many}."

@@ -1,0 +1,165 @@
+"""What an edit does to one task: the audit its verifier would have, its stored attempts, and its approval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from synthesis.errors import InputError, ProgramError, StateError
+from synthesis.runtime import Sandbox
+from synthesis.runtime.encoding import decode_state
+from synthesis.verifiers.audit_report import TaskAudit, untried
+from synthesis.verifiers.call_sequences import Subject
+from synthesis.verifiers.doubts import may_be_judged
+from synthesis.verifiers.frame import widen
+from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.rubric_audit import RubricSubject
+from webapp.edits.models import Approval, EditKind
+from webapp.edits.proposals import ProposedTask
+from webapp.edits.run_effects import RunEffect
+from webapp.review.carry_over import is_decided
+from webapp.scenarios.audits.services import Case, NamedJudge, compute
+from webapp.scenarios.importer import look_at_start
+from webapp.scenarios.models import Audit, AuditState
+from webapp.scenarios.services import Start
+from webapp.trajectories.reproduction import ReplaySetting
+from webapp.trajectories.services import setting_of
+
+
+@dataclass
+class TaskEffect:
+    """A task as it would be, its start and audit, and what its executed attempts would earn."""
+
+    proposed: ProposedTask
+    start: Start
+    audit: TaskAudit | None = None
+    judge: str = ""
+    failure: str = ""
+    stored: int = 0
+    runs: list[RunEffect] = field(default_factory=list)
+
+
+def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, Start]:
+    """The task with the frame that its new reference spans, where the edit brings one, and what holds at its start.
+
+    Of an earlier frame everything stays that a person or a judge allowed. Raises InfrastructureError.
+    """
+    if proposed.new_frame and proposed.frame is not None:
+        added = tuple(place for place in proposed.frame.allowances if place.source != "reference")
+        try:
+            frame = widen(reference_frame(sandbox, subject_of(proposed)), added)
+        except (InputError, ProgramError, StateError):
+            frame = proposed.frame
+        raw = {**proposed.record.raw, "frame": frame.model_dump(mode="json", exclude_defaults=True)}
+        record = proposed.record.model_copy(update={"frame": frame, "raw": raw})
+        proposed = replace(proposed, frame=frame, record=record)
+    spelled = proposed.record.model_copy(update={"initial_state": decode_state(proposed.initial)})
+    return proposed, look_at_start(sandbox, spelled, proposed.program, proposed.initial)
+
+
+def subject_of(proposed: ProposedTask) -> Subject:
+    """What an audit needs of the task as it would be."""
+    record = proposed.record
+    if record.criteria:
+        return RubricSubject(
+            program=proposed.program, initial=proposed.initial, reference=proposed.reference,
+            instruction=record.instruction, criteria=record.criteria,
+        )  # fmt: skip
+    return Subject(
+        program=proposed.program,
+        initial=proposed.initial,
+        instruction=record.instruction,
+        checks=tuple(check.source for check in record.checks),
+        labels=tuple(check.label for check in record.checks),
+        rule=record.score_rule,
+        frame=proposed.frame,
+        reference=proposed.reference,
+    )
+
+
+def judge_for(proposed: ProposedTask, judge: NamedJudge | None) -> NamedJudge | None:
+    """The judge, where the verifier as it would be asks one."""
+    asks = bool(proposed.record.criteria) or may_be_judged([check.source for check in proposed.record.checks])
+    return judge if asks else None
+
+
+def audit_of(
+    sandbox: Sandbox, proposed: ProposedTask, judge: NamedJudge | None, check_stop: Callable[[], None]
+) -> TaskAudit:
+    """The audit of the task as it would be. Raises InfrastructureError."""
+    case = Case(proposed.revision, proposed.stored, "", judge_for(proposed, judge))
+    try:
+        return compute(sandbox, case, subject_of(proposed), check_stop, 1)
+    except StateError as error:
+        return untried("start_fails", f"The program does not start: {error}")
+
+
+def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting, ReplaySetting]:
+    """How attempts are executed as things are, and as they would be; no state of theirs is stored."""
+    before = replace(setting_of(proposed.revision), keeps_states=False)
+    record = proposed.record
+    after = ReplaySetting(
+        program=proposed.program,
+        initial=proposed.initial,
+        checks=tuple(check.source for check in record.checks),
+        rule=record.score_rule,
+        marks=tuple(mark for mark in start.marks if mark),
+        frame=proposed.frame,
+        instruction=record.instruction,
+        keeps_states=False,
+    )
+    return before, after
+
+
+def approval_of(kind: str, effect: TaskEffect) -> tuple[Approval, str]:
+    """What becomes of what people decided on the task, and why.
+
+    It carries over only if instruction, checks, audit and the score of every stored attempt are unchanged.
+    """
+    task = effect.proposed.task
+    if not is_decided(task):
+        return Approval.NONE, ""
+    if kind == EditKind.TASK:
+        return Approval.REOPENS, "The task itself is edited."
+    if effect.audit is None:
+        return Approval.REOPENS, f"It could not be audited: {effect.failure}"
+    changed = audit_change(effect)
+    if changed:
+        return Approval.REOPENS, changed
+    lost = [run.pk for run in effect.runs if not run.known]
+    other = [run.pk for run in effect.runs if run.known and not run.same]
+    if other:
+        return Approval.REOPENS, f"Attempt {other[0]} comes out otherwise{_more(other)}."
+    if lost:
+        return Approval.REOPENS, f"Attempt {lost[0]} could not be executed again{_more(lost)}."
+    if len(effect.runs) < effect.stored:
+        left = effect.stored - len(effect.runs)
+        return Approval.REOPENS, f"{left:,} of its {effect.stored:,} attempts were not executed again: too many."
+    return Approval.CARRIES, "Instruction, checks, audit and every attempt's score stay the same."
+
+
+def _more(pks: Sequence[int]) -> str:
+    return f", and {len(pks) - 1:,} more" if len(pks) > 1 else ""
+
+
+def audit_change(effect: TaskEffect) -> str:
+    """What an audit finds that the task's audit did not, or the reverse; empty where both say the same."""
+    found, task = effect.audit, effect.proposed.task
+    known = Audit.objects.filter(pk=task.audit_id or 0).defer("probes").first()
+    if known is None or task.audit_state == AuditState.STALE:
+        return "" if found is None else "Its audit is not up to date, so nothing says that it stays the same."
+    if found is None:
+        return "It could not be audited."
+    if found.state != known.state:
+        return f"Its audit turns {found.state}."
+    before = sorted(known.faults.values_list("kind", "message"))
+    after = sorted((fault.kind, fault.message) for fault in found.faults)
+    earned = found.reference.reward if found.reference is not None else None
+    if earned != known.reference_reward or found.nothing.reward != known.do_nothing:
+        return "Its audit measures other rewards."
+    if before != after:
+        return "Its audit finds other faults."
+    counts = (len(found.counted), found.below) if found.reference is not None else (None, None)
+    if counts != (known.mutants, known.below):
+        return "Its audit judges other variants."
+    return ""

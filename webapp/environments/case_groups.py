@@ -1,0 +1,88 @@
+"""Failing cases of a tool by what went wrong, what a tester expected of each, and the lines that a verdict cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthesis.assessment.cases import ENDED, turned_down
+from webapp.environments.models import ToolCase
+
+EXPECTED = {"negative": "Refused. Nothing changes.", "positive": "Carried out."}
+"""What a tester means by a case: a call that an environment has to refuse, or one that it has to carry out."""
+GROUPS = (
+    ("accepts", "Does what it should refuse"),
+    ("half", "Refuses, yet changes the state"),
+    ("ends", "Ends the program"),
+    ("raises", "Raises an error"),
+    ("refuses", "Refuses what it should do"),
+    ("other", "Does something else than it should"),
+)
+MOST_LINES = 40
+_LINES = re.compile(r"\blines?\s+(\d{1,5})(?:\s*(?:-|to|and)\s*(\d{1,5}))?", re.IGNORECASE)
+_QUOTED = re.compile(r"`([^`\n]{4,120})`")
+
+
+@dataclass
+class CaseGroup:
+    """Cases that went wrong in one way."""
+
+    code: str
+    title: str
+    cases: list[ToolCase] = field(default_factory=list)
+
+    @property
+    def failed(self) -> int:
+        return sum(case.verdict == "fail" for case in self.cases)
+
+
+def as_expected(case: str, *, ok: bool, result: Any, patch: Iterable[Any]) -> bool:
+    """Whether an outcome is what the tester expected of a case of this sort."""
+    changes = list(patch)
+    refused = turned_down(ok, result, changes) or (isinstance(result, dict) and result.get("success") is False)
+    return refused and not changes if case == "negative" else not refused
+
+
+def group_of(row: ToolCase) -> str:
+    """What went wrong in a case, as the code of a group."""
+    says_no = not row.ok or (isinstance(row.result, dict) and row.result.get("success") is False)
+    if row.error.startswith(ENDED):
+        return "ends"
+    if says_no and row.patch:
+        return "half"
+    if not row.ok:
+        return "raises"
+    if row.case == "negative" and not says_no:
+        return "accepts"
+    return "refuses" if row.case == "positive" and says_no else "other"
+
+
+def grouped_cases(rows: Iterable[ToolCase]) -> list[CaseGroup]:
+    """The groups that have cases, in the order of `GROUPS`; in each those that failed first."""
+    groups = {code: CaseGroup(code, title) for code, title in GROUPS}
+    for row in rows:
+        groups[group_of(row)].cases.append(row)
+    for group in groups.values():
+        group.cases.sort(key=lambda row: (row.verdict != "fail", row.position))
+    return [group for group in groups.values() if group.cases]
+
+
+def cited_lines(reasons: Iterable[str], source: str, first: int) -> set[int]:
+    """Lines of the program that reasons speak of: by number, of the program or of the tool, or by quoting code.
+
+    `source` is the tool's, which begins at the line `first` of the program.
+    """
+    lines = source.splitlines()
+    last = first + len(lines) - 1
+    found: set[int] = set()
+    for reason in reasons:
+        for match in _LINES.finditer(reason):
+            low, high = int(match[1]), int(match[2] or match[1])
+            if low < first and high <= len(lines):
+                low, high = low + first - 1, high + first - 1
+            found.update(range(max(low, first), min(high, last, low + MOST_LINES) + 1))
+        for quoted in _QUOTED.findall(reason):
+            found.update(first + number for number, line in enumerate(lines) if quoted.strip() in line)
+    return found if len(found) <= MOST_LINES else set(sorted(found)[:MOST_LINES])
