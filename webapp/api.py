@@ -16,6 +16,7 @@ from ninja.operation import Operation
 from webapp.batches.api import router as batches
 from webapp.datasets.api import router as datasets
 from webapp.datasets.file_api import router as files
+from webapp.edits.api import router as edits
 from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
@@ -51,6 +52,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", trajectories),
     ("", rollouts),
     ("", review),
+    ("", edits),
     ("", batches),
     ("", files),
     ("", datasets),

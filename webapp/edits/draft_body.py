@@ -74,11 +74,16 @@ def read_state(text: str) -> State:
         raise InputError(f"The initial state: {error}") from error
     if not isinstance(value, dict):
         raise InputError("The initial state is a JSON object: each key is an attribute of the program.")
+    check_state(value)
+    return value
+
+
+def check_state(value: State) -> None:
+    """Raises InputError: an encoded state that cannot be read."""
     try:
         decode_state(value)
     except (StateError, InputError, ValueError, TypeError) as error:
         raise InputError(f"The initial state cannot be read: {error}") from error
-    return value
 
 
 def _checks(value: Any) -> list[dict[str, str]]:

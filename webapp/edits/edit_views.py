@@ -210,7 +210,7 @@ def _changed(request: HttpRequest, pk: int, act: Any, words: str) -> HttpRespons
     return redirect("edits:edit", row.pk)
 
 
-@access("review")
+@access("synthesise")
 @require_POST
 def repair(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask the author model for a repair of a tool; what it writes is a draft of the person's own."""

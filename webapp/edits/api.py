@@ -1,0 +1,159 @@
+"""Edits over the API: drafts, their cases, what saving them would do, and the saving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router
+
+from synthesis.errors import InputError, ProgramError
+from synthesis.runtime import default_sandbox
+from webapp.edits import services
+from webapp.edits.case_runs import cases_of, run_cases
+from webapp.edits.draft_body import check_state
+from webapp.edits.forecasts import holds
+from webapp.edits.models import Edit, EditKind, Forecast
+from webapp.edits.proposals import proposed_program, require_readable
+from webapp.edits.schemas import EditBody, EditCasesOut, EditOut, EditQuery, EditStart, ForecastOut
+from webapp.environments.models import Assessment, Tool, Version
+from webapp.errors import NotFound
+from webapp.jobs.models import Job
+from webapp.jobs.schemas import JobOut
+from webapp.rest.auth import needs, person
+from webapp.rest.etags import require_match
+from webapp.rest.idempotency import idempotent
+from webapp.rest.paging import cursor_page
+from webapp.rest.problems import Problem
+from webapp.rest.types import Id, PageOf
+from webapp.scenarios.models import Task
+
+router = Router(tags=["edits"])
+
+
+@router.get("/edits", auth=needs("read"), response=PageOf[EditOut])
+def list_edits(request: HttpRequest, query: Query[EditQuery]) -> Any:
+    """Drafts and saved edits, newest first."""
+    rows = Edit.objects.select_related("author")
+    rows = rows.filter(state=query.state) if query.state else rows
+    return cursor_page(rows.filter(author=person(request)) if query.mine else rows, query)
+
+
+@router.post("/edits", auth=needs("review"), response={201: EditOut})
+@idempotent
+def start_edit(request: HttpRequest, wish: EditStart) -> Any:
+    """Begin a draft, or find the caller's open one of the same."""
+    named = [name for name in ("tool", "version", "task") if getattr(wish, name) is not None]
+    if len(named) != 1:
+        raise InputError("Name one of tool, version and task.")
+    user = person(request)
+    if wish.tool is not None:
+        return 201, services.start_tool_edit(user, get_object_or_404(Tool, pk=wish.tool))
+    if wish.version is not None:
+        rows = Version.objects.select_related("environment")
+        return 201, services.start_program_edit(user, get_object_or_404(rows, pk=wish.version))
+    return 201, services.start_task_edit(user, get_object_or_404(Task, pk=wish.task))
+
+
+@router.get("/edits/{pk}", auth=needs("read"), response=EditOut)
+def get_edit(request: HttpRequest, pk: Id) -> Edit:
+    """One draft, or what became of it."""
+    return services.find_edit(pk)
+
+
+@router.put("/edits/{pk}", auth=needs("review"), response=EditOut)
+def change_edit(request: HttpRequest, pk: Id, wish: EditBody) -> Edit:
+    """Write the caller's draft anew. `If-Match` is required; 412 where it was written since it was read."""
+    body = wish.model_dump(exclude_unset=True)
+    state, why = body.pop("state", None), body.pop("why", None)
+    if state is not None:
+        check_state(state)
+    with transaction.atomic():
+        edit = _matched(request, pk)
+        return services.keep_draft(person(request), pk, body, edit.serial, state=state, why=why)
+
+
+def _matched(request: HttpRequest, pk: int) -> Edit:
+    """The draft, locked, where `If-Match` names it as it is."""
+    if "If-Match" not in request.headers:
+        words = f"Send If-Match with the ETag of GET /edits/{pk}, so that nobody's change is written over."
+        raise Problem(428, words, code="precondition_required")
+    Edit.objects.select_for_update().filter(pk=pk).first()
+    edit = services.find_edit(pk)
+    require_match(request, EditOut.from_orm(edit))
+    return edit
+
+
+@router.post("/edits/{pk}/drop", auth=needs("review"), response=EditOut)
+def drop_edit(request: HttpRequest, pk: Id) -> Edit:
+    """Put the caller's draft away."""
+    return services.drop_edit(person(request), pk)
+
+
+@router.post("/edits/{pk}/cases", auth=needs("review"), response=EditCasesOut)
+def run_edit_cases(request: HttpRequest, pk: Id) -> Any:
+    """Run the tool's cases of the newest assessment on the draft, within seconds. No model is asked."""
+    edit = services.find_edit(pk)
+    if edit.kind != EditKind.PROGRAM:
+        raise InputError("Only a tool or a program has cases.")
+    try:
+        proposed = proposed_program(edit)
+    except ProgramError as error:
+        raise InputError(str(error)) from error
+    require_readable(proposed)
+    newest = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
+    done = run_cases(default_sandbox(), proposed.program, cases_of(newest, edit.tool))
+    cases = [
+        {
+            "case_id": run.case.pk, "position": run.case.position, "verdict": run.case.verdict, "became": run.word,
+            "changed": run.changed, "expected": run.expected,
+        }
+        for run in done.runs
+    ]  # fmt: skip
+    counts = {name: getattr(done, name) for name in ("mended", "broken", "other", "same", "not_run", "seconds")}
+    return {**counts, "cases": cases}
+
+
+@router.post("/edits/{pk}/forecast", auth=needs("review"), response={202: JobOut})
+def start_edit_forecast(request: HttpRequest, pk: Id) -> Any:
+    """Work out what saving the draft would do. The job says how far that is."""
+    forecast = services.start_forecast(person(request), pk)
+    return 202, get_object_or_404(Job, pk=forecast.job_id)
+
+
+@router.get("/edits/{pk}/forecast", auth=needs("read"), response=ForecastOut)
+def get_edit_forecast(request: HttpRequest, pk: Id) -> Any:
+    """The newest forecast of an edit."""
+    edit = services.find_edit(pk)
+    forecast = services.newest_forecast(edit)
+    if forecast is None:
+        raise NotFound("What saving this edit would do was not worked out yet.")
+    return _told(edit, forecast)
+
+
+def _told(edit: Edit, forecast: Forecast) -> dict[str, Any]:
+    names = ("state", "why", "tasks", "stored", "executed", "sampled", "seconds")
+    lines = forecast.lines.defer("audit").prefetch_related("runs").order_by("task")
+    return {
+        "edit_id": edit.pk,
+        "holds": holds(forecast, edit),
+        "datasets": forecast.facts.get("datasets", {}),
+        "lines": list(lines),
+        **{name: getattr(forecast, name) for name in names},
+    }
+
+
+@router.post("/edits/{pk}/save", auth=needs("review"), response={202: JobOut})
+def save_edit(request: HttpRequest, pk: Id) -> Any:
+    """Save the draft by a job: a further version with its tasks, or a further revision. `If-Match` is required."""
+    with transaction.atomic():
+        edit = _matched(request, pk)
+        return 202, services.start_save(person(request), pk, edit.serial)
+
+
+@router.post("/tools/{pk}/repair", auth=needs("synthesise"), response={202: JobOut})
+def repair_tool(request: HttpRequest, pk: Id) -> Any:
+    """Ask the author model for a repair of a tool. What it writes is a draft of the caller's."""
+    return 202, services.start_repair(person(request), get_object_or_404(Tool.objects.select_related("version"), pk=pk))

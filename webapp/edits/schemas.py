@@ -1,0 +1,160 @@
+"""Edits and forecasts as the API shows and takes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
+from webapp.edits.services import WHY_CHARS
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+
+Source = Annotated[Text, Field(max_length=1_000_000)]
+
+
+class EditOut(Schema):
+    """A draft of a change, or what became of it. `body` is what was typed."""
+
+    id: int
+    kind: Annotated[str, Field(description="program or task.")]
+    state: Annotated[str, Field(description="draft, saved or dropped.")]
+    environment_id: int
+    version_id: Annotated[int, Field(description="The version that it stands on.")]
+    tool: str
+    task_id: int | None
+    revision_id: Annotated[int | None, Field(description="The revision that it stands on, of a task.")]
+    body: Json
+    serial: Annotated[int, Field(description="Grows with every write.")]
+    why: str
+    author: str
+    by_model: Annotated[str, Field(description="The model that wrote it; empty where a person did.")]
+    saved_version_id: int | None
+    saved_revision_id: int | None
+    updated_at: datetime
+
+    @staticmethod
+    def resolve_author(edit: Any) -> str:
+        return edit.author if isinstance(edit.author, str) else str(edit.author.username)
+
+
+class EditStart(BodyIn):
+    """What is to be edited: one of a tool, a version (its whole program) or a task."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"task": 1}]})
+
+    tool: Id | None = None
+    version: Id | None = None
+    task: Id | None = None
+
+
+class EditQuery(PageQuery):
+    state: Annotated[Literal["", "draft", "saved", "dropped"], Field(description="Only in this state.")] = ""
+    mine: Annotated[bool, Field(description="Only the caller's own.")] = False
+
+
+class EditCheck(BodyIn):
+    label: Annotated[Text, Field(max_length=LABEL_CHARS)] = ""
+    source: Annotated[Text, Field(max_length=CHECK_CHARS)]
+
+
+class EditReferenceCall(BodyIn):
+    tool: ShortText
+    arguments: dict[str, Json] = {}
+
+
+class EditReference(BodyIn):
+    """A call sequence that solves the task, and the answer that ends it."""
+
+    calls: Annotated[list[EditReferenceCall], Field(max_length=MOST_CALLS)] = []
+    answer: Annotated[Text, Field(max_length=ANSWER_CHARS)] = ""
+
+
+class EditBody(BodyIn):
+    """The parts that are changed; what is left out stays as it is. `state` is an encoded initial state."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"instruction": "Lend four packets.", "why": "Clearer."}]}
+    )
+
+    tool_source: Source | None = None
+    source: Source | None = None
+    title: ShortText | None = None
+    instruction: Annotated[Text, Field(max_length=INSTRUCTION_CHARS)] | None = None
+    checks: Annotated[list[EditCheck], Field(max_length=MOST_CHECKS)] | None = None
+    criteria: Annotated[list[Text], Field(max_length=MOST_CHECKS)] | None = None
+    reference: EditReference | None = None
+    state: dict[str, Json] | None = None
+    why: Annotated[Text, Field(max_length=WHY_CHARS)] | None = None
+
+
+class EditCaseOut(Schema):
+    """A case of a tool, run on the draft."""
+
+    case_id: int
+    position: int
+    verdict: Annotated[str, Field(description="What a checker said of it before: pass, warning or fail.")]
+    became: Annotated[str, Field(description="as before, as expected now, ..., in words.")]
+    changed: bool
+    expected: str
+
+
+class EditCasesOut(Schema):
+    """What running the cases of a tool on a draft came to; `not_run` were not begun when the time was over."""
+
+    mended: int
+    broken: int
+    other: int
+    same: int
+    not_run: int
+    seconds: float
+    cases: list[EditCaseOut]
+
+
+class ForecastRunOut(Schema):
+    """An attempt that would earn something else; `after` is null where it could not be executed."""
+
+    trajectory_id: int
+    before: float | None
+    after: float | None
+    why: str
+
+
+class ForecastTaskOut(Schema):
+    """What saving would do to one task. Attempts that stay as they are are not listed."""
+
+    task_id: int
+    audit_before: str
+    audit_after: str
+    approved: bool
+    approval: Annotated[str, Field(description="carries, reopens, or empty where nobody decided on it.")]
+    approval_why: str
+    stored: int
+    executed: int
+    flips_up: int
+    flips_down: int
+    failure: str
+    runs: list[ForecastRunOut]
+
+    @staticmethod
+    def resolve_runs(line: Any) -> Any:
+        return line.runs if isinstance(line.runs, list) else list(line.runs.all())
+
+
+class ForecastOut(Schema):
+    """What saving an edit would do. `holds` says whether draft, tasks and attempts are still as they were."""
+
+    edit_id: int
+    state: Annotated[str, Field(description="working, ready or failed.")]
+    why: str
+    holds: bool
+    tasks: int
+    stored: int
+    executed: int
+    sampled: bool
+    seconds: float | None
+    datasets: Json
+    lines: list[ForecastTaskOut]
