@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
 
 from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, common, stretches
 from webapp.trajectories.side_by_side.call_texts import call_pieces, call_text
-from webapp.trajectories.side_by_side.parting import parting, told
+from webapp.trajectories.side_by_side.parting_point import parting, told
 from webapp.trajectories.side_by_side.queries import read_ids
 
 SAME, RESULT, ARGUMENTS, MISSING = Likeness.SAME, Likeness.RESULT, Likeness.ARGUMENTS, Likeness.MISSING
@@ -120,12 +119,10 @@ def test_a_longest_common_subsequence_is_found(left: str, right: str, length: in
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(pairs))
 
 
-def test_thousands_of_equal_calls_are_aligned_at_once():
+def test_thousands_of_equal_calls_meet_around_one_that_is_not():
     first = attempt("start 1", *["poll"] * 4_000)
     second = attempt("start 2", *["poll"] * 1_500, "extra", *["poll"] * 2_000)
-    began = time.perf_counter()
     rows = aligned([first, second, first])
-    assert time.perf_counter() - began < 10
     assert sum(row.likeness == SAME for row in rows) == 3_500
     assert max(len(run) for run in stretches(rows)) >= 1_500
 

@@ -164,6 +164,26 @@ def test_planted_text_stays_text(reader):
         assert "{{ 7" in page
 
 
+def test_arguments_that_no_text_can_hold_are_shown(reader):
+    """Lone surrogates, NUL, nesting that cannot be parsed, and more than is read."""
+    odd = {"half": "\ud800", "nul": "\x00"}
+    first = seed.make(seed.ordinary())
+    second = another(first)
+    second.steps.filter(index=1).update(arguments=odd)
+    second.steps.filter(index=2).update(arguments={"long": "x" * 9_000})
+    second.steps.filter(index=8).update(result="\ud800")
+    deep = "[" * 1_900 + "]" * 1_900
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE trajectories_step SET arguments = %s WHERE id = %s", [deep, second.steps.get(index=5).pk]
+        )
+    page = text(reader.get(ids(first, second)))
+    assert '<span class="ctl">\\ud800</span>' in page
+    assert r"nul=&quot;\u0000&quot;" in page
+    body = reader.get("/api/v1/trajectories/compare", {"ids": f"{first.pk},{second.pk}"}).json()
+    assert body["lines"][1]["steps"][1]["text"] == 'find_patient(half="\\ud800", nul="\\u0000")'
+
+
 def test_the_number_of_queries_is_bounded(reader, pair):
     counts = []
     runs = [*pair, another(pair[0]), another(pair[1])]
@@ -222,7 +242,7 @@ def test_the_api_gives_the_same(reader, pair):
     assert body["sentence"].startswith("They part at step 5: attempt")
     assert [row["id"] for row in body["attempts"]] == [first.pk, second.pk]
     assert [line["likeness"] for line in body["lines"]] == ["same", "arguments", "same"]
-    assert [line["first_divergence"] for line in body["lines"]] == [False, True, False]
+    assert [line["parting"] for line in body["lines"]] == [False, True, False]
     assert (body["lines"][0]["count"], body["lines"][0]["steps"][1]["last"]) == (5, 4)
     assert body["lines"][1]["steps"][1]["differs"] == ['slot="fri-10"']
     assert [check["number"] for check in body["checks"] if check["differs"]] == [3, 5]

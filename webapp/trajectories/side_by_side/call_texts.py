@@ -35,7 +35,7 @@ def said_arguments(stored: str) -> Any:
     """The arguments out of their stored text; the text itself where it was too long to be read whole."""
     try:
         return json.loads(stored) if stored else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return stored
 
 

@@ -106,7 +106,7 @@ def check_grid(
     for attempt, turns in zip(attempts, turned, strict=True):
         score = scores.get(attempt.pk)
         own = labels.get(score.revision_id if score else attempt.revision_id, [])
-        since = {flip.label.position: flip.step for flip in turns}
+        since = {flip.label.position: flip for flip in turns}
         if score is None or score.revision_id != attempt.revision_id:
             since = {}
         verdicts = score.verdicts if score else []
@@ -114,7 +114,9 @@ def check_grid(
         for place, (label, identity) in enumerate(own):
             known.setdefault(identity, label)
             value = _value(verdicts[place]) if place < len(verdicts) else None
-            cells[identity] = CheckCell(attempt.pk, value, since.get(label.position))
+            last = since.get(label.position)
+            agreed = last is not None and last.value == value
+            cells[identity] = CheckCell(attempt.pk, value, last.step if last and agreed else None)
         said.append(cells)
     return CheckGrid(
         tuple(

@@ -104,7 +104,7 @@ def _canonical(text: str, digest: str) -> str:
     """Arguments whose order does not matter; those that are too long stand for themselves by their digest."""
     try:
         return json.dumps(json.loads(text), sort_keys=True) if len(text) <= READ_ARGUMENTS else digest
-    except ValueError:
+    except (ValueError, RecursionError):
         return digest
 
 
@@ -125,7 +125,7 @@ def results_of(wanted: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], str
 def _preview(text: str | None) -> str:
     try:
         value: Any = json.loads(text or '""')
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     if isinstance(value, dict) and {"kind", "message"} <= value.keys():
         value = value["message"]

@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from webapp.rest.types import ShortText
+from webapp.templatetags.show import plain
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.schemas import TrajectoryLine
 from webapp.trajectories.side_by_side.check_grid import CheckCell, CheckLine
@@ -24,7 +25,8 @@ class ComparedStepOut(Schema):
     """A step of one attempt: its call or what was said, shortened; of a run of equal steps `step` to `last`.
 
     `differs` are the parts of the call that another attempt has otherwise. `result` is told where results differ or
-    the call failed; `rises` and `falls` are the numbers of the checks that come to hold, and cease to.
+    the call failed. `rises` and `falls` are the numbers of the checks that come to hold, and cease to. Control
+    characters and lone surrogates are escaped in every text.
     """
 
     trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
@@ -40,19 +42,27 @@ class ComparedStepOut(Schema):
     falls: list[int]
 
     @staticmethod
+    def resolve_text(cell: StepCell) -> str:
+        return plain(cell.text)
+
+    @staticmethod
+    def resolve_result(cell: StepCell) -> str:
+        return plain(cell.result)
+
+    @staticmethod
     def resolve_differs(cell: StepCell) -> list[str]:
-        return [piece.text for piece in cell.pieces if piece.differs]
+        return [plain(piece.text) for piece in cell.pieces if piece.differs]
 
 
 class AlignedLineOut(Schema):
     """Steps that stand for the same, one an attempt in the order of the ids, null where an attempt has no such step.
 
-    `count` equal lines are folded into one that is the `same`. `first_divergence`: the attempts part here.
+    `count` equal lines are folded into one that is the `same`. `parting`: the attempts part here.
     """
 
     likeness: LikenessName
     count: int
-    first_divergence: Annotated[bool, Field(validation_alias="first")]
+    parting: Annotated[bool, Field(validation_alias="first")]
     steps: Annotated[list[ComparedStepOut | None], Field(validation_alias="cells")]
 
 
@@ -130,7 +140,7 @@ class ComparisonOut(Schema):
 
     @staticmethod
     def resolve_sentence(found: Comparison) -> str:
-        return "".join(part.text for part in found.sentence)
+        return plain("".join(part.text for part in found.sentence))
 
     @staticmethod
     def resolve_attempts(found: Comparison) -> list[Trajectory]:

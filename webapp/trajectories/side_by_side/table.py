@@ -13,7 +13,7 @@ from webapp.trajectories.side_by_side import queries
 from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
 from webapp.trajectories.side_by_side.call_texts import CallPiece, call_pieces, call_text, said_arguments, short
 from webapp.trajectories.side_by_side.check_grid import CheckGrid, check_flips, check_grid, labels_of
-from webapp.trajectories.side_by_side.parting import Parting, parting, told
+from webapp.trajectories.side_by_side.parting_point import Parting, parting, told
 
 MOST_LINES = 300
 """So many lines of the table are shown; the others are counted."""
