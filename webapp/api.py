@@ -37,6 +37,7 @@ from webapp.taxonomy.near_duplicates.api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
 from webapp.trajectories.export.api import router as training
 from webapp.trajectories.rollouts.api import router as rollouts
+from webapp.trajectories.side_by_side.api import router as side_by_side
 from webapp.workers.api import router as workers
 
 ROUTERS: list[tuple[str, Router]] = [
@@ -49,6 +50,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", audits),
     ("", frames),
     ("", training),
+    ("", side_by_side),  # /trajectories/compare, before /trajectories/{pk}
     ("", trajectories),
     ("", rollouts),
     ("", review),

@@ -67,6 +67,10 @@
     bar.hidden = !picked.length;
     const count = bar.querySelector("[data-count]");
     if (count) count.textContent = `${picked.length} selected`;
+    for (const button of bar.querySelectorAll("[data-picks]")) {
+      const [least, most] = button.dataset.picks.split(" ").map(Number);
+      button.disabled = picked.length < least || picked.length > most;
+    }
     const every = document.querySelector("[data-pick-all]");
     if (every) {
       every.checked = Boolean(all.length) && picked.length === all.length;

@@ -4,6 +4,7 @@ from webapp.trajectories import trajectory_views
 from webapp.trajectories.export import export_views as training
 from webapp.trajectories.replay import replay_views
 from webapp.trajectories.rollouts import rollout_views as rollouts
+from webapp.trajectories.side_by_side import compare_views
 
 app_name = "trajectories"
 urlpatterns: list[URLPattern] = [
@@ -14,6 +15,7 @@ urlpatterns: list[URLPattern] = [
     path("training/start/", training.start, name="training_start"),
     path("training/exports/", training.exports, name="training_exports"),
     path("training/exports/<int:pk>.zip", training.fetch, name="training_file"),
+    path("compare/", compare_views.compared, name="compare"),
     path("of-task/<int:task_pk>/", trajectory_views.of_task, name="of_task"),
     path("run/<int:task_pk>/", rollouts.run, name="run"),
     path("run/<int:task_pk>/start/", rollouts.start, name="start"),

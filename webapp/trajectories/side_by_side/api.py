@@ -1,0 +1,19 @@
+"""Comparison of attempts over the API."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from webapp.rest.auth import needs
+from webapp.trajectories.side_by_side import queries
+from webapp.trajectories.side_by_side.schemas import ComparisonOut, ComparisonQuery
+from webapp.trajectories.side_by_side.table import Comparison, compare
+
+router = Router(tags=["trajectories"])
+
+
+@router.get("/trajectories/compare", auth=needs("read"), response=ComparisonOut)
+def compare_trajectories(request: HttpRequest, query: Query[ComparisonQuery]) -> Comparison:
+    """Two to four attempts at one task: where they part, their steps aligned, their checks side by side."""
+    return compare(queries.require_attempts(queries.read_ids([query.ids])))

@@ -1,0 +1,85 @@
+"""The page that compares attempts, and the page on which they are chosen: one address, `?ids=12,15`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.errors import Refusal
+from webapp.query_params import Params
+from webapp.rest.api_examples import api_call
+from webapp.scenarios.models import Task
+from webapp.trajectories import trajectory_list
+from webapp.trajectories.failure_reason import tell_reasons
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.side_by_side import queries
+from webapp.trajectories.side_by_side.table import compare
+
+OFFERED = 50
+"""So many of a task's newest attempts are offered besides those that are chosen."""
+MOST_EQUAL = 200
+"""So many of the checks that say the same are listed."""
+
+
+@access("read")
+@require_safe
+def compared(request: HttpRequest) -> HttpResponse:
+    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen."""
+    params = Params(request.GET)
+    given = params.texts("ids", 400)
+    ids = queries.read_ids(given)
+    if len(given) > 1 and not params.flag("choose"):
+        return redirect(f"{reverse('trajectories:compare')}?ids={_comma(ids)}")
+    if params.flag("choose") or len(ids) < queries.FEWEST:
+        return _choose(request, ids, params.id("task"), "")
+    try:
+        attempts = queries.require_attempts(ids)
+    except Refusal as error:
+        return _choose(request, ids, None, str(error))
+    found = compare(attempts)
+    context = {
+        "task": attempts[0].task,
+        "found": found,
+        "attempts": found.attempts,
+        "ids": _comma(ids),
+        "equal": found.checks.equal[:MOST_EQUAL],
+        "copy_as": api_call(request, "GET", "api:compare_trajectories", query={"ids": _comma(ids)}),
+    }
+    return render(request, "trajectories/compare.html", context)
+
+
+def _comma(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _choose(request: HttpRequest, ids: Sequence[int], task_pk: int | None, problem: str) -> HttpResponse:
+    """What can be compared with what is chosen; a problem says why that could not be compared."""
+    known = {row.pk: row for row in trajectory_list.lines(Trajectory.objects.filter(pk__in=ids))}
+    chosen = [known[pk] for pk in ids if pk in known]
+    tasks = list(dict.fromkeys(row.task for row in chosen))
+    if task_pk is not None and not tasks:
+        tasks = list(Task.objects.only("title").filter(pk=task_pk))
+    context: dict[str, Any] = {"problem": problem, "tasks": tasks}
+    if len(tasks) == 1:
+        if len(chosen) == 1:
+            chosen += _counterpart(chosen[0])
+        picked = {row.pk for row in chosen}
+        others = trajectory_list.lines(queries.attempts_at(tasks[0].pk).exclude(pk__in=picked))[: OFFERED + 1]
+        rows = [*chosen, *others[:OFFERED]]
+        tell_reasons(rows)
+        shows = {column.name for column in trajectory_list.TRAJECTORIES.columns} - {"task", "environment", "recorded"}
+        context |= {"task": tasks[0], "rows": rows, "picked": picked, "shows": shows, "more": len(others) > OFFERED}
+    return render(request, "trajectories/compare_choice.html", context)
+
+
+def _counterpart(row: Trajectory) -> list[Trajectory]:
+    """The newest attempt at the same task that ended the other way: solved beside one that is not, or the reverse."""
+    others = queries.attempts_at(row.task_id).filter(live=False).exclude(pk=row.pk)
+    others = others.exclude(outcome="solved") if row.outcome == "solved" else others.filter(outcome="solved")
+    return list(trajectory_list.lines(others)[:1])

@@ -1,0 +1,155 @@
+"""A comparison of attempts as the API shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from webapp.rest.types import ShortText
+from webapp.templatetags.show import plain
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.schemas import TrajectoryLine
+from webapp.trajectories.side_by_side.check_grid import CheckCell, CheckLine
+from webapp.trajectories.side_by_side.table import Comparison, StepCell
+
+LikenessName = Literal["same", "words", "result", "state", "arguments", "missing"]
+
+
+class ComparisonQuery(Schema):
+    ids: Annotated[ShortText, Field(description="Two to four attempts at one task, such as 12,15.", examples=["12,15"])]
+
+
+class ComparedStepOut(Schema):
+    """A step of one attempt: its call or what was said, shortened; of a run of equal steps `step` to `last`.
+
+    `differs` are the parts of the call that another attempt has otherwise. `result` is told where results differ or
+    the call failed. `rises` and `falls` are the numbers of the checks that come to hold, and cease to. Control
+    characters and lone surrogates are escaped in every text.
+    """
+
+    trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
+    step: int
+    last: int
+    kind: str
+    text: str
+    differs: list[str]
+    error: str
+    result: str
+    changes: int
+    rises: list[int]
+    falls: list[int]
+
+    @staticmethod
+    def resolve_text(cell: StepCell) -> str:
+        return plain(cell.text)
+
+    @staticmethod
+    def resolve_result(cell: StepCell) -> str:
+        return plain(cell.result)
+
+    @staticmethod
+    def resolve_differs(cell: StepCell) -> list[str]:
+        return [plain(piece.text) for piece in cell.pieces if piece.differs]
+
+
+class AlignedLineOut(Schema):
+    """Steps that stand for the same, one an attempt in the order of the ids, null where an attempt has no such step.
+
+    `count` equal lines are folded into one that is the `same`. `parting`: the attempts part here.
+    """
+
+    likeness: LikenessName
+    count: int
+    parting: Annotated[bool, Field(validation_alias="first")]
+    steps: Annotated[list[ComparedStepOut | None], Field(validation_alias="cells")]
+
+
+class ComparedVerdictOut(Schema):
+    """What a check says of one attempt; `since` is the step at which it came to say so, null where that is unknown."""
+
+    trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
+    says: Literal["holds", "does not hold", "raised an error", "could not tell", "not judged"]
+    since: int | None
+
+    @staticmethod
+    def resolve_says(cell: CheckCell) -> str:
+        return cell.word
+
+
+class ComparedCheckOut(Schema):
+    """One check and what it says of every attempt."""
+
+    number: int
+    mark: str
+    text: str
+    differs: bool
+    verdicts: Annotated[list[ComparedVerdictOut], Field(validation_alias="cells")]
+
+    @staticmethod
+    def resolve_number(line: CheckLine) -> int:
+        return line.label.number
+
+    @staticmethod
+    def resolve_mark(line: CheckLine) -> str:
+        return line.label.mark
+
+    @staticmethod
+    def resolve_text(line: CheckLine) -> str:
+        return line.label.text
+
+
+class ComparedAttemptOut(TrajectoryLine):
+    """One of the attempts, with the answer that it gave."""
+
+    revision_id: int
+    answer: str
+
+
+class ComparisonOut(Schema):
+    """Attempts side by side. `hidden_lines` of the table and `uncompared_steps` of long attempts are left out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "task_id": 3,
+                    "sentence": "They part at step 4: attempt 15 calls list_rooms() where attempt 12 has ended.",
+                    "attempts": [],
+                    "lines": [],
+                    "hidden_lines": 0,
+                    "uncompared_steps": 0,
+                    "checks": [],
+                }
+            ]
+        }
+    )
+
+    task_id: int
+    sentence: str
+    attempts: list[ComparedAttemptOut]
+    lines: list[AlignedLineOut]
+    hidden_lines: Annotated[int, Field(validation_alias="hidden")]
+    uncompared_steps: Annotated[int, Field(validation_alias="uncompared")]
+    checks: list[ComparedCheckOut]
+
+    @staticmethod
+    def resolve_task_id(found: Comparison) -> int:
+        return found.attempts[0].task_id
+
+    @staticmethod
+    def resolve_sentence(found: Comparison) -> str:
+        return plain("".join(part.text for part in found.sentence))
+
+    @staticmethod
+    def resolve_attempts(found: Comparison) -> list[Trajectory]:
+        return list(found.attempts)
+
+    @staticmethod
+    def resolve_lines(found: Comparison) -> list[Any]:
+        return list(found.lines)
+
+    @staticmethod
+    def resolve_checks(found: Comparison) -> list[CheckLine]:
+        return [*found.checks.differing, *found.checks.equal]

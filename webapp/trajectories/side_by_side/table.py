@@ -1,0 +1,242 @@
+"""The comparison of attempts as pages and the API show it: lines of an aligned table, the sentence, the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from webapp.trajectories.models import StepKind, Trajectory
+from webapp.trajectories.replay.matrix_grid import Flip
+from webapp.trajectories.side_by_side import queries
+from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
+from webapp.trajectories.side_by_side.call_texts import CallPiece, call_pieces, call_text, said_arguments, short
+from webapp.trajectories.side_by_side.check_grid import CheckGrid, check_flips, check_grid, labels_of
+from webapp.trajectories.side_by_side.parting_point import Parting, parting, told
+
+MOST_LINES = 300
+"""So many lines of the table are shown; the others are counted."""
+MOST_NAMED = 4
+"""So many steps of a folded line are named."""
+SAID = 160
+LIKENESS = {
+    Likeness.SAME: ("=", "the same"),
+    Likeness.WORDS: ("~", "other words"),
+    Likeness.RESULT: ("≠", "another result"),
+    Likeness.STATE: ("≠", "another change of the state"),
+    Likeness.ARGUMENTS: ("≠", "other arguments"),
+    Likeness.MISSING: ("±", "not in all"),
+}
+
+
+@dataclass(frozen=True)
+class StepCell:
+    """A step of one attempt as a line shows it; of a folded line the steps `step` to `last`."""
+
+    trajectory: int
+    step: int
+    last: int
+    kind: str
+    pieces: tuple[CallPiece, ...]
+    error: str = ""
+    result: str = ""
+    changes: int = 0
+    rises: tuple[int, ...] = ()
+    falls: tuple[int, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return step_url(self.trajectory, self.step)
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def speaker(self) -> str:
+        """Who says it; empty of a call."""
+        return {StepKind.USER: "user", StepKind.MESSAGE: "agent"}.get(self.kind, "")  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """One line: a step of each attempt, or a run of steps that are the same in all (`count` of them, folded)."""
+
+    likeness: Likeness
+    cells: tuple[StepCell | None, ...]
+    count: int = 1
+    named: tuple[StepCell, ...] = ()
+    first: bool = False
+    """Whether the attempts part here."""
+
+    @property
+    def sign(self) -> str:
+        return LIKENESS[self.likeness][0]
+
+    @property
+    def words(self) -> str:
+        return LIKENESS[self.likeness][1]
+
+    @property
+    def calls(self) -> bool:
+        return any(cell is not None and not cell.speaker for cell in self.cells)
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.named)
+
+
+@dataclass(frozen=True)
+class SentencePart:
+    """A piece of the sentence that says where they part; `url` leads into a replay, or is empty."""
+
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two to four attempts side by side. `hidden` counts the lines that are left out, `uncompared` the steps."""
+
+    attempts: tuple[Trajectory, ...]
+    sentence: tuple[SentencePart, ...]
+    lines: tuple[TableLine, ...]
+    hidden: int
+    uncompared: int
+    checks: CheckGrid
+    parting: Parting | None
+
+    @property
+    def revisions(self) -> list[int]:
+        """The numbers of the revisions that were attempted."""
+        return sorted({row.revision.number for row in self.attempts})
+
+    @property
+    def answers_differ(self) -> bool:
+        return len({row.answer for row in self.attempts}) > 1
+
+
+def step_url(pk: int, step: int) -> str:
+    return f"{reverse('trajectories:detail', args=[pk])}?step={step}"
+
+
+def compare(attempts: Sequence[Trajectory]) -> Comparison:
+    """Align the attempts and set their checks beside each other."""
+    steps = [queries.steps_of(row) for row in attempts]
+    rows = aligned([one.compared for one in steps])
+    found = parting(rows)
+    scores = queries.newest_scores(attempts)
+    labels = labels_of({row.revision_id for row in attempts} | {score.revision_id for score in scores.values()})
+    turned = [check_flips(row, labels) for row in attempts]
+    folded = list(stretches(rows))
+    results = queries.results_of(_results_wanted(attempts, steps, folded[:MOST_LINES], found))
+    writer = _CellWriter(attempts, steps, turned, results)
+    lines, number = [], 0
+    for run in folded[:MOST_LINES]:
+        lines.append(writer.line(run, found is not None and number == found.row))
+        number += len(run)
+    names = [row.pk for row in attempts]
+    phrases = told(rows, names, writer.said, lambda place, step: short(writer.result(place, step), 60) or "nothing")
+    return Comparison(
+        attempts=tuple(attempts),
+        sentence=tuple(
+            SentencePart(one.text, "" if one.place is None else step_url(names[one.place], one.step or 0))
+            for one in phrases
+        ),
+        lines=tuple(lines),
+        hidden=max(0, len(folded) - MOST_LINES),
+        uncompared=sum(max(0, row.step_count - queries.MOST_STEPS) for row in attempts),
+        checks=check_grid(attempts, scores, labels, turned),
+        parting=found,
+    )
+
+
+def _results_wanted(
+    attempts: Sequence[Trajectory],
+    steps: Sequence[queries.AttemptSteps],
+    shown: Sequence[Sequence[AlignedRow]],
+    found: Parting | None,
+) -> dict[int, list[int]]:
+    """Of each attempt the steps whose result a line or the sentence says."""
+    wanted: dict[int, list[int]] = {row.pk: [] for row in attempts}
+    for [row, *_] in shown:
+        for place, step in enumerate(row.steps):
+            if step and step.tool and row.likeness != Likeness.SAME:
+                failed = steps[place].brief[step.index].failed
+                if failed or row.likeness == Likeness.RESULT:
+                    wanted[attempts[place].pk].append(step.index)
+    for place, step in enumerate(found.steps if found and found.likeness == Likeness.RESULT else ()):
+        if step:
+            wanted[attempts[place].pk].append(step.index)
+    return {pk: indexes for pk, indexes in wanted.items() if indexes}
+
+
+class _CellWriter:
+    """Writes the cells of lines out of what was read of the attempts."""
+
+    def __init__(
+        self,
+        attempts: Sequence[Trajectory],
+        steps: Sequence[queries.AttemptSteps],
+        turned: Sequence[Sequence[Flip]],
+        results: dict[tuple[int, int], str],
+    ) -> None:
+        self._attempts, self._steps, self._results = attempts, steps, results
+        self._turns: list[dict[int, list[Flip]]] = []
+        for turns in turned:
+            by_step: dict[int, list[Flip]] = {}
+            for flip in turns:
+                by_step.setdefault(flip.step, []).append(flip)
+            self._turns.append(by_step)
+
+    def result(self, place: int, step: ComparedStep) -> str:
+        return self._results.get((self._attempts[place].pk, step.index), "")
+
+    def said(self, place: int, step: ComparedStep) -> str:
+        """A call, or what was said in quotation marks."""
+        brief = self._steps[place].brief[step.index]
+        if brief.tool:
+            return call_text(brief.tool, said_arguments(brief.arguments))
+        return f"“{short(brief.content, SAID // 2)}”"
+
+    def line(self, run: Sequence[AlignedRow], first: bool) -> TableLine:
+        row, likeness = run[0], run[0].likeness
+        if likeness == Likeness.SAME:
+            cells = [
+                self.cell(place, step, row, last=run[-1].steps[place])
+                for place, step in enumerate(row.steps)
+                if step is not None
+            ]
+            named = [self.cell(0, one.steps[0], one) for one in run[:MOST_NAMED] if one.steps[0] is not None]
+            return TableLine(likeness, tuple(cells), len(run), tuple(named))
+        shown = [self.cell(place, step, row) if step else None for place, step in enumerate(row.steps)]
+        return TableLine(likeness, tuple(shown), first=first)
+
+    def cell(self, place: int, step: ComparedStep, row: AlignedRow, last: ComparedStep | None = None) -> StepCell:
+        brief = self._steps[place].brief[step.index]
+        turns = self._turns[place].get(step.index, [])
+        told_result = row.likeness == Likeness.RESULT or (brief.failed and row.likeness != Likeness.SAME)
+        return StepCell(
+            trajectory=self._attempts[place].pk,
+            step=step.index,
+            last=last.index if last else step.index,
+            kind=brief.kind,
+            pieces=tuple(self._pieces(place, step, row)),
+            error=brief.failed,
+            result=short(self.result(place, step), SAID) if told_result else "",
+            changes=brief.changes,
+            rises=tuple(flip.label.number for flip in turns if flip.rises),
+            falls=tuple(flip.label.number for flip in turns if flip.falls),
+        )
+
+    def _pieces(self, place: int, step: ComparedStep, row: AlignedRow) -> list[CallPiece]:
+        brief = self._steps[place].brief[step.index]
+        if not brief.tool:
+            return [CallPiece(short(brief.content, SAID))]
+        others = [
+            said_arguments(self._steps[other].brief[one.index].arguments)
+            for other, one in enumerate(row.steps)
+            if one is not None and other != place and row.likeness != Likeness.SAME
+        ]
+        return call_pieces(brief.tool, said_arguments(brief.arguments), others)
