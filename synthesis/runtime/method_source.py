@@ -48,8 +48,8 @@ def with_method(source: str, class_name: str, name: str, text: str) -> str:
 def docstring_of(text: str, name: str) -> str:
     """The docstring of a method's source on its own; empty where it has none or is not Python."""
     try:
-        tree = ast.parse(textwrap.dedent(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_source(textwrap.dedent(text))
+    except ProgramError:
         return ""
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:

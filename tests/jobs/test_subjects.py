@@ -53,7 +53,17 @@ def test_the_api_names_the_subject_and_lists_by_it(client: Client) -> None:
 
 
 def test_every_sort_of_subject_has_a_page() -> None:
-    shown = {"batch:1", "environment:1", "assessment:1", "task:1", "trajectory:1", "file:1", "queue:1", "themes"}
+    shown = {
+        "batch:1",
+        "environment:1",
+        "assessment:1",
+        "task:1",
+        "trajectory:1",
+        "file:1",
+        "queue:1",
+        "edit:1",
+        "themes",
+    }
     assert all(subjects.page_of(one) for one in shown)
     assert {"dataset", "training"} | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
 

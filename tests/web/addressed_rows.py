@@ -19,6 +19,7 @@ from webapp.content_store import store
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
+from webapp.edits import services
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
@@ -120,6 +121,21 @@ def objects() -> dict[str, Any]:
         **a_dataset(),
         **a_training(run),
         **a_review(run),
+        "edit": services.start_task_edit(owner, run.task),
+    }
+
+
+def edit_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of edits: of one itself, and of what one is begun from."""
+    tool, version = {"pk": made["tool"].pk}, {"pk": made["version"].pk}
+    return {
+        "edits": {"pk": made["edit"].pk},
+        "edits:start_tool": tool,
+        "edits:repair": tool,
+        "edits:start_program": version,
+        "edits:restore_program": version,
+        "edits:start_task": {"pk": made["run"].task_id},
+        "edits:restore_task": {"pk": made["run"].revision_id},
     }
 
 
@@ -134,6 +150,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches:keep": {"pk": made["item"].pk},
         "batches:output": {"pk": made["item"].pk, "stage": "discover"},
         "batches:call": {"pk": made["call"].pk},
+        **edit_arguments(made),
         "endpoints": {"pk": made["endpoint"].pk},
         "environments": {"pk": run.environment_id, "a": 1, "b": 1},
         "environments:of_node": {"pk": made["node"].pk},
@@ -190,6 +207,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batch-items": {"pk": made["item"].pk},
         "llm-calls": {"pk": made["call"].pk},
         "datasets": {"dataset": made["dataset"].public_id},
+        "edits": {"pk": made["edit"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
         "exports": {"job": made["job"].pk},
         "environments": {"pk": run.environment_id, "number": 1},

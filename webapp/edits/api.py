@@ -77,10 +77,11 @@ def change_edit(request: HttpRequest, pk: Id, wish: EditBody) -> Edit:
 
 def _matched(request: HttpRequest, pk: int) -> Edit:
     """The draft, locked, where `If-Match` names it as it is."""
+    if not Edit.objects.select_for_update().filter(pk=pk).exists():
+        raise NotFound("There is no such edit.")
     if "If-Match" not in request.headers:
         words = f"Send If-Match with the ETag of GET /edits/{pk}, so that nobody's change is written over."
         raise Problem(428, words, code="precondition_required")
-    Edit.objects.select_for_update().filter(pk=pk).first()
     edit = services.find_edit(pk)
     require_match(request, EditOut.from_orm(edit))
     return edit

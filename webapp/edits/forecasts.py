@@ -17,10 +17,10 @@ from synthesis.errors import EnvariumError, InfrastructureError, SandboxUnavaila
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
+from webapp.edits.dataset_use import datasets_on
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
 from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
 from webapp.edits.run_effects import RunEffect, effect, evidence, stored_runs
-from webapp.edits.standing_on import datasets_on
 from webapp.edits.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided

@@ -10,7 +10,7 @@ from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.edits import forecasts, services
 from webapp.edits.models import Edit, Forecast, ForecastState
-from webapp.edits.saving import save_edit
+from webapp.edits.saved_edit import save_edit
 from webapp.edits.tool_repair import ask_repair
 from webapp.environments.models import Tool
 from webapp.jobs.context import JobContext

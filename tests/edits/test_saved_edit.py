@@ -13,7 +13,7 @@ from webapp.edits import services
 from webapp.edits.forecasts import holds, work_out
 from webapp.edits.models import Edit, Forecast
 from webapp.edits.proposals import editable_source
-from webapp.edits.saving import save_edit
+from webapp.edits.saved_edit import save_edit
 from webapp.environments.models import Version
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
