@@ -17,6 +17,9 @@ from webapp.environments.models import Version
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
+from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.models import QueueItem
+from webapp.review.subjects import tag_of
 
 if TYPE_CHECKING:
     from synthesis.runtime import Sandbox
@@ -66,7 +69,7 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert "Being worked out" in browser.get(answer["Location"]).content.decode()
     assert carried_out("forecast_edit").state == "succeeded"
     worked = browser.get(answer["Location"]).content.decode()
-    assert "2: 1 up, 1 down" in worked
+    assert "1 up, 1 down" in worked
     assert "Call 1, lend_packets, is refused now." in worked
     browser.post(f"/edits/{edit.pk}/save/", {"serial": 3})
     assert carried_out("save_edit").result["version"] == 2
@@ -124,3 +127,17 @@ def test_only_its_author_changes_a_draft_and_others_may_copy_it(browser: Client,
     copied = other.post(f"/edits/{edit.pk}/copy/")
     assert Edit.objects.get(pk=int(copied["Location"].strip("/").split("/")[-1])).origin_id == edit.pk
     assert browser.get("/edits/?mine=1").content.decode().count("data-row-link") == 1
+
+
+def test_the_desk_of_a_failing_tool_groups_its_cases_and_says_how_often_its_checker_was_right(
+    browser: Client, sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    assessed(sandbox, made)
+    queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
+    item = QueueItem.objects.get(queue=queue)
+    page = browser.get(f"/review/items/{item.pk}/").content.decode()
+    assert "Does what it should refuse" in page
+    assert 'id="line-14"' in page
+    assert "how often it is right is not known" in page
+    decide(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), tag_of("tool", made.tool))
+    assert "in 1 of 1 tools" in browser.get(f"/review/items/{item.pk}/").content.decode()
