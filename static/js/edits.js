@@ -37,6 +37,7 @@
       readOnly: field.readOnly,
       wrap: window.innerWidth < NARROW,
       showPrintMargin: false,
+      highlightActiveLine: false,
       enableKeyboardAccessibility: true,
       textInputAriaLabel: field.labels?.[0]?.textContent.trim() || "Source",
     });

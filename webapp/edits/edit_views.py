@@ -18,7 +18,7 @@ from webapp.edits import services
 from webapp.edits.case_runs import cases_of, flaky_cases, run_cases
 from webapp.edits.forms import body_of, typed
 from webapp.edits.models import Edit, EditKind, EditState
-from webapp.edits.page import edit_context
+from webapp.edits.page import against, edit_context
 from webapp.edits.proposals import proposed_program
 from webapp.environments.models import Assessment, Tool, Version
 from webapp.error_responses import http_terms
@@ -105,7 +105,13 @@ def _opened(request: HttpRequest, start: Any, back: str) -> HttpResponse:
 @never_cache
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
     """One draft: what is typed, what it changes, and what may be done with it."""
-    return _page(request, services.find_edit(pk))
+    row = services.find_edit(pk)
+    more: dict[str, Any] = {}
+    other = Params(request.GET).id("against")
+    if other is not None and row.kind == EditKind.PROGRAM:
+        found = services.find_edit(other)
+        more = {"against": found, "against_part": against(row, found)}
+    return _page(request, row, **more)
 
 
 def _page(

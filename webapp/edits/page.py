@@ -47,6 +47,25 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
     return context | more
 
 
+OTHERS_SHOWN = 20
+
+
+def others_of(edit: Edit) -> list[Edit]:
+    """The other open drafts of the same tool, program or task, newest first: people's and models'."""
+    rows = Edit.objects.filter(
+        state=EditState.DRAFT, kind=edit.kind, environment=edit.environment_id, tool=edit.tool, task=edit.task_id
+    )
+    return list(rows.exclude(pk=edit.pk).select_related("author", "version").order_by("-id")[:OTHERS_SHOWN])
+
+
+def against(edit: Edit, other: Edit) -> DiffPart | None:
+    """How a draft of a program differs from another one; None where one of them cannot be read."""
+    try:
+        return part(f"From edit {other.pk} to this one", drafted_source(other), drafted_source(edit))
+    except ProgramError:
+        return None
+
+
 def _holds(forecast: Forecast | None, edit: Edit) -> bool:
     if edit.state != EditState.DRAFT:
         return forecast is not None
@@ -78,6 +97,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "cited": sorted(cited_lines(reasons, base, first)),
         "problems": reading(edit) if edit.body else (),
         "parts": changed,
+        "others": others_of(edit),
         "rules": edit.version.rules,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import comb
+from textwrap import dedent
 from typing import Any
 
 from django.http import HttpRequest
@@ -223,7 +224,8 @@ def tool_context(pk: int) -> dict[str, Any]:
 
 def source_lines(source: str, first: int, cited: set[int]) -> list[tuple[int, str, bool]]:
     """(number in the program, text, whether a verdict cites it) of each line."""
-    return [(number, line, number in cited) for number, line in enumerate(source.splitlines()[:MOST_LINES], first)]
+    lines = dedent(source).splitlines()[:MOST_LINES]
+    return [(number, line, number in cited) for number, line in enumerate(lines, first)]
 
 
 def trajectory_context(pk: int) -> dict[str, Any]:
