@@ -3,7 +3,8 @@
    envarium.keys.add({key: "f", does: "Fork here", group: "Replay", run: (event) => {}, repeat: false});
    A key is KeyboardEvent.key ("j", "ArrowDown", "?", "}"), a pair ("g e") or has a modifier ("Ctrl+Enter").
    Without `run` a key is only listed on the sheet (the browser does it).
-   In HTML: data-key="e" data-does="Export" [data-group="Page"] on a link, button or field. */
+   In HTML: data-key="e" data-does="Export" [data-group="Page"] on a link, button or field.
+   Single keys can be switched off, and each be given another letter or digit, on the sheet; this browser remembers it. */
 "use strict";
 
 (() => {
@@ -11,12 +12,26 @@
   const bindings = new Map();
   const PAIR_MS = 1200;
   const OFF = "envarium.letters-off";
+  const CHOSEN = "envarium.keys-chosen";
   let first = "";
   let firstAt = 0;
 
   const lettersOff = () => {
     try { return localStorage.getItem(OFF) === "1"; } catch { return false; }
   };
+  /* The person's own keys: from the page's key to the one that they chose. */
+  function chosen() {
+    try {
+      const kept = JSON.parse(localStorage.getItem(CHOSEN) || "{}");
+      return kept && typeof kept === "object" && !Array.isArray(kept) ? kept : {};
+    } catch { return {}; }
+  }
+  function choose(key, own) {
+    const kept = chosen();
+    if (own === null || own === key) delete kept[key]; else kept[key] = own;
+    try { localStorage.setItem(CHOSEN, JSON.stringify(kept)); } catch { /* private mode: nothing is remembered */ }
+    hint();
+  }
   const typing = (element) =>
     element && (element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName)) &&
     !/^(checkbox|radio|button|submit|file)$/.test(element.type || "");
@@ -33,11 +48,20 @@
   }
 
   function all() {
-    const found = new Map(bindings);
+    const own = chosen();
+    const found = new Map();
+    for (const binding of bindings.values()) {
+      const key = own[binding.key] || binding.key;
+      found.set(key, { ...binding, key, named: binding.key });
+    }
     for (const element of document.querySelectorAll("[data-key]")) {
       if (element.closest("[hidden]") || element.disabled) continue;
-      found.set(element.dataset.key, {
-        key: element.dataset.key,
+      const named = element.dataset.key;
+      const key = own[named] || named;
+      if (key === named && found.get(key) && found.get(key).named !== named) continue;
+      found.set(key, {
+        key,
+        named,
         does: element.dataset.does || element.textContent.trim(),
         group: element.dataset.group || "Page",
         run: () => act(element),
@@ -91,12 +115,56 @@
         const does = document.createElement("dt");
         does.textContent = row.does;
         const key = document.createElement("dd");
-        key.append(shown(row.key));
+        key.append(row.key.length === 1 ? remap(row) : shown(row.key));
         line.append(does, key);
         list.append(line);
       }
       section.append(title, list);
       body.append(section);
+    }
+  }
+
+  /* A button that takes the next letter or digit as the key; Backspace takes the page's own again, Escape changes nothing. */
+  function remap(row) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "plain remap";
+    button.append(shown(row.key));
+    button.setAttribute("aria-label", `${row.does}: key ${row.key}. Change it`);
+    button.addEventListener("click", () => {
+      const dialog = button.closest("dialog");
+      const said = dialog.querySelector("[data-keys-said]");
+      button.textContent = "press a key";
+      const taken = (event) => {
+        if (["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
+        event.preventDefault();
+        event.stopPropagation();
+        button.removeEventListener("keydown", taken);
+        if (event.key === "Backspace") choose(row.named, null);
+        else if (/^[\p{L}\p{N}]$/u.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) {
+          const other = [...all().values()].find((one) => one.key === event.key && one.named !== row.named);
+          if (other) said.textContent = `${event.key} is the key of “${other.does}” here. Give that one another key first.`;
+          else { choose(row.named, event.key); said.textContent = `“${row.does}” is ${event.key} now.`; }
+        } else if (event.key !== "Escape") said.textContent = "Choose a letter or a digit.";
+        fill(dialog);
+        [...dialog.querySelectorAll(".remap")].find((one) => one.dataset.named === row.named)?.focus();
+      };
+      button.addEventListener("keydown", taken);
+    });
+    button.dataset.named = row.named;
+    return button;
+  }
+
+  /* The hints on buttons say the keys that hold. */
+  function hint() {
+    const own = chosen();
+    for (const element of document.querySelectorAll("[data-key]")) {
+      const cap = element.querySelector("kbd") || element.parentElement?.querySelector(":scope > kbd");
+      if (!cap) continue;
+      const named = element.dataset.key;
+      if (cap.dataset.named === undefined && cap.textContent.trim() !== named) continue;
+      cap.dataset.named = named;
+      cap.textContent = own[named] || named;
     }
   }
 
@@ -116,7 +184,14 @@
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-keys-open]")) sheet();
     if (event.target.id === "keys") event.target.close();
+    if (event.target.closest("[data-keys-reset]")) {
+      try { localStorage.removeItem(CHOSEN); } catch { /* nothing is remembered */ }
+      hint();
+      fill(document.getElementById("keys"));
+    }
   });
+  document.addEventListener("DOMContentLoaded", hint);
+  document.addEventListener("htmx:afterSettle", hint);
 
   add({ key: "?", does: "Show the keys", group: "Everywhere", run: sheet });
   envarium.keys = { add, remove: (key) => bindings.delete(key), sheet };

@@ -1,0 +1,122 @@
+"""Edits in a browser, by keys alone: a tool is mended, tried, worked out and saved; keys are given other letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.checks import faults
+from tests.browser.test_environments import signed_in
+from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
+from tests.edits.test_pages import carried_out
+from tests.review import seed
+from webapp.edits.models import Edit
+from webapp.environments.models import Environment, Version
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from synthesis.runtime import Sandbox
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def made(sandbox: Sandbox) -> SeedLibrary:
+    person = seed.people("annotator")[0]
+    found = library(sandbox)
+    assessed(sandbox, found)
+    Environment.objects.filter(pk=found.environment.pk).update(name=f"Seeds {HOSTILE}")
+    for name in ("three", "eight"):
+        approve(person, found.task(name))
+    return found
+
+
+@pytest.fixture
+def page(chromium: Browser, live_site: str, made: SeedLibrary) -> Iterator[Page]:
+    context, opened, complaints = signed_in(chromium, live_site)
+    yield opened
+    assert not complaints
+    context.close()
+
+
+def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_should(
+    page: Page, made: SeedLibrary
+) -> None:
+    queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
+    page.goto(f"/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_selector("form[data-decide]")
+    page.keyboard.press("e")
+    page.wait_for_selector(".ace_content")
+    page.locator(".ace-box").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Home")
+    for _ in range(5):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    page.keyboard.press("Shift+Home")
+    page.keyboard.type(f"    {RIGHT}")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.locator("#edit-why").focus()
+    page.keyboard.type(HOSTILE)
+    page.keyboard.press("Escape")
+    page.keyboard.press("V")
+    page.wait_for_selector("text=as expected now")
+    page.keyboard.press("w")
+    page.wait_for_selector("text=Being worked out")
+    carried_out("forecast_edit")
+    page.wait_for_selector("text=Approvals that carry over")
+    assert page.locator("text=carries over").count() == 1
+    assert page.locator("text=Its audit turns red.").count() == 1
+    assert not faults(page, "edits")
+    page.get_by_role("button", name="Save it").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Being saved")
+    carried_out("save_edit")
+    page.wait_for_selector("text=Saved")
+    assert not faults(page, "edits")
+    assert RIGHT in Version.objects.get(environment=made.environment, number=2).source
+    assert (made.task("three").review_state, made.task("eight").review_state) == ("approved", "in_review")
+
+
+def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
+    page.goto(f"/tasks/{made.task('none').pk}/")
+    page.keyboard.press("E")
+    page.wait_for_selector("#edit-instruction")
+    address = page.url
+    other = page.context.new_page()
+    other.goto(address)
+    for tab, words in ((page, "First."), (other, "Second.")):
+        tab.fill("#edit-instruction", words)
+        tab.keyboard.press("Control+s")
+        tab.wait_for_load_state()
+    other.wait_for_selector("text=changed in another tab")
+    assert other.input_value("#edit-instruction") == "Second."
+    assert Edit.objects.get().body["instruction"] == "First."
+    assert not faults(other, "edits")
+
+
+def test_a_key_is_given_another_letter_and_back(page: Page) -> None:
+    page.goto("/review/")
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Edits: key e").click()
+    page.keyboard.press("y")
+    page.wait_for_selector("text=“Edits” is y now.")
+    assert not faults(page, "edits")
+    page.keyboard.press("Escape")
+    page.keyboard.press("e")
+    assert page.url.endswith("/review/")
+    page.keyboard.press("y")
+    page.wait_for_url("**/edits/")
+    page.goto("/review/")
+    assert page.locator("a", has_text="Edits").locator("kbd").inner_text() == "y"
+    page.keyboard.press("?")
+    page.get_by_role("button", name="All as they were").click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("e")
+    page.wait_for_url("**/edits/")
