@@ -24,7 +24,7 @@ from tests.benchmarks.databases import own_database
 
 
 @contextmanager
-def site_settings(folder: Path) -> Iterator[None]:
+def site_settings(folder: Path, prefix: str = "bench_ingest") -> Iterator[None]:
     """Django set up on a database, a broker and a home of the benchmark's own."""
     from webapp.stack.brief import BriefServers
     from webapp.stack.home import Home
@@ -32,7 +32,7 @@ def site_settings(folder: Path) -> Iterator[None]:
     home = Home(folder / "home")
     home.prepare()
     servers = BriefServers(home)
-    with own_database("bench_ingest") as url:
+    with own_database(prefix) as url:
         os.environ |= {
             "DATABASE_URL": url,
             "BROKER_URL": servers.valkey(),

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"chaos_victims", "chaos_work", "databases", "in_process"}
+HELPERS = {"chaos_victims", "chaos_work", "curation_people", "curation_seed", "databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "audits": (
@@ -27,6 +27,11 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "chaos": (
         "--minutes 0.15 --themes 1 --without-training",
         {"kills_by_kind", "lost", "doubled", "calls_repeated", "in_flight_at_kills", "recovered_s"},
+    ),
+    "curation": (
+        "--annotators 6 --environments 8 --tasks 160 --trajectories 600 --minutes 0.2 --think 0.5 --closed-seconds 2 "
+        "--searches 6",
+        {"p95_ms", "requests", "decisions_per_s", "decision_to_next_ms", "search_p95_ms", "sizes", "seed_s"},
     ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
@@ -68,4 +73,6 @@ def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
     assert said.get("duplicates", 0) == said.get("gaps", 0) == 0
     assert said.get("lost", 0) == said.get("doubled", 0) == 0, said
     assert said.get("content_equal", True), said
+    for wrong in ("double_assignments", "lost_decisions", "counts_wrong", "server_errors"):
+        assert said.get(wrong, 0) == 0, said
     assert said.get("kills", 1) > 0

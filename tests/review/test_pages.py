@@ -6,7 +6,9 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from tests.assessment import rows as assessed
 from tests.fixtures import replay_seed
@@ -61,6 +63,22 @@ def test_a_queue_is_made_and_worked_through_to_its_end() -> None:
     assert client.get(f"/review/{queue.pk}/").context["numbers"].closed == 2
     page = client.get("/review/history/?mine=1").content.decode()
     assert page.count("/undo/") == 2
+
+
+def test_an_items_page_asks_no_more_of_the_database_where_more_people_could_take_it() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    client = client_of(ann)
+    address = client.post(f"/review/{queue.pk}/next/")["Location"]
+    client.get(address)
+    with CaptureQueriesContext(connection) as alone:
+        client.get(address)
+    seed.people(*["annotator"] * 12)
+    with CaptureQueriesContext(connection) as many:
+        page = client.get(address).content.decode()
+    assert page.count(">the-annotator-") == 12
+    assert len(many) == len(alone)
 
 
 def test_the_second_of_two_is_told_and_a_stale_decision_shows_both_sides() -> None:

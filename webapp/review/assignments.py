@@ -7,6 +7,7 @@ another item.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -47,13 +48,21 @@ def require_worker(user: Any, queue: ReviewQueue) -> None:
 
 def may_work(user: Any, queue: ReviewQueue) -> bool:
     """Whether a person is among those who work the queue."""
-    if not may(user, "review"):
-        return False
-    if queue.roles and user.role not in queue.roles:
-        return queue.members.filter(pk=user.pk).exists()
-    if not queue.roles and queue.members.exists():
-        return queue.members.filter(pk=user.pk).exists()
-    return True
+    return bool(workers_among([user], queue))
+
+
+def workers_among(people: Iterable[Any], queue: ReviewQueue) -> list[Any]:
+    """Those of these people who work the queue; one query, however many they are."""
+    members = {user.pk for user in queue.members.all()}
+
+    def works(user: Any) -> bool:
+        if not may(user, "review"):
+            return False
+        if queue.roles and user.role in queue.roles:
+            return True
+        return user.pk in members if queue.roles or members else True
+
+    return [user for user in people if works(user)]
 
 
 @transaction.atomic

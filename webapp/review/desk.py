@@ -89,9 +89,9 @@ def attempts_context(task: Task) -> dict[str, Any]:
     rows = Trajectory.objects.filter(task=task, revision=task.current_id, live=False).defer(*heavy).order_by("-id")
     attempts = list(rows[:ATTEMPTS_SHOWN])
     tell_reasons(attempts)
-    outcomes = Counter(rows.order_by().values_list("outcome", flat=True))
-    scored = rows.filter(reward__isnull=False).order_by().values_list("outcome", flat=True)
-    counted = Counter(scored)
+    ended = list(rows.order_by().values_list("outcome", "reward"))
+    outcomes = Counter(outcome for outcome, _ in ended)
+    counted = Counter(outcome for outcome, reward in ended if reward is not None)
     return {
         "attempts": attempts,
         "attempts_total": sum(outcomes.values()),

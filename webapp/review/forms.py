@@ -10,7 +10,7 @@ from django.http import QueryDict
 from webapp.accounts.models import Role, User
 from webapp.forms.rows import PlainInput, PlainTextarea
 from webapp.query_params import Params
-from webapp.review.assignments import NOTE_CHARS, may_work
+from webapp.review.assignments import NOTE_CHARS, workers_among
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
@@ -94,7 +94,7 @@ class SendForm(forms.Form):
     def __init__(self, queue: ReviewQueue, sender: User, data: Any = None) -> None:
         super().__init__(data)
         people = User.objects.filter(is_active=True, role__in=REVIEWERS).exclude(pk=sender.pk).order_by("username")
-        takers = [user for user in people[:500] if may_work(user, queue)]
+        takers = workers_among(people[:500], queue)
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
 
 
