@@ -22,7 +22,7 @@ from webapp.edits.page import against, edit_context
 from webapp.edits.proposals import proposed_program
 from webapp.environments.models import Assessment, Tool, Version
 from webapp.error_responses import http_terms
-from webapp.errors import Conflict
+from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -139,7 +139,8 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     except (InputError, InfrastructureError) as error:
         terms = http_terms(error)
         if wants_fragment(request, "case-results"):
-            return render(request, "edits/case_results.html", {"edit": row, "refused": str(error)})
+            told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
+            return render(request, "edits/case_results.html", told)
         return _page(request, services.find_edit(pk), given=given, status=terms.status, refused=str(error))
 
 
