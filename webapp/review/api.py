@@ -18,6 +18,7 @@ from webapp.rest.paging import cursor_page
 from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 from webapp.review import assignments, decisions, queues, remarks
+from webapp.review.judges.votes import shown_decisions
 from webapp.review.models import Assignment, Remark, ReviewDecision, ReviewQueue, subject_filter
 from webapp.review.schemas import (
     AssignmentOut,
@@ -176,8 +177,11 @@ def create_decision(request: HttpRequest, kind: ReviewKind, pk: Id, wish: Review
 
 @router.get("/review/decisions", auth=needs("read"), response=PageOf[ReviewDecisionOut])
 def list_decisions(request: HttpRequest, query: Query[ReviewDecisionQuery]) -> Any:
-    """Decisions of people and judges, newest first, undone ones too."""
-    rows = ReviewDecision.objects.select_related("user")
+    """Decisions of people and judges, newest first, undone ones too.
+
+    A judge's is there only once the caller has decided on the same object, or for adjudicators.
+    """
+    rows = shown_decisions(person(request)).select_related("user")
     for name in ("queue", "task"):
         if (wanted := getattr(query, name)) is not None:
             rows = rows.filter(**{name: wanted})

@@ -19,7 +19,8 @@ from webapp.query_params import Params
 from webapp.review import assignments, queues
 from webapp.review.desk import panel_context, queue_context, remarks_of, subject_context
 from webapp.review.forms import SendForm
-from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewQueue
+from webapp.review.judges.votes import votes_on
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.verdicts import verdict_label
 
 
@@ -86,6 +87,9 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     context["decided"] = own is not None and own.state == "decided"
     context["own_decision"] = _own_decision(own) if context["decided"] else None
     context["after"] = _last_decision(request)
+    if context["decided"] and item.gold is None:
+        current = context["subject"].current_id if kind == ReviewKind.TASK else None
+        context["judges"] = votes_on(kind, pk, current)
     context["remarks"] = remarks_of(kind, pk)
     context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
     if item.gold is None and (context["decided"] or not context["works_it"]):
@@ -106,7 +110,10 @@ def _last_decision(request: HttpRequest) -> dict[str, Any] | None:
     if row is None:
         return None
     title = getattr(row.subject, "title", "") or getattr(row.subject, "name", "") or f"trajectory {row.subject_id}"
-    return {"pk": row.pk, "words": verdict_label(row.kind, row.verdict), "title": title}
+    return {
+        "pk": row.pk, "words": verdict_label(row.kind, row.verdict), "title": title, "verdict": row.verdict,
+        "judges": votes_on(row.kind, row.subject_id, row.revision_id),
+    }  # fmt: skip
 
 
 @access("read")

@@ -10,9 +10,11 @@ from synthesis.errors import InputError
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
+from webapp.review.judges.votes import JUDGE_JOB, judge_queue
 from webapp.review.models import ReviewQueue
 from webapp.review.queue_fill import fill
 from webapp.review.queues import FILL_JOB
+from webapp.scenarios.jobs import person_of
 
 
 @subject_page("queue")
@@ -30,3 +32,12 @@ def fill_queue(context: JobContext) -> dict[str, Any]:
     done = fill(queue)
     context.progress(1, 1, f"{done.total:,} items")
     return {"added": done.added, "withdrawn": done.withdrawn, "reopened": done.reopened, "total": done.total}
+
+
+@job(JUDGE_JOB, queue="llm")
+def judge_queue_job(context: JobContext) -> dict[str, Any]:
+    """Ask a judge about a queue's open items. Votes that were written before a crash are not asked for again."""
+    queue = ReviewQueue.objects.filter(pk=context.payload["queue"]).first()
+    if queue is None:
+        raise InputError("The queue is gone.")
+    return judge_queue(person_of(context), queue, context.payload["model"], context.progress).report()

@@ -14,12 +14,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access
+from webapp.endpoints.queries import choices
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
 from webapp.query_params import Params
 from webapp.review import queues as services
 from webapp.review.assignments import may_work, waiting_for
 from webapp.review.forms import QueueForm
+from webapp.review.judges.votes import JUDGE_JOB, agreement, start_judging
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
 from webapp.review.queue_statistics import numbers
 from webapp.review.verdicts import verdict_label
@@ -71,6 +74,16 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
         "states": ReviewItemState.choices,
         "works": may_work(user, row) and row.is_open,
         "may_edit": services.may_edit(user),
+        "judge_models": choices() if services.may_edit(user) else [],
+        "judge_job": open_of(JUDGE_JOB, f"queue:{row.pk}"),
+        "judge_lines": [
+            (
+                line.name,
+                [(verdict_label(row.kind, code), *pair) for code, pair in agreement(row.kind, line.name).items()],
+            )
+            for line in counted.people
+            if line.is_judge
+        ],
         "members": list(row.members.order_by("username")),
         "skipped": list(mine.order_by("-id")[:ITEMS_SHOWN]),
         "share": round(100 * counted.closed / counted.total) if counted.total else 0,
@@ -131,6 +144,20 @@ def set_open(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"The queue “{row.name}” is {'open' if row.is_open else 'closed'}.")
+    return redirect("review:queue", pk)
+
+
+@access("review")
+@require_POST
+def ask_judge(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask a model about the open items of a queue, as an annotator whose votes are hidden and do not count."""
+    row = get_object_or_404(ReviewQueue, pk=pk)
+    try:
+        job = start_judging(request.user, row, Params(request.POST).text("model", 400))
+    except InputError as error:
+        messages.error(request, str(error))
+        return redirect("review:queue", pk)
+    messages.success(request, f"Job {job.pk} asks the judge. Nobody sees a vote of its before they have decided.")
     return redirect("review:queue", pk)
 
 

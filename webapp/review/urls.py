@@ -12,6 +12,7 @@ urlpatterns = [
     path("<int:pk>/edit/", queue_views.edit, name="edit"),
     path("<int:pk>/open/", queue_views.set_open, name="set_open"),
     path("<int:pk>/refresh/", queue_views.refresh, name="refresh"),
+    path("<int:pk>/judge/", queue_views.ask_judge, name="ask_judge"),
     path("<int:pk>/next/", item_views.pull, name="pull"),
     path("<int:pk>/ahead/", item_views.pull_ahead, name="pull_ahead"),
     path("items/<int:pk>/", item_views.item, name="item"),

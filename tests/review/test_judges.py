@@ -1,0 +1,95 @@
+"""Judges as annotators, over HTTP: asked once, hidden until a person has decided, compared verdict by verdict."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.edits.test_pages import carried_out
+from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.review import seed
+from tests.rollouts_web.support import endpoint_at
+from webapp.accounts.models import User
+from webapp.errors import Conflict, NotFound
+from webapp.jobs.models import Job
+from webapp.review.judges.votes import start_judging, votes_on
+from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
+from webapp.review.subjects import tag_of
+from webapp.scenarios.models import Task
+
+pytestmark = pytest.mark.django_db
+EVIL = "<script>alert(1)</script>"
+
+
+def judge(request: Request) -> Scripted:
+    """Rejects desk b for no reason it was offered, desk c with one, and approves the others."""
+    words = str(request["messages"][0]["content"])
+    if "Tidy desk b" in words:
+        return say(json.dumps({"comment": "No.", "verdict": "reject", "reasons": ["ugly"]}))
+    if "Tidy desk c" in words:
+        return say(
+            json.dumps({"comment": f"Check 2 is loose {EVIL}", "verdict": "reject", "reasons": ["check_too_loose"]})
+        )
+    return say(json.dumps({"comment": "Fine.", "verdict": "approve", "reasons": []}))
+
+
+def asked(queue: ReviewQueue, maker: User, times: int = 1) -> tuple[list[Job], list[Any]]:
+    with llm_server(judge) as server:
+        endpoint = endpoint_at(server.url)
+        jobs = []
+        for _ in range(times):
+            start_judging(maker, queue, f"{endpoint.pk}/scripted-1")
+            jobs.append(carried_out("judge_queue"))
+        return jobs, server.requests
+
+
+def test_a_judge_votes_on_what_it_can_and_nothing_it_says_decides() -> None:
+    maker = seed.people("operator")[0]
+    tasks = {key: seed.task(key) for key in "abc"}
+    [job, again], requests = asked(seed.queue(maker, overlap=1), maker, times=2)
+    assert (job.result["asked"], job.result["voted"], len(job.result["failed"])) == (3, 2, 1)
+    assert "Tidy desk a" in str([request["messages"] for request in requests])
+    assert "check_too_loose" in str(requests[0]["messages"])
+    assert ReviewDecision.objects.filter(user__isnull=True).count() == 2
+    tasks["c"].refresh_from_db()
+    assert tasks["c"].review_state == "draft"
+    assert set(QueueItem.objects.values_list("state", flat=True)) == {"open"}
+    assert again.result["asked"] == 1, "what it has voted on is not asked again"
+
+
+def test_a_vote_is_hidden_until_the_person_has_decided_and_compared_with_theirs_afterwards() -> None:
+    maker, ann = seed.people("operator", "annotator")
+    task = seed.task("c")
+    queue = seed.queue(maker)
+    asked(queue, maker)
+    browser = Client()
+    browser.force_login(ann)
+    browser.post(f"/review/{queue.pk}/next/")
+    item = QueueItem.objects.get()
+    assert "Check 2 is loose" not in browser.get(f"/review/items/{item.pk}/").content.decode()
+    assert not [one for one in browser.get("/api/v1/review/decisions").json()["data"] if one["judge"]]
+    held = item.assignments.get()
+    seen = tag_of("task", Task.objects.select_related("current").get(pk=task.pk))
+    form = {"verdict": "approve", "seen": seen, "assignment": held.pk, "seconds": 3}
+    browser.post(f"/review/items/{item.pk}/decide/", form)
+    page = browser.get(f"/review/items/{item.pk}/").content.decode()
+    assert "not as you" in page
+    assert "Check 2 is loose" in page
+    assert EVIL not in page
+    assert [one for one in browser.get("/api/v1/review/decisions").json()["data"] if one["judge"]]
+    [vote] = votes_on("task", task.pk, Task.objects.get(pk=task.pk).current_id)
+    assert (vote.verdict, vote.agreed, vote.compared) == ("reject", 0, 1)
+    assert "people agreed in 0 of 1" in browser.get(f"/review/{queue.pk}/").content.decode()
+
+
+def test_who_works_a_queue_does_not_ask_judges_for_it() -> None:
+    maker, ann = seed.people("operator", "annotator")
+    seed.task("a")
+    queue = seed.queue(maker)
+    with pytest.raises(Conflict):
+        start_judging(ann, queue, "1/none")
+    with pytest.raises(NotFound):
+        start_judging(maker, queue, "1/none")

@@ -1,0 +1,116 @@
+"""What a judge is told of an object: as text, bounded, with all that its page shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from synthesis.assessment.review_judge import OfferedCode, ReviewBrief
+from webapp.environments.case_groups import EXPECTED
+from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.review.models import ReviewKind, ReviewQueue
+from webapp.review.verdicts import REASONS, VERDICTS
+from webapp.scenarios.audits.page import newest_audit, words
+from webapp.scenarios.models import Task
+from webapp.scenarios.references import reference_of
+from webapp.scenarios.states import load_state
+from webapp.trajectories.failure_reason import tell_reasons
+from webapp.trajectories.models import Score, Trajectory
+
+WHAT = {ReviewKind.TASK: "a task", ReviewKind.TOOL: "a tool", ReviewKind.TRAJECTORY: "an agent's attempt at a task"}
+OBJECT_CHARS = 60_000
+STATE_CHARS = 16_000
+PART_CHARS = 2_000
+MOST_CHECKS, MOST_STEPS, MOST_CASES, MOST_ATTEMPTS = 60, 60, 30, 8
+
+
+def brief_of(queue: ReviewQueue, subject: Task | Tool | Trajectory) -> ReviewBrief:
+    """The question about one object of a queue."""
+    verdicts = tuple(
+        OfferedCode(code=one.code, words=f"{one.label}, {one.hint}", needs_reason=one.needs_reason)
+        for one in VERDICTS[queue.kind]
+    )
+    reasons = tuple(OfferedCode(code=one.code, words=one.label) for one in REASONS[queue.kind])
+    if isinstance(subject, Task):
+        text = _task(subject)
+    else:
+        text = _tool(subject) if isinstance(subject, Tool) else _trajectory(subject)
+    return ReviewBrief(
+        what=WHAT[ReviewKind(queue.kind)], object=text[:OBJECT_CHARS], guideline=queue.guideline, verdicts=verdicts,
+        reasons=reasons,
+    )  # fmt: skip
+
+
+def _task(task: Task) -> str:
+    revision = task.current
+    if revision is None:
+        return "It has a name but no content."
+    audit = newest_audit(revision).defer("probes").first()
+    reference = reference_of(revision)
+    parts = [
+        f"Environment: {task.environment.name}",
+        "Rules:\n" + _lines(revision.scenario.version.rules),
+        f"Instruction:\n{revision.instruction}",
+        f"Initial state:\n{_short(load_state(revision.scenario.initial_id), STATE_CHARS)}",
+    ]
+    checks = revision.checks.order_by("position")[:MOST_CHECKS]
+    parts += [f"Check {row.position + 1} ({row.mark}): {row.label}\n{row.source[:PART_CHARS]}" for row in checks]
+    parts += [f"Criterion {number}: {text}" for number, text in enumerate(revision.criteria, 1)]
+    if reference is not None:
+        calls = "\n".join(f"{call['tool']}({_short(call['arguments'], PART_CHARS)})" for call in reference.calls)
+        parts.append(f"Reference, a way that is known to solve it:\n{calls}\nanswer: {reference.answer}")
+    if audit is not None:
+        parts.append(f"Audit of its verifier: {audit.state}. {words(audit, list(audit.faults.all()[:10]))}")
+    rows = list(Trajectory.objects.filter(task=task, revision=revision, live=False).order_by("-id")[:MOST_ATTEMPTS])
+    tell_reasons(rows)
+    parts += [f"Attempt by {row.policy}: {row.outcome}, reward {row.reward}. {_reason(row)}" for row in rows]
+    return "\n\n".join(parts)
+
+
+def _tool(tool: Tool) -> str:
+    version = tool.version
+    newest = Assessment.objects.filter(version=version).order_by("-id").first()
+    cases = ToolCase.objects.filter(assessment=newest, tool=tool.name).exclude(verdict="pass").order_by("position")
+    told = [
+        f"Case {row.position + 1}: {row.tool}({_short(row.arguments)})\nexpected: {EXPECTED[row.case]}\n"
+        f"happened: {_short(row.result) if row.ok else row.error[:PART_CHARS]}\nchanges: {_short(row.patch)}\n"
+        f"a checker said: {row.verdict}. {row.reason[:PART_CHARS]}"
+        for row in cases[:MOST_CASES]
+    ]
+    rules = "Rules:\n" + _lines(version.rules)
+    return "\n\n".join([f"Tool {tool.name}: {tool.description}", rules, f"Program:\n{version.source[:40_000]}", *told])
+
+
+def _trajectory(row: Trajectory) -> str:
+    score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
+    verdicts = score.verdicts if score is not None else []
+    labels = list(row.revision.checks.order_by("position").values_list("label", "mark"))
+    checks = [
+        f"Check {number} ({mark}): {label}: {'holds' if verdict.get('passed') else 'does not hold'}"
+        for number, ((label, mark), verdict) in enumerate(zip(labels, verdicts, strict=False), 1)
+    ]
+    steps = row.steps.order_by("index").values("index", "kind", "tool", "arguments", "result", "content")[:MOST_STEPS]
+    told = [_step(step) for step in steps]
+    head = [f"Instruction:\n{row.revision.instruction}", f"Outcome: {row.outcome}, reward {row.reward}"]
+    return "\n\n".join([*head, "\n".join(checks), *told, f"Answer:\n{row.answer[:PART_CHARS]}"])
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    if step["tool"]:
+        call = f"Step {step['index']}: {step['tool']}({_short(step['arguments'], 800)})"
+        return f"{call}\n-> {_short(step['result'], 800)}"
+    return f"Step {step['index']} ({step['kind']}): {step['content'][:PART_CHARS]}"
+
+
+def _reason(row: Trajectory) -> str:
+    return str(getattr(row, "reason", ""))[:300]
+
+
+def _lines(rules: list[Any]) -> str:
+    return "\n".join(f"- {rule}" for rule in rules) or "None are written down."
+
+
+def _short(value: Any, most: int = 600) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else f"{text[:most]}…"

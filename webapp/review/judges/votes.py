@@ -1,0 +1,217 @@
+"""Votes of judges: asked of a queue's items, written as decisions that count for nothing, and compared with people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from synthesis.assessment.review_judge import ReviewBrief, ReviewReply, review_verdict
+from synthesis.errors import InputError, LLMError, MalformedReply
+from synthesis.formats.values import clean
+from synthesis.llm import ChatModel
+from synthesis.llm.asker import Asker
+from synthesis.llm.store import MemoryStore
+from webapp.accounts.row_log import acting
+from webapp.endpoints.queries import find_choice
+from webapp.endpoints.services import opened
+from webapp.errors import NotFound
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
+from webapp.review.judges.briefs import brief_of
+from webapp.review.models import (
+    QueueItem,
+    ReviewDecision,
+    ReviewItemState,
+    ReviewKind,
+    ReviewQueue,
+    subject_filter,
+)
+from webapp.review.queues import require_editor
+from webapp.review.subjects import locked_subject, tag_of
+from webapp.review.verdicts import ADJUDICATORS, verdict_label
+from webapp.scenarios.models import Task
+from webapp.trajectories.models import Trajectory
+
+JUDGE_JOB = "judge_queue"
+MOST_ITEMS = 1_000
+AT_ONCE = 8
+NAME_CHARS = 200
+COMPARED = 2_000
+"""So many of a judge's newest votes are compared with people's."""
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class JudgeRun:
+    """What became of a queue's items: `malformed` gave no usable reply, and left nothing."""
+
+    judge: str
+    asked: int = 0
+    voted: int = 0
+    malformed: list[dict[str, str]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        return {"judge": self.judge, "asked": self.asked, "voted": self.voted, "failed": self.malformed}
+
+
+def start_judging(user: Any, queue: ReviewQueue, model: str) -> Job:
+    """Queue the asking of a judge. Raises NotFound: no such model; Conflict: the person may not."""
+    require_editor(user)
+    if find_choice(model) is None:
+        raise NotFound("There is no such model. Choose one that an endpoint lists.")
+    subject = f"queue:{queue.pk}"
+    known = open_of(JUDGE_JOB, subject)
+    if known is not None:
+        return known
+    payload = {"queue": queue.pk, "model": model}
+    return create(JUDGE_JOB, f"A judge's votes in {queue.name}", payload, user, subject=subject)
+
+
+def unjudged(queue: ReviewQueue, judge: str) -> list[QueueItem]:
+    """The open items that a judge has not voted on, those first that people get first."""
+    votes = ReviewDecision.objects.filter(judge=judge, undone_at__isnull=True)
+    votes = votes.filter(**{f"{queue.kind}_id": OuterRef(f"{queue.kind}_id")})
+    if queue.kind == "task":
+        votes = votes.filter(revision=OuterRef("task__current"))
+    rows = QueueItem.objects.filter(queue=queue, gold__isnull=True, state=ReviewItemState.OPEN)
+    return list(rows.exclude(Exists(votes)).order_by("-rank", "id")[:MOST_ITEMS])
+
+
+def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -> JudgeRun:
+    """Ask a judge about every open item that it has not voted on; what is written stays. `progress` may raise to stop.
+
+    Raises InputError: no such model; LLMError: the endpoint.
+    """
+    chosen = find_choice(model)
+    if chosen is None:
+        raise InputError("There is no such model any more. Choose another one.")
+    row, name = chosen
+    try:
+        endpoint = opened(row)
+    except InputError as error:
+        raise LLMError("refused", f"The judge's endpoint {row.name} cannot be used: {error}") from error
+    run = JudgeRun(f"{row.name}: {name}"[:NAME_CHARS])
+    items = unjudged(queue, run.judge)
+    for start in range(0, len(items), AT_ONCE):
+        progress(start, len(items), f"{run.voted} votes")
+        some = items[start : start + AT_ONCE]
+        told = [_told(queue, item) for item in some]
+        replies = async_to_sync(_asked)(endpoint, name, [brief for brief, _ in told])
+        for item, (_, seen), reply in zip(some, told, replies, strict=True):
+            _keep(user, queue, run, item, seen, reply)
+    progress(len(items), len(items), f"{run.voted} votes")
+    return run
+
+
+def _told(queue: ReviewQueue, item: QueueItem) -> tuple[ReviewBrief, str]:
+    """(the question, the entity tag of what it is about)."""
+    subject: Any = item.subject
+    if isinstance(subject, Task):
+        rows = Task.objects.select_related("environment", "current__scenario__version")
+        subject = rows.get(pk=subject.pk)
+    elif isinstance(subject, Trajectory):
+        subject = Trajectory.objects.select_related("revision").get(pk=subject.pk)
+    return brief_of(queue, subject), tag_of(queue.kind, subject)
+
+
+async def _asked(endpoint: Any, model: str, briefs: Sequence[ReviewBrief]) -> list[ReviewReply | MalformedReply]:
+    from synthesis.llm.client import connect  # takes a second to import, which no page should wait for
+
+    async with connect(endpoint) as connection:
+        chat: ChatModel = connection.chat(model)
+        asker = Asker({"judge": chat}, MemoryStore())
+
+        async def one(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply:
+            try:
+                return await review_verdict(asker, brief, f"item-{number}")
+            except MalformedReply as error:
+                return error
+
+        return list(await asyncio.gather(*(one(number, brief) for number, brief in enumerate(briefs))))
+
+
+def _keep(
+    user: Any, queue: ReviewQueue, run: JudgeRun, item: QueueItem, seen: str, reply: ReviewReply | MalformedReply
+) -> None:
+    run.asked += 1
+    if isinstance(reply, MalformedReply):
+        run.malformed.append({"place": f"item {item.pk}", "reason": clean(str(reply))[:500]})
+        return
+    with acting(user, f"{run.judge} was asked"):
+        subject = locked_subject(queue.kind, item.subject_id)
+        if tag_of(queue.kind, subject) != seen:
+            return
+        ReviewDecision.objects.create(
+            **subject_filter(queue.kind, item.subject_id),
+            revision=subject.current if isinstance(subject, Task) else None,
+            seen=seen,
+            queue=queue,
+            judge=run.judge,
+            verdict=reply.verdict,
+            reasons=list(dict.fromkeys(reply.reasons)),
+            comment=clean(reply.comment),
+        )
+    run.voted += 1
+
+
+def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
+    """The decisions that a person may see: of judges those on what they have decided on themselves."""
+    rows = ReviewDecision.objects.all()
+    if user.role in ADJUDICATORS:
+        return rows
+    hidden = Q(user__isnull=True)
+    for kind in ReviewKind.values:
+        own = ReviewDecision.objects.filter(user=user, **{kind: OuterRef(kind)})
+        hidden &= ~Q(Exists(own))
+    return rows.exclude(hidden)
+
+
+@dataclass(frozen=True)
+class JudgeVote:
+    """A judge's vote as a page tells of it; people `agreed` with that verdict of its in so many `compared`."""
+
+    judge: str
+    verdict: str
+    label: str
+    comment: str
+    agreed: int
+    compared: int
+
+
+def votes_on(kind: str, pk: int, revision: int | None) -> list[JudgeVote]:
+    """What judges say of an object as it is now, each with how often people agreed with that verdict of its."""
+    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
+    if kind == "task":
+        rows = rows.filter(revision=revision)
+    newest = {row.judge: row for row in rows.order_by("id")}
+    found = []
+    for row in newest.values():
+        agreed, compared = agreement(kind, row.judge).get(row.verdict, (0, 0))
+        found.append(JudgeVote(row.judge, row.verdict, verdict_label(kind, row.verdict), row.comment, agreed, compared))
+    return found
+
+
+def agreement(kind: str, judge: str) -> dict[str, tuple[int, int]]:
+    """By a judge's verdict: (how often a person who decided on the same said the same, of how many)."""
+    name = f"{kind}_id"
+    mine = ReviewDecision.objects.filter(judge=judge, undone_at__isnull=True, **{f"{name}__isnull": False})
+    votes = list(mine.order_by("-id").values(name, "revision_id", "verdict")[:COMPARED])
+    keys = {row[name] for row in votes}
+    theirs = ReviewDecision.objects.filter(
+        user__isnull=False, undone_at__isnull=True, gold_right__isnull=True, **{f"{name}__in": keys}
+    )
+    said: dict[tuple[int, int | None], list[str]] = {}
+    for row in theirs.values(name, "revision_id", "verdict"):
+        said.setdefault((row[name], row["revision_id"]), []).append(row["verdict"])
+    counts: dict[str, tuple[int, int]] = {}
+    for row in votes:
+        people = said.get((row[name], row["revision_id"]), [])
+        agreed, compared = counts.get(row["verdict"], (0, 0))
+        counts[row["verdict"]] = (agreed + people.count(row["verdict"]), compared + len(people))
+    return counts
