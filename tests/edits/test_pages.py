@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.test import Client
 
+from synthesis.errors import InputError
 from tests.edits.seed import LOTS, RIGHT, WRONG, SeedLibrary, assessed
 from tests.review import seed
 from webapp.accounts.models import User
@@ -18,6 +19,7 @@ from webapp.jobs import services as jobs
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
 from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.desk import history
 from webapp.review.models import QueueItem
 from webapp.review.subjects import tag_of
 
@@ -141,3 +143,16 @@ def test_the_desk_of_a_failing_tool_groups_its_cases_and_says_how_often_its_chec
     assert "how often it is right is not known" in page
     decide(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), tag_of("tool", made.tool))
     assert "in 1 of 1 tools" in browser.get(f"/review/items/{item.pk}/").content.decode()
+
+
+def test_a_group_of_cases_is_given_a_verdict_of_its_own(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
+    tag = tag_of("tool", made.tool)
+    with pytest.raises(InputError, match="group"):
+        decide(
+            person, "tool", made.tool.pk, DecisionChoice("tool_bug", detail={"groups": {"accepts": "nonsense"}}), tag
+        )
+    choice = DecisionChoice("tool_bug", detail={"groups": {"accepts": "ambiguous_rule"}, "more": "dropped"})
+    row = decide(person, "tool", made.tool.pk, choice, tag)
+    assert row.detail == {"groups": {"accepts": "ambiguous_rule"}}
+    [line] = history("tool", made.tool.pk)
+    assert line.groups == [("Does what it should refuse", "Ambiguous rule")]

@@ -210,3 +210,14 @@ def test_a_larger_overlap_gives_further_places() -> None:
     queues.change_queue(maker, queue.pk, queues.QueueSettings(name="Tasks", kind="task", overlap=1))
     item = QueueItem.objects.get()
     assert (item.overlap, item.free) == (2, 0), "nobody is sent away"
+
+
+def test_the_queue_of_the_starter_tasks_is_made_once_and_left_as_people_leave_it() -> None:
+    task = seed.task("a")
+    Task.objects.filter(pk=task.pk).update(source="starter")
+    queue, new = queues.starter_queue()
+    assert new
+    assert queue.item_count == 1
+    ReviewQueue.objects.filter(pk=queue.pk).update(overlap=2, is_open=False)
+    again, new = queues.starter_queue()
+    assert (again.pk, new, again.overlap, again.is_open) == (queue.pk, False, 2, False)

@@ -150,6 +150,7 @@ def _decided(request: HttpRequest, kind: str, pk: int, wish: ReviewDecisionIn, h
         reasons=tuple(wish.reasons),
         comment=wish.comment,
         places=tuple(wish.places),
+        detail={"groups": dict(wish.groups)} if wish.groups else {},
         overrides=wish.overrides,
         seconds=wish.seconds,
     )

@@ -35,7 +35,7 @@ from webapp.scenarios.queries import find_task
 def _choice(given: dict[str, Any], seconds: float | None) -> decisions.DecisionChoice:
     return decisions.DecisionChoice(
         verdict=given["verdict"], reasons=tuple(given["reasons"]), comment=given["comment"],
-        places=tuple(given["places"]), overrides=given["overrides"], seconds=seconds,
+        places=tuple(given["places"]), detail=given["detail"], overrides=given["overrides"], seconds=seconds,
     )  # fmt: skip
 
 

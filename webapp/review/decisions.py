@@ -16,6 +16,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
+from webapp.environments.case_groups import GROUPS
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review.assignments import close_assignment, reopen_assignment
 from webapp.review.models import (
@@ -69,10 +70,15 @@ def checked(kind: str, choice: DecisionChoice) -> DecisionChoice:
         raise InputError("Say in the comment why you approve against the audit.")
     if len(choice.places) > MOST_PLACES:
         raise InputError(f"Point to at most {MOST_PLACES} places.")
+    groups = choice.detail.get("groups", {})
+    strange = [code for code in groups if code not in dict(GROUPS) or verdict_of(ReviewKind.TOOL, groups[code]) is None]
+    if groups and (kind != ReviewKind.TOOL or strange):
+        raise InputError("Say of a group of a tool's cases one of the verdicts that the page offers.")
     seconds = None if choice.seconds is None else min(max(choice.seconds, 0.0), MOST_SECONDS)
     places = tuple(dict.fromkeys(clean(place).strip()[:500] for place in choice.places if place.strip()))
     reasons = tuple(dict.fromkeys(choice.reasons))
-    return DecisionChoice(choice.verdict, reasons, comment, places, choice.detail, choice.overrides, seconds)
+    detail = {"groups": dict(groups)} if groups else {}
+    return DecisionChoice(choice.verdict, reasons, comment, places, detail, choice.overrides, seconds)
 
 
 def decide(

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from synthesis.errors import ProgramError
 from synthesis.runtime.method_source import method_source
-from webapp.environments.case_groups import cited_lines, grouped_cases
+from webapp.environments.case_groups import GROUPS, cited_lines, grouped_cases
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.assignments import holders, may_work
 from webapp.review.models import (
@@ -58,6 +58,8 @@ class HistoryLine:
     reasons: list[str]
     tone: str
     superseded: bool
+    groups: list[tuple[str, str]]
+    """Of a tool: what was said of single groups of its cases."""
 
 
 def history(kind: str, pk: int, current_revision: int | None = None) -> list[HistoryLine]:
@@ -68,9 +70,14 @@ def history(kind: str, pk: int, current_revision: int | None = None) -> list[His
         HistoryLine(
             row, verdict_label(kind, row.verdict), reason_labels(kind, row.reasons), _tone(kind, row.verdict),
             row.revision_id is not None and row.revision_id != current_revision,
+            [(dict(GROUPS).get(code, code), verdict_label(kind, said)) for code, said in _groups(row)],
         )
         for row in rows[:HISTORY_SHOWN]
     ]  # fmt: skip
+
+
+def _groups(row: ReviewDecision) -> list[tuple[str, str]]:
+    return list(row.detail.get("groups", {}).items())
 
 
 def _tone(kind: str, code: str) -> str:

@@ -8,6 +8,7 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
+from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainTextarea
 from webapp.query_params import Params
 from webapp.review.assignments import NOTE_CHARS, workers_among
@@ -108,4 +109,6 @@ def choice_of(data: QueryDict) -> dict[str, Any]:
         "places": [place for place in params.texts("places", 500)[:40] if place.strip()],
         "overrides": params.flag("overrides"),
     }
+    groups = {code: params.text(f"group-{code}", 20) for code, _ in GROUPS if params.text(f"group-{code}", 20)}
+    found["detail"] = {"groups": groups} if groups else {}
     return found

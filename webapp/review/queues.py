@@ -128,6 +128,30 @@ def make_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
     return queue
 
 
+STARTER_QUEUE = "Starter tasks"
+STARTER_GUIDELINE = (
+    "Approve a task if a person who reads its instruction would do what its checks ask for, and nothing else passes. "
+    "Look at the instruction against the initial state, then at what each check says, then at the audit: it tells what "
+    "the verifier gives for doing nothing, for the reference and for variants of it. Reject what cannot be mended; ask "
+    "for changes where something can, and point to the check, the step or the path that is wrong."
+)
+
+
+def starter_queue() -> tuple[ReviewQueue, bool]:
+    """(the queue of the bundled tasks, whether it was made just now). Two that make it at once make one."""
+    with acting(None, "made with the starter set"):
+        queue, new = ReviewQueue.objects.get_or_create(
+            name=STARTER_QUEUE,
+            defaults={
+                "kind": ReviewKind.TASK, "query": "source=starter", "order": QueueOrder.DISAGREEMENT,
+                "guideline": STARTER_GUIDELINE,
+            },
+        )  # fmt: skip
+    if new:
+        fill(queue)
+    return queue, new
+
+
 def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
     """Change a queue and fill it anew; what it holds (its kind) stays. Raises NotFound; InputError; Conflict.
 

@@ -138,6 +138,12 @@ class ReviewDecisionIn(BodyIn):
     places: Annotated[
         list[Note], Field(max_length=20, description="What it points to: `check 3`, `step 7`, `/orders/12`.")
     ] = []
+    groups: Annotated[
+        dict[ShortText, ShortText],
+        Field(
+            max_length=10, description="Of a tool: verdicts of single groups of its cases (accepts, half, ends, ...)."
+        ),
+    ] = {}
     overrides: Annotated[bool, Field(description="Approve against the audit; adjudicators only.")] = False
     seconds: Annotated[float | None, Field(ge=0, le=86_400)] = None
 
@@ -156,11 +162,17 @@ class ReviewDecisionOut(Schema):
     reasons: list[str]
     comment: str
     places: Json
+    groups: Annotated[Json, Field(description="Of a tool: verdicts of single groups of its cases.")]
     overrides: bool
     adjudicates: bool
     seconds: float | None
     created_at: datetime
     undone_at: datetime | None
+
+    @staticmethod
+    def resolve_groups(row: object) -> object:
+        found = getattr(row, "groups", None)
+        return found if isinstance(found, dict) else getattr(row, "detail", {}).get("groups", {})
 
     @staticmethod
     def resolve_user(row: object) -> str | None:
