@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
+from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
 from tests.fixtures.pages_seed import EVIL
 from tests.review import seed
@@ -90,3 +91,46 @@ def test_a_lease_that_ends_is_told_before_and_the_draft_survives(live_site: str,
     assert page.locator("#decision-comment").input_value() == "Unclear who tidies."
     assert page.locator("input[value=request_changes]").is_checked()
     context.close()
+
+
+def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    seed.named("bob", "annotator")
+    task = seed.task("t")
+    queue = seed.queue(seed.named("olga", "operator"), "One desk")
+    context, page, _ = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    other = chromium.new_context(base_url=live_site)
+    his = other.new_page()
+    his.goto("/account/login/")
+    his.fill("[name=username]", "bob")
+    his.fill("[name=password]", pages_seed.PASSWORD)
+    his.keyboard.press("Enter")
+    his.wait_for_selector(".rail .brand")
+    page.goto(f"/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_selector("[data-lease]")
+    his.goto(page.url)
+    his.wait_for_selector("text=the-annotator has this open too")
+    his.click("text=Take it over")
+    his.wait_for_selector("[data-lease]")
+    his.keyboard.press("a")
+    his.keyboard.press("Control+Enter")
+    his.wait_for_selector("text=Nothing is left for you")
+    page.keyboard.press("a")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("p.note.bad[role=alert], #flash .note.bad")
+    assert ReviewDecision.objects.get(user__username="bob").verdict == "approve"
+    assert ReviewDecision.objects.count() == 1
+    his.goto(f"/tasks/{task.pk}/")
+    his.keyboard.press("E")
+    his.wait_for_selector("#edit-instruction")
+    his.fill("#edit-instruction", "Tidy it at once.")
+    his.get_by_role("button", name="Save as a new revision").click()
+    his.wait_for_selector("text=Being saved")
+    carried_out("save_edit")
+    his.goto(f"/tasks/{task.pk}/")
+    assert his.locator(".head, header").get_by_text("in review").count()
+    task.refresh_from_db()
+    assert task.review_state == "in_review"
+    context.close()
+    other.close()

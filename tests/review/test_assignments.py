@@ -212,6 +212,7 @@ def test_a_larger_overlap_gives_further_places() -> None:
     assert (item.overlap, item.free) == (2, 0), "nobody is sent away"
 
 
+@pytest.mark.django_db
 def test_the_queue_of_the_starter_tasks_is_made_once_and_left_as_people_leave_it() -> None:
     task = seed.task("a")
     Task.objects.filter(pk=task.pk).update(source="starter")
