@@ -23,7 +23,9 @@ from webapp.scenarios.states import load_state
 
 STATE_SHOWN = 200_000
 """Of a state as JSON that is typed in a page."""
-LINES_SHOWN = 200
+LINES_SHOWN = 30
+TASKS_SHOWN = 200
+"""So many tasks are listed under each heading; the others are counted."""
 
 
 def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -181,7 +183,11 @@ def forecast_context(forecast: Forecast) -> dict[str, Any]:
     moved = [(line, list(line.runs.all())) for line in lines]
     audits = [line for line in lines if line.audit_after != line.audit_before]
     return {
-        "lines": [(line, runs[:LINES_SHOWN], max(0, len(runs) - LINES_SHOWN)) for line, runs in moved if runs],
+        "lines": [(line, runs[:LINES_SHOWN], max(0, len(runs) - LINES_SHOWN)) for line, runs in moved if runs][
+            :TASKS_SHOWN
+        ],
+        "more_tasks": max(0, sum(bool(runs) for _, runs in moved) - TASKS_SHOWN),
+        "most": f":{TASKS_SHOWN}",
         "flips": sum(line.flips_up + line.flips_down for line in lines),
         "up": sum(line.flips_up for line in lines),
         "down": sum(line.flips_down for line in lines),
