@@ -102,6 +102,7 @@ def attempts_context(task: Task) -> dict[str, Any]:
     return {
         "attempts": attempts,
         "attempts_total": sum(outcomes.values()),
+        "attempts_earlier": max(0, task.trajectory_count - sum(outcomes.values())),
         "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
         "pass_at": pass_at(counted["solved"], sum(counted.values())),
     }
