@@ -64,16 +64,21 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert "<b>1</b> as expected now" in tried
     assert "as before" in tried
     assert 'value="1"' in tried, "the next form carries the draft's new serial"
-    flaky = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "flaky", "serial": 1}).content.decode()
+    one = made.environment.current.assessments.get().cases.get(position=0)  # type: ignore[union-attr]
+    single = browser.post(f"/edits/{edit.pk}/keep/", form | {"case": one.pk, "serial": 1}).content.decode()
+    assert "1 ran in" in single
+    edit.refresh_from_db()
+    form["serial"] = edit.serial
+    flaky = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "flaky", "serial": 2}).content.decode()
     assert "none is flaky" in flaky
-    answer = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "forecast", "serial": 2})
+    answer = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "forecast", "serial": 3})
     assert answer["Location"] == f"/edits/{edit.pk}/forecast/"
     assert "Being worked out" in browser.get(answer["Location"]).content.decode()
     assert carried_out("forecast_edit").state == "succeeded"
     worked = browser.get(answer["Location"]).content.decode()
     assert "1 up, 1 down" in worked
     assert "Call 1, lend_packets, is refused now." in worked
-    browser.post(f"/edits/{edit.pk}/save/", {"serial": 3})
+    browser.post(f"/edits/{edit.pk}/save/", {"serial": 4})
     assert carried_out("save_edit").result["version"] == 2
     assert "Saved" in browser.get(f"/edits/{edit.pk}/").content.decode()
     assert Version.objects.filter(environment=made.environment).count() == 2

@@ -126,14 +126,14 @@ def _page(
 def keep(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep what is typed as the draft, then do what the button says."""
     row, params = services.find_edit(pk), Params(request.POST)
-    given, act = typed(row, request.POST), params.text("act", 20)
+    given, act = typed(row, request.POST), "case" if "case" in request.POST else params.text("act", 20)
     serial = params.number("serial") or 0
     if act == "add_check":
         return _page(request, row, given=given)
     try:
         body, state = body_of(row, given)
         row = services.keep_draft(request.user, pk, body, serial, state=state, why=given["why"])
-        if act in ("cases", "failing", "flaky"):
+        if act in ("cases", "failing", "flaky", "case"):
             return _cases(request, row, act)
         return _acted(request, row, act)
     except (InputError, InfrastructureError) as error:
@@ -167,13 +167,17 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
         raise InputError(" ".join(proposed.fatal))
     assessment = Assessment.objects.filter(version=row.version_id).order_by("-id").first()
     cases = cases_of(assessment, row.tool, failing=act == "failing")
+    if act == "case":
+        one = Params(request.POST).id("case")
+        cases = [case for case in cases if case.pk == one]
     found: dict[str, Any] = {"edit": row, "assessment": assessment, "act": act, "case_count": len(cases)}
     if act == "flaky":
         found["flaky"], found["repeated"] = flaky_cases(default_sandbox(), proposed.program, cases)
     else:
         found["results"] = run_cases(default_sandbox(), proposed.program, cases)
     if wants_fragment(request, "case-results"):
-        return render(request, "edits/case_results.html", found | {"fragment": True})
+        more = {"fragment": True, "may_change": services.may_change(request.user, row)}
+        return render(request, "edits/case_results.html", found | more)
     return _page(request, row, **found)
 
 

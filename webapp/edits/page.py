@@ -7,6 +7,7 @@ from typing import Any
 
 from synthesis.errors import ProgramError
 from webapp.content_store import load
+from webapp.edits.case_runs import cases_of
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import changes_of, drafted_source, editable_source, reading
@@ -23,6 +24,7 @@ from webapp.scenarios.states import load_state
 
 STATE_SHOWN = 200_000
 """Of a state as JSON that is typed in a page."""
+CASES_SHOWN = 30
 LINES_SHOWN = 30
 TASKS_SHOWN = 200
 """So many tasks are listed under each heading; the others are counted."""
@@ -96,6 +98,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "first": first,
         "tool_row": tool,
         "assessment": assessment,
+        "failing_cases": cases_of(assessment, edit.tool, failing=True)[:CASES_SHOWN],
         "cited": sorted(cited_lines(reasons, base, first)),
         "problems": reading(edit) if edit.body else (),
         "parts": changed,

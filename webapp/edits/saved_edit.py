@@ -27,6 +27,7 @@ from webapp.environments.services import save_environment
 from webapp.environments.totals import lock_environment
 from webapp.errors import ChangedMeanwhile
 from webapp.review.carry_over import ask_anew, carry_decisions
+from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.services import NamedJudge, case_of, store
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import save_reference
@@ -165,7 +166,7 @@ def _save_task(
         store(case_of(case.revision, reference, named), TaskAudit.model_validate(line.audit))
     if carries:
         carry_decisions(task.pk, before, made, f"carried over by edit {edit.pk}: {line.approval_why}")
-    elif made.pk != before.pk:
+    elif made.pk != before.pk and made.review_state not in SETTLED:
         ask_anew(task.pk)
     done.carried += carries and approved
     done.reopened += approved and not carries
