@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from tests.edits.test_pages import carried_out
-from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.fixtures.llm import Request, Scripted, llm_server, refuse, say
 from tests.review import seed
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
@@ -93,3 +93,19 @@ def test_who_works_a_queue_does_not_ask_judges_for_it() -> None:
         start_judging(ann, queue, "1/none")
     with pytest.raises(NotFound):
         start_judging(maker, queue, "1/none")
+
+
+def test_votes_that_came_stay_where_the_endpoint_fails_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synthesis.llm.client.FIRST_WAIT_S", 0.001)
+    maker = seed.people("operator")[0]
+    for key in "ad":
+        seed.task(key)
+    queue = seed.queue(maker)
+
+    def broken(request: Request) -> Scripted:
+        return refuse(401, "no key") if "Tidy desk d" in str(request["messages"]) else judge(request)
+
+    with llm_server(broken) as server:
+        start_judging(maker, queue, f"{endpoint_at(server.url).pk}/scripted-1")
+        assert carried_out("judge_queue").state != "succeeded"
+    assert ReviewDecision.objects.get(user__isnull=True).task.key == "a"  # type: ignore[union-attr]

@@ -104,7 +104,11 @@ def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -
         told = [_told(queue, item) for item in some]
         replies = async_to_sync(_asked)(endpoint, name, [brief for brief, _ in told])
         for item, (_, seen), reply in zip(some, told, replies, strict=True):
-            _keep(user, queue, run, item, seen, reply)
+            if isinstance(reply, MalformedReply) or not isinstance(reply, LLMError):
+                _keep(user, queue, run, item, seen, reply)
+        for reply in replies:
+            if isinstance(reply, LLMError) and not isinstance(reply, MalformedReply):
+                raise reply
     progress(len(items), len(items), f"{run.voted} votes")
     return run
 
@@ -120,17 +124,20 @@ def _told(queue: ReviewQueue, item: QueueItem) -> tuple[ReviewBrief, str]:
     return brief_of(queue, subject), tag_of(queue.kind, subject)
 
 
-async def _asked(endpoint: Any, model: str, briefs: Sequence[ReviewBrief]) -> list[ReviewReply | MalformedReply]:
+async def _asked(
+    endpoint: Any, model: str, briefs: Sequence[ReviewBrief]
+) -> list[ReviewReply | MalformedReply | LLMError]:
+    """The replies, in order; a failure stands in its place, so that the others are kept."""
     from synthesis.llm.client import connect  # takes a second to import, which no page should wait for
 
     async with connect(endpoint) as connection:
         chat: ChatModel = connection.chat(model)
         asker = Asker({"judge": chat}, MemoryStore())
 
-        async def one(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply:
+        async def one(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply | LLMError:
             try:
                 return await review_verdict(asker, brief, f"item-{number}")
-            except MalformedReply as error:
+            except (MalformedReply, LLMError) as error:
                 return error
 
         return list(await asyncio.gather(*(one(number, brief) for number, brief in enumerate(briefs))))
