@@ -13,8 +13,6 @@ from webapp.edits.services import WHY_CHARS
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
 
-Source = Annotated[Text, Field(max_length=1_000_000)]
-
 
 class EditOut(Schema):
     """A draft of a change, or what became of it. `body` is what was typed."""
@@ -80,8 +78,8 @@ class EditBody(BodyIn):
         json_schema_extra={"examples": [{"instruction": "Lend four packets.", "why": "Clearer."}]}
     )
 
-    tool_source: Source | None = None
-    source: Source | None = None
+    tool_source: Annotated[Text | None, Field(description="Of one tool's draft: its source.")] = None
+    source: Annotated[Text | None, Field(description="Of a whole program's draft.")] = None
     title: ShortText | None = None
     instruction: Annotated[Text, Field(max_length=INSTRUCTION_CHARS)] | None = None
     checks: Annotated[list[EditCheck], Field(max_length=MOST_CHECKS)] | None = None
