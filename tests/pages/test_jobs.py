@@ -18,7 +18,7 @@ def test_the_list_filters_by_state(page: Client) -> None:
     html = flat(page.get("/jobs/?state=failed"))
     assert "broken one" in html
     assert "good one" not in html
-    assert "No job is in this state" in flat(page.get("/jobs/?state=running"))
+    assert "Nothing matches" in flat(page.get("/jobs/?state=running"))
 
 
 def test_an_open_job_is_asked_for_again_and_a_closed_one_is_not(page: Client) -> None:

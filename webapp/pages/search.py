@@ -226,8 +226,8 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("API tokens", "read", "accounts:tokens", "your account"),
     ("API reference", "read", "api-reference", "every operation"),
     ("Account and password", "read", "accounts:profile", "your account"),
-    ("Users", "admin", "accounts:users", "people and roles"),
-    ("Audit log", "admin", "accounts:audit_log", "who did what"),
+    ("Users", "admin", "pages:users", "people and roles"),
+    ("Audit log", "admin", "pages:audit_log", "who did what"),
 )
 """Label, scope that shows it, URL name, what it is for; besides the pages of the rail."""
 
