@@ -6,6 +6,7 @@ app_name = "pages"
 urlpatterns: list[URLPattern] = [
     path("", home_views.home, name="home"),
     path("running", home_views.running, name="running"),
+    path("first-steps/", home_views.first_steps_shown, name="first_steps"),
     path("import/", home_views.import_files, name="import"),
     path("ecosystem/", ecosystem_views.page, name="ecosystem"),
     path("ecosystem/part/", ecosystem_views.part, name="ecosystem-part"),

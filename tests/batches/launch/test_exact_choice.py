@@ -106,6 +106,11 @@ def test_the_api_takes_the_same_ids(themes: list[Theme]) -> None:
     caller = program(pages_seed.person("operator"), "read", "synthesise")
     body = {"theme_ids": [themes[1].pk], "environment_ids": [row.pk], "start": False}
     body["settings"] = {"stages": {"reassess": True, "scenarios": 0}}
-    assert caller.post("/batches/dry_run", body).json()["items"] == {"theme": 2, "scenario": 0, "task": 0, "trajectory": 0}
+    assert caller.post("/batches/dry_run", body).json()["items"] == {
+        "theme": 2,
+        "scenario": 0,
+        "task": 0,
+        "trajectory": 0,
+    }
     assert caller.post("/batches", body).status_code == 202
     assert names(Batch.objects.get()) == ["Ship desk", "Front desk"]
