@@ -14,7 +14,7 @@ from webapp.accounts.access import access
 from webapp.jobs import job_list, queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobQuery
-from webapp.jobs.subjects import page_of
+from webapp.jobs.subjects import made_links, page_of
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
@@ -38,12 +38,15 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 def job_context(pk: int) -> dict[str, Any]:
     job = get_object_or_404(Job.objects.select_related("created_by"), pk=pk)
+    result = queries.result_view(job.result)
     return {
         "job": job,
         "lines": queries.last_lines(job),
         "log_limit": queries.LOG_UP_TO,
         "elapsed": queries.elapsed(job),
-        "result": queries.result_view(job.result),
+        "result": result,
+        "nothing": result.nothing_made or queries.is_empty_import(job, result),
+        "made": made_links(job),
         "page": page_of(job.subject),
     }
 

@@ -54,6 +54,14 @@ class Scope:
         wanted = {"batch": self.batch.pk} if self.batch else wanted | ({"demo": 1} if self.demo else {})
         return urlencode(wanted, safe="/", quote_via=quote)
 
+    @property
+    def environments_url(self) -> str:
+        """Where they are listed."""
+        if self.batch:
+            return f"{reverse('batches:batch', args=[self.batch.pk])}?tab=items&level=theme&state=kept"
+        listed = reverse("environments:list")
+        return f"{listed}?{urlencode({'category': self.category})}" if self.category else listed
+
     def environments(self) -> QuerySet[Environment]:
         """Without a batch."""
         wanted = {"category": self.category, "source": self.source}
