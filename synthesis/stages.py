@@ -64,8 +64,8 @@ class StageSettings(Frozen):
     """Assess also what was there before and has an assessment that reaches the threshold (ours)."""
     test_states: int = Field(default=3, ge=1, le=10)
     """Initial states that an assessment starts from (ours)."""
-    scenarios: int = Field(default=2, ge=1, le=50)
-    """Initial states an environment."""
+    scenarios: int = Field(default=2, ge=0, le=50)
+    """Initial states an environment; with 0 nothing is made below one, which is then only assessed."""
     tasks: int = Field(default=2, ge=1, le=50)
     """Tasks a scenario."""
     rule: ScoreRule = "goals"

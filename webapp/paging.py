@@ -6,8 +6,10 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
@@ -59,7 +61,8 @@ class Page:
 
 
 def encode(value: Any, pk: int) -> str:
-    return base64.urlsafe_b64encode(json.dumps([value, pk]).encode()).decode().rstrip("=")
+    text = value.isoformat() if isinstance(value, datetime) else value
+    return base64.urlsafe_b64encode(json.dumps([text, pk]).encode()).decode().rstrip("=")
 
 
 def cursor_of(row: Any, order: str) -> str:
@@ -156,7 +159,7 @@ def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: 
     taken = (count.number % size or size) if count and count.exact else size
     try:
         fetched = list(window(rows, order, cursor, backward)[: taken + 1])
-    except (ValueError, OverflowError):  # a cursor of another sort order
+    except (ValueError, OverflowError, ValidationError):  # a cursor of another sort order
         cursor, backward = None, False
         fetched = list(window(rows, order, None, False)[: size + 1])
     more = len(fetched) > taken

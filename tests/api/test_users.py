@@ -125,4 +125,4 @@ def test_the_list_filters(page: Client, annotator: User) -> None:
     assert "the-annotator" in flat(page.get("/account/users/?q=ANNO"))
     rows = page.get("/account/users/?role=admin").context["page"].rows
     assert [row.username for row in rows] == ["the-admin"]
-    assert "Nobody matches" in flat(page.get("/account/users/?q=%00zzz"))
+    assert "Nothing matches" in flat(page.get("/account/users/?q=%00zzz"))

@@ -111,7 +111,7 @@ def test_lists_ask_a_fixed_number_of_questions(page: Client, url: str) -> None:
     with CaptureQueriesContext(connection) as lots:
         body(page, url)
     assert len(lots) <= len(few) + 1  # a list of more than a page is counted
-    assert len(lots) <= 25
+    assert len(lots) <= (30 if url == "/" else 25)
     assert not any('"environments_version"."source"' in one["sql"] for one in lots)
 
 

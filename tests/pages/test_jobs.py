@@ -7,6 +7,7 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from webapp.accounts.models import User
+from webapp.datasets.models import Dataset
 from webapp.jobs.models import Job, JobState
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,7 @@ def test_the_list_filters_by_state(page: Client) -> None:
     html = flat(page.get("/jobs/?state=failed"))
     assert "broken one" in html
     assert "good one" not in html
-    assert "No job is in this state" in flat(page.get("/jobs/?state=running"))
+    assert "Nothing matches" in flat(page.get("/jobs/?state=running"))
 
 
 def test_an_open_job_is_asked_for_again_and_a_closed_one_is_not(page: Client) -> None:
@@ -109,3 +110,45 @@ def test_home_explains_an_empty_installation_and_then_shows_what_is_here(page: C
     html = flat(page.get("/"))
     assert "This installation is empty" not in html
     assert "Front desk" in html
+
+
+def made(page: Client, kind: str, result: object, **fields: object) -> list[str]:
+    """Addresses of what a job's page says that it made."""
+    row = Job.objects.create(kind=kind, queue="sandbox", title="t", state="succeeded", result=result, **fields)
+    return [link.url for link in page.get(f"/jobs/{row.pk}/").context["made"]]
+
+
+def test_a_job_links_what_it_made(page: Client) -> None:
+    place = pages_seed.environment()
+    assert made(page, "rerun_cases", {"environment": place.pk}) == [f"/environments/{place.pk}/"]
+    assert made(page, "odd", {"tasks": [1, 2], "trajectory": 7, "count": 3, "edit": True}) == [
+        "/tasks/1/",
+        "/tasks/2/",
+        "/trajectories/7/",
+    ]
+    parts = {"environments": {"created": 2, "failed": []}, "tasks": {"created": 0, "failed": []}}
+    assert made(page, "import_envscaler", parts) == ["/environments/"]
+    assert made(page, "audit", {"audited": 3, "green": 2, "red": 1}) == ["/tasks/?audit=green", "/tasks/?audit=red"]
+    assert made(page, "import_mcp_servers", {"themes": {"created": 3}}) == ["/taxonomy/themes/"]
+    for odd in (None, [1], "x", {"dataset": "<b>"}, {"trajectory": [["x"]]}, {"tasks": {"a": 1}}):
+        assert made(page, "odd", odd) == []
+
+
+def test_a_frozen_dataset_is_linked_by_its_name(page: Client) -> None:
+    job = Job.objects.create(
+        kind="freeze_dataset", queue="sandbox", title="t", state="succeeded", result={"dataset": 1}
+    )
+    row = Dataset.objects.create(name=pages_seed.EVIL, kind="tasks", state="ready", job=job, train_rows=4)
+    html = flat(page.get(f"/jobs/{job.pk}/"))
+    assert f'href="/training/datasets/{row.public_id}/"' in html
+    assert "<script>window" not in html
+
+
+def test_an_import_of_nothing_says_so_in_red(page: Client) -> None:
+    row = Job.objects.create(
+        kind="import_mcp_servers", queue="sandbox", title="t", state="succeeded", result={"themes": {"created": 0}}
+    )
+    html = flat(page.get(f"/jobs/{row.pk}/"))
+    assert "Nothing came of it." in html
+    assert 'class="note bad"' in html
+    assert "Made:" not in html

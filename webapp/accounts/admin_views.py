@@ -1,4 +1,4 @@
-"""What administrators see and change: people and the audit log."""
+"""What administrators see and change of one person."""
 
 from __future__ import annotations
 
@@ -8,50 +8,15 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts import people, queries
 from webapp.accounts.access import SCOPES, access
-from webapp.accounts.forms import NewUserForm
 from webapp.accounts.models import Role, User
 from webapp.accounts.token_views import person
 from webapp.accounts.tokens import active_tokens, scopes_of
-from webapp.forms import filter_bar
 from webapp.paging import keyset
-from webapp.query_params import Params
-
-
-@access("admin")
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-def users(request: HttpRequest) -> HttpResponse:
-    """The team, and the form for a new member, whose password is in the answer to the POST and nowhere else."""
-    form = NewUserForm(request.POST or None)
-    context: dict[str, Any] = {"form": form}
-    status = 422 if form.is_bound else 200
-    if request.method == "POST" and form.is_valid():
-        try:
-            context["made"], context["password"] = people.create_user(person(request), **form.cleaned_data)
-        except InputError as error:
-            form.add_error("username", str(error))
-        else:
-            context["form"], status = NewUserForm(), 201
-    params = Params(request.GET)
-    text, role = params.text("q", 150, strip=True), params.choice("role", Role.values)
-    context |= {
-        "page": keyset(request, queries.users(text, role), "username"),
-        "text": text,
-        "role": role,
-        "filter_form": filter_bar.FilterForm(
-            {"q": text, "role": role},
-            {
-                "q": filter_bar.search("Username", keyed="Search"),
-                "role": filter_bar.select("Role", Role.choices),
-            },
-        ),
-    }
-    return render(request, "accounts/users.html", context, status=status)
 
 
 def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
@@ -105,23 +70,3 @@ def password(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(User.objects.only("pk"), pk=pk)
     _, text, revoked = people.give_password(person(request), pk)
     return shown(request, pk, password=text, revoked=revoked)
-
-
-@access("admin")
-@require_safe
-def audit_log(request: HttpRequest) -> HttpResponse:
-    filters = queries.read_audit_filters(request.GET)
-    page = keyset(request, queries.audit_entries(filters))
-    fields = {
-        "actor": filter_bar.search("Who", wide=False, keyed="Search", placeholder="username"),
-        "action": filter_bar.search("Action", wide=False, list="actions"),
-        "since": filter_bar.day("From"),
-        "until": filter_bar.day("To"),
-    }
-    context = {
-        "page": page,
-        "filters": filters,
-        "filter_form": filter_bar.FilterForm(vars(filters), fields),
-        "actions": queries.ACTIONS,
-    }
-    return render(request, "accounts/audit_log.html", context)

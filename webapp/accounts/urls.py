@@ -11,10 +11,8 @@ urlpatterns: list[URLPattern] = [
     path("tokens/", token_views.tokens, name="tokens"),
     path("tokens/all/", token_views.all_tokens, name="all_tokens"),
     path("tokens/<int:pk>/revoke/", token_views.revoke, name="revoke_token"),
-    path("users/", admin_views.users, name="users"),
     path("users/<int:pk>/", admin_views.user, name="user"),
     path("users/<int:pk>/role/", admin_views.role, name="user_role"),
     path("users/<int:pk>/active/", admin_views.active, name="user_active"),
     path("users/<int:pk>/password/", admin_views.password, name="user_password"),
-    path("audit/", admin_views.audit_log, name="audit_log"),
 ]

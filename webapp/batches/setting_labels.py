@@ -53,7 +53,7 @@ class SettingLabel:
 
 
 COUNTS = (
-    SettingLabel("scenarios", "Scenarios", "initial states an environment"),
+    SettingLabel("scenarios", "Scenarios", "initial states an environment; 0: only assess it"),
     SettingLabel("tasks", "Tasks", "in each scenario"),
     SettingLabel("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none"),
     SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),

@@ -6,3 +6,10 @@ from django.apps import AppConfig
 class DatasetsConfig(AppConfig):
     name = "webapp.datasets"
     label = "datasets"
+
+    def ready(self) -> None:
+        from webapp.datasets.dataset_lists import DATASETS, FILES
+        from webapp.lists.registry import register_list
+
+        register_list(DATASETS, "datasets:list")
+        register_list(FILES, "datasets:files")

@@ -16,35 +16,34 @@ from synthesis.errors import InputError
 from training.dataset import Split
 from webapp.accounts.access import access
 from webapp.accounts.services import audit
-from webapp.datasets import queries, row_page, services
+from webapp.datasets import dataset_lists, queries, row_page, services
+from webapp.datasets.dataset_lists import KINDS
 from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, DatasetPreview, look
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection, words
 from webapp.datasets.storage import open_file, sentence_of
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call, list_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.trajectories.export.archive import attachment, blocks
 
-KINDS = ("tasks", "trajectories")
-
 
 @access("read")
 @require_safe
 @never_cache
 def listed(request: HttpRequest) -> HttpResponse:
-    params = Params(request.GET)
-    kind, archived = params.choice("kind", KINDS), params.flag("archived")
-    page = keyset(request, queries.listed(kind, archived=archived))
+    asked = list_query(dataset_lists.DATASETS, dataset_lists.dataset_filters(request.user), request.GET)
+    rows = queries.listed(archived=asked.values["archived"])
+    page = keyset(request, asked.narrow(rows), asked.order)
     context = {
         "page": page,
-        "rows": page.rows,
-        "kind": kind,
-        "kinds": KINDS,
-        "archived": archived,
+        "asked": asked,
+        "list": asked_list(request, asked, page),
         "copy_as": list_call(request, "api:list_datasets", DatasetQuery),
     }
     return render(request, "datasets/list.html", context)

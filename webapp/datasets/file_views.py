@@ -14,10 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access, takes_bytes
-from webapp.datasets import file_uploads, queries, services
+from webapp.datasets import dataset_lists, file_uploads, queries, services
 from webapp.datasets.forms import SplitForm
 from webapp.datasets.models import FileState, StoredFile
 from webapp.datasets.preview import MEANINGS, SplitSides, look_at_file
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
 from webapp.rest.api_examples import api_call
 from webapp.templatetags.show import plain
@@ -73,8 +75,10 @@ def upload(request: HttpRequest) -> HttpResponse:
 
 
 def _list(request: HttpRequest, form: UploadForm, refused: file_uploads.BadFile | None = None) -> HttpResponse:
-    page = keyset(request, queries.files().select_related("created_by"))
+    asked = list_query(dataset_lists.FILES, dataset_lists.file_filters(request.user), request.GET)
+    page = keyset(request, asked.narrow(queries.files().select_related("created_by")), asked.order)
     context: dict[str, Any] = {"form": form, "refused": refused, "page": page, "most": file_uploads.limits()}
+    context |= {"asked": asked, "list": asked_list(request, asked, page), "copy_as_label": "Upload by API"}
     context["copy_as"] = api_call(request, "POST", "api:upload_file", files={"file": "data.jsonl"})
     return render(request, "datasets/files/list.html", context, status=422 if form.errors else 200)
 

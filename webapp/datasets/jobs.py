@@ -7,10 +7,11 @@ from typing import Any
 from django.urls import reverse
 
 from webapp.datasets import file_uploads, freeze_job
-from webapp.datasets.models import Dataset
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
 from webapp.jobs.registry import job
-from webapp.jobs.subjects import subject_page
+from webapp.jobs.subjects import MadeLink, made_by, subject_page
 
 
 @subject_page("dataset")
@@ -21,6 +22,16 @@ def dataset_page(pk: int) -> tuple[str, str]:
 @subject_page("file")
 def files_page(pk: int) -> tuple[str, str]:
     return "Uploaded files", reverse("datasets:files")
+
+
+@made_by(freeze_job.KIND, "prepare_demo")
+def frozen(job: Job) -> list[MadeLink]:
+    """The datasets that came of it, with their rows."""
+    rows = Dataset.objects.filter(job=job, state=DatasetState.READY)
+    return [
+        MadeLink(f"{name} ({train + test:,} rows)", reverse("datasets:dataset", args=[public_id]))
+        for public_id, name, train, test in rows.values_list("public_id", "name", "train_rows", "test_rows")
+    ]
 
 
 @job(freeze_job.KIND, queue="sandbox", closing=freeze_job.close_freezing)

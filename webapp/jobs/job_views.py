@@ -11,24 +11,26 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import access
-from webapp.jobs import queries, services
-from webapp.jobs.models import Job, JobState
+from webapp.jobs import job_list, queries, services
+from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobQuery
-from webapp.jobs.subjects import page_of
+from webapp.jobs.subjects import made_links, page_of
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
-from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 
 
 @access("read")
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
-    state = Params(request.GET).choice("state", JobState.values)
-    page = keyset(request, queries.jobs(state))
+    asked = list_query(job_list.JOBS, job_list.filters_for(request.user), request.GET)
+    page = keyset(request, asked.narrow(job_list.rows()), asked.order)
+    subject = page_of(asked.values["subject"])
     context = {
         "page": page,
-        "state": state,
-        "states": JobState.values,
+        "asked": asked,
+        "list": asked_list(request, asked, page, {"subject": subject} if subject else {}),
         "copy_as": list_call(request, "api:list_jobs", JobQuery),
     }
     return render(request, "jobs/list.html", context)
@@ -36,12 +38,15 @@ def listing(request: HttpRequest) -> HttpResponse:
 
 def job_context(pk: int) -> dict[str, Any]:
     job = get_object_or_404(Job.objects.select_related("created_by"), pk=pk)
+    result = queries.result_view(job.result)
     return {
         "job": job,
         "lines": queries.last_lines(job),
         "log_limit": queries.LOG_UP_TO,
         "elapsed": queries.elapsed(job),
-        "result": queries.result_view(job.result),
+        "result": result,
+        "nothing": result.nothing_made or queries.is_empty_import(job, result),
+        "made": made_links(job),
         "page": page_of(job.subject),
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from webapp.jobs.models import OPEN_STATES, Job, JobLog
+from webapp.jobs.models import OPEN_STATES, Job, JobLog, JobState
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
@@ -70,6 +70,11 @@ def result_view(result: Any) -> Result:
     failures = [result.get("failed"), *listed.values()]
     failed = sum(len(failed) for failed in failures if isinstance(failed, list))
     return Result(facts, tables, rest, failed, sum(_made(part) for part in (others, *parts.values())))
+
+
+def is_empty_import(job: Job, result: Result) -> bool:
+    """Whether an import ended well and there is nothing of it here, old or new."""
+    return job.state == JobState.SUCCEEDED and job.kind.startswith("import_") and not result.made
 
 
 def _made(part: dict[str, Any]) -> int:

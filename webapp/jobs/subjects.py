@@ -1,11 +1,14 @@
-"""Subjects of jobs: what a job works on, spelled as events' topics are (`trajectory:5`), and the page of each sort."""
+"""Subjects of jobs, spelled as events' topics are (`trajectory:5`): what a job works on and what it made, as pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.urls import NoReverseMatch
+
+from webapp.jobs.models import Job
 
 Page = Callable[[int], tuple[str, str]]
 """Of a row's number the words and the address of its page. Raises ObjectDoesNotExist where it is gone."""
@@ -31,3 +34,41 @@ def page_of(subject: str) -> tuple[str, str] | None:
         return page(int(number or 0)) if page else None
     except (ObjectDoesNotExist, ValueError, NoReverseMatch):
         return None
+
+
+class MadeLink(NamedTuple):
+    """Where something that a job made, or changed, is seen."""
+
+    words: str
+    url: str
+
+
+Made = Callable[[Job], list[MadeLink]]
+MADE_BY: dict[str, Made] = {}
+LINKED = 20
+"""So many rows that a result names are linked."""
+
+
+def made_by(*kinds: str) -> Callable[[Made], Made]:
+    """Register where the work of jobs of these kinds is seen, beyond the rows that their results name."""
+
+    def register(made: Made) -> Made:
+        MADE_BY.update(dict.fromkeys(kinds, made))
+        return made
+
+    return register
+
+
+def made_links(job: Job) -> list[MadeLink]:
+    """What an ended job made: rows that its result names (`trajectory: 5`, `tasks: [1, 2]`), and what its kind says."""
+    if not isinstance(job.result, dict):
+        return []
+    links = []
+    for name, value in job.result.items():
+        sort = name if name in PAGES else name.removesuffix("s")
+        keys = value if isinstance(value, list) else [value] if sort == name else []
+        found = [page_of(f"{sort}:{key}") for key in keys[:LINKED] if type(key) is int]
+        links += [MadeLink(*page) for page in found if page]
+    if job.kind in MADE_BY:
+        links += MADE_BY[job.kind](job)
+    return list(dict.fromkeys(links))

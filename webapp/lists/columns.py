@@ -33,6 +33,12 @@ class RowList:
     default_order: str = "-id"
     order_parameter: str = "order"
 
+    @property
+    def orders(self) -> frozenset[str]:
+        """The values that the order parameter may have."""
+        named = {order for column in self.columns for order in (column.ascending, column.descending) if order}
+        return frozenset(named | {self.default_order})
+
     def shown(self, chosen: Collection[str] | None) -> tuple[Column, ...]:
         """The columns for a person who chose these; None for one who has not chosen."""
         if chosen is None:

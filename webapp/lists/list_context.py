@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from webapp.forms.filter_bar import Chip, FilterForm, without
 from webapp.lists.columns import Column, Heading, RowList, next_order, sorted_as
+from webapp.lists.list_filters import ListQuery
 from webapp.lists.models import ColumnChoice, SavedView
 from webapp.lists.registry import PAGES
 from webapp.lists.services import kept_query
@@ -45,6 +46,8 @@ class ShownList:
     query: str
     reordered: bool
     """Whether the person asked for another order than the list has at first."""
+    place: str = ""
+    """The parameters that say where the list stands on a page with several; they are no filter."""
 
     @property
     def narrowed(self) -> int:
@@ -55,8 +58,9 @@ class ShownList:
     def clear(self) -> str:
         """The address of the whole list, in the order that it has now."""
         order = self.rows.order_parameter
-        kept = [f"{order}={value}" for value in _parameters(self.query).get(order, ())]
-        return f"{self.url}?{kept[0]}" if kept else self.url
+        asked = [f"{order}={value}" for value in _parameters(self.query).get(order, ())][:1]
+        kept = "&".join(filter(None, [self.place, *asked]))
+        return f"{self.url}?{kept}" if kept else self.url
 
     @property
     def saved(self) -> bool:
@@ -65,7 +69,7 @@ class ShownList:
 
 
 def shown_list(
-    request: HttpRequest, rows: RowList, page: Page, form: FilterForm, more: Sequence[Chip] = ()
+    request: HttpRequest, rows: RowList, page: Page, form: FilterForm, more: Sequence[Chip] = (), place: str = ""
 ) -> ShownList:
     """A list for the person who asks. `more` are filters that the address knows and the form does not."""
     order = Params(request.GET).text(rows.order_parameter, 40) or rows.default_order
@@ -82,10 +86,18 @@ def shown_list(
         choices=tuple((column, column.name in shows) for column in rows.columns),
         chips=(*more, *form.chips(request)),
         tabs=tuple(_tabs(request, rows, query)),
-        url=request.path,
+        url=request.path if request.method in ("GET", "HEAD") else reverse(PAGES[rows.name]),
         query=query,
         reordered=order != rows.default_order,
+        place=place,
     )
+
+
+def asked_list(
+    request: HttpRequest, asked: ListQuery, page: Page, words: Mapping[str, tuple[str, str]] | None = None
+) -> ShownList:
+    """A list whose filters are said by `ListFilter`s; `words` names what linked ones lead to."""
+    return shown_list(request, asked.rows, page, asked.form(), asked.linked_chips(request, words or {}))
 
 
 def _heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:

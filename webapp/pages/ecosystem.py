@@ -18,6 +18,9 @@ from django.urls import reverse
 
 from webapp.batches.models import Batch, BatchProduct
 from webapp.environments.models import Assessment, Environment
+from webapp.pages.demo_content import CATEGORY as DEMO_CATEGORY
+from webapp.pages.demo_content import SOURCE as DEMO
+from webapp.pages.demo_content import without_demo
 from webapp.pages.distributions import Bin, Spread, bins, spread
 
 CONTENT = ("rule_count", "category_sizes", "query_count", "change_count")
@@ -33,22 +36,38 @@ class Scope:
     batch: Batch | None = None
     category: str = ""
     source: str = ""
+    demo: bool = False
+    """Also those of the training demo, which are left out unless they are asked for."""
 
     @property
     def narrowed(self) -> bool:
         return bool(self.batch or self.category or self.source)
 
     @property
+    def without_demo(self) -> bool:
+        return not (self.demo or self.batch or self.source == DEMO or self.category == DEMO_CATEGORY)
+
+    @property
     def query(self) -> str:
         """The parameters of an address that shows the same environments."""
-        wanted = {"batch": self.batch.pk} if self.batch else {"category": self.category, "source": self.source}
+        wanted: dict[str, Any] = {"category": self.category, "source": self.source}
+        wanted = {"batch": self.batch.pk} if self.batch else wanted | ({"demo": 1} if self.demo else {})
         return urlencode(wanted, safe="/", quote_via=quote)
+
+    @property
+    def environments_url(self) -> str:
+        """Where they are listed."""
+        if self.batch:
+            return f"{reverse('batches:batch', args=[self.batch.pk])}?tab=items&level=theme&state=kept"
+        listed = reverse("environments:list")
+        return f"{listed}?{urlencode({'category': self.category})}" if self.category else listed
 
     def environments(self) -> QuerySet[Environment]:
         """Without a batch."""
         wanted = {"category": self.category, "source": self.source}
         chosen = {name: value for name, value in wanted.items() if value}
-        return Environment.objects.filter(current__isnull=False, **chosen).order_by()
+        rows = Environment.objects.filter(current__isnull=False, **chosen).order_by()
+        return without_demo(rows, "") if self.without_demo else rows
 
     def products(self, level: str) -> QuerySet[BatchProduct]:
         """What the batch made on a level."""

@@ -17,7 +17,7 @@ router = Router(tags=["environments"])
 
 def scope_of(query: EcosystemQuery) -> Scope:
     if query.batch is None:
-        return Scope(category=query.category, source=query.source)
+        return Scope(category=query.category, source=query.source, demo=query.demo)
     return Scope(batch=get_object_or_404(Batch.objects.only("name"), pk=query.batch))
 
 

@@ -20,6 +20,10 @@ class EcosystemQuery(Schema):
     batch: Annotated[Id | None, Field(description="What this batch made.")] = None
     category: Annotated[ShortText, Field(description="Environments of this category.")] = ""
     source: Annotated[ShortText, Field(description="Environments of this source.")] = ""
+    demo: Annotated[
+        bool,
+        Field(description="Also those of the training demo, which are left out unless asked for.", examples=[True]),
+    ] = False
 
 
 class BinOut(Schema):

@@ -14,6 +14,7 @@ from webapp.environments import queries as environment_queries
 from webapp.environments.models import Environment
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
+from webapp.pages.demo_content import demo_amounts
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery
 from webapp.pages.theme_map import MOST, theme_map
@@ -26,7 +27,8 @@ def scope_of(request: HttpRequest) -> Scope:
     params = Params(request.GET)
     batch = params.id("batch")
     if batch is None and not params.unreadable:
-        return Scope(category=params.text("category", strip=True), source=params.text("source", strip=True))
+        category, source = (params.text(name, strip=True) for name in ("category", "source"))
+        return Scope(category=category, source=source, demo=params.flag("demo"))
     return Scope(batch=get_object_or_404(Batch.objects.only("name", "state", "scripted"), pk=batch or 0))
 
 
@@ -39,6 +41,7 @@ def filter_form(scope: Scope) -> filter_bar.FilterForm:
     fields = {
         "category": filter_bar.select("Category", environment_queries.categories(), length=60),
         "source": filter_bar.select("Source", sources),
+        **filter_bar.hidden({"demo": "1" if scope.demo else ""}),
     }
     return filter_bar.FilterForm(vars(scope), fields)
 
@@ -49,6 +52,7 @@ def page(request: HttpRequest) -> HttpResponse:
     scope = scope_of(request)
     context = said(scope) | {
         "filter_form": filter_form(scope),
+        "demo": demo_amounts() if scope.without_demo or scope.demo else None,
         "copy_as": list_call(request, "api:get_ecosystem", EcosystemQuery),
     }
     return render(request, "pages/ecosystem.html", context)

@@ -10,15 +10,18 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access, takes_bytes
 from webapp.batches.pages.batch_list import working
 from webapp.jobs.models import Job
 from webapp.pages import queries
+from webapp.pages.demo_content import demo_amounts
+from webapp.pages.first_steps import first_steps
 from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
-from webapp.pages.services import visit
+from webapp.pages.services import hide_first_steps, visit
+from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.runs.job_list import working as training
 from webapp.scenarios.services import start_envscaler_import
@@ -45,18 +48,30 @@ def at_work() -> dict[str, Any]:
 @access("read")
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
+    visited, demo = visit(request.user), demo_amounts()
     context = {
-        "since": visit(request.user),
+        "since": visited.before,
+        "steps": [] if visited.steps_hidden else first_steps(request.user),
+        "steps_hidden": visited.steps_hidden,
         "waiting": queries.waiting(request.user),
         "waiting_groups": queries.waiting_groups(request.user),
         **at_work(),
-        "amounts": queries.amounts(),
+        "amounts": queries.amounts(demo),
+        "demo": demo,
         "environments": list(queries.newest_environments()),
         "themes": list(queries.newest_themes()),
         "audits": list(queries.newest_audits()),
         "trajectories": queries.newest_trajectories(),
     }
     return render(request, "pages/home.html", context)
+
+
+@access("read")
+@require_POST
+def first_steps_shown(request: HttpRequest) -> HttpResponse:
+    """Put the first steps away, or show them again."""
+    hide_first_steps(request.user, Params(request.POST).flag("hidden"))
+    return redirect("pages:home")
 
 
 @access("read")

@@ -10,3 +10,5 @@ class Visit(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="+")
     at = models.DateTimeField()
     before = models.DateTimeField(null=True, blank=True)
+    steps_hidden = models.BooleanField(default=False)
+    """Whether they have put the first steps away."""

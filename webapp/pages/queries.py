@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import F, IntegerField, Model, QuerySet
+from django.db.models import F, IntegerField, QuerySet
 from django.db.models.expressions import RawSQL
 from django.urls import reverse
 from django.utils import timezone
@@ -19,6 +19,9 @@ from webapp.batches.models import Batch
 from webapp.batches.pages.batch_list import standing_still
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
+from webapp.pages.demo_content import DemoAmounts, without_demo
+from webapp.review.assignments import may_work, waiting_for
+from webapp.review.models import ReviewQueue
 from webapp.runs.job_list import standing_still as training_still
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task
@@ -32,6 +35,8 @@ NEWEST = 6
 WAITING = 5
 WAITS_FOR = timedelta(days=14)
 RECENT_JOBS = 100
+QUEUES = 12
+"""So many queues of review are named."""
 PAYS = 0.5
 """A task that gives this much for doing nothing needs a look."""
 LEFT_OUT = " + ".join(
@@ -49,19 +54,23 @@ class LinkedTotal:
     value: int
 
 
-def amounts() -> list[LinkedTotal]:
-    """How many there are of each: few are counted, many are what the tree's roll-ups add up to."""
-    rolled = totals()
+def amounts(demo: DemoAmounts | None) -> list[LinkedTotal]:
+    """How many there are of each, without the training demo's: few are counted, many are what the tree's roll-ups add
+    up to."""
+    rolled: dict[str, int] = {}
 
-    def amount(model: type[Model], label: str, url: str) -> LinkedTotal:
-        counted = model._default_manager.order_by()[:COUNTED_TO].count()
-        return LinkedTotal(label, url, counted if counted < COUNTED_TO else max(rolled[label], counted))
+    def amount(rows: QuerySet[Any], label: str, url: str) -> LinkedTotal:
+        counted = rows.order_by()[:COUNTED_TO].count()
+        if counted < COUNTED_TO:
+            return LinkedTotal(label, url, counted)
+        rolled.update(rolled or totals())
+        return LinkedTotal(label, url, max(rolled.get(label, 0) - getattr(demo, label, 0), counted))
 
     return [
-        amount(Theme, "themes", "taxonomy:themes"),
-        amount(Environment, "environments", "environments:list"),
-        amount(Task, "tasks", "scenarios:tasks"),
-        amount(Trajectory, "trajectories", "trajectories:list"),
+        amount(Theme.objects.all(), "themes", "taxonomy:themes"),
+        amount(without_demo(Environment.objects.all(), ""), "environments", "environments:list"),
+        amount(without_demo(Task.objects.all()), "tasks", "scenarios:tasks"),
+        amount(without_demo(Trajectory.objects.all()), "trajectories", "trajectories:list"),
     ]
 
 
@@ -102,23 +111,38 @@ def waiting_groups(user: Any) -> list[WaitingGroup]:
     kinds: list[tuple[str, QuerySet[Any], str]] = []
     if may(user, "review"):
         kinds += [
-            ("red audits", Task.objects.filter(audit_state="red"), f"{tasks}?audit=red"),
+            ("red audits", without_demo(Task.objects.filter(audit_state="red")), f"{tasks}?audit=red"),
             (
                 "tasks that pay for doing nothing",
-                Task.objects.filter(do_nothing__gte=PAYS, audit_state=""),
+                without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state="")),
                 f"{tasks}?low={PAYS}&audit=none&sort=-do_nothing",
             ),
-            ("stale audits", Task.objects.filter(audit_state="stale"), f"{tasks}?audit=stale"),
+            ("stale audits", without_demo(Task.objects.filter(audit_state="stale")), f"{tasks}?audit=stale"),
         ]
     kinds.append(
         (
             "failed jobs of yours",
             Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=timezone.now() - WAITS_FOR),
-            f"{jobs}?state=failed",
+            f"{jobs}?state=failed&by=mine",
         )
     )
     counted = [(label, rows.order_by()[:COUNTED_TO].count(), url) for label, rows, url in kinds]
-    return [WaitingGroup(label, number, url, number >= COUNTED_TO) for label, number, url in counted if number]
+    groups = [WaitingGroup(label, number, url, number >= COUNTED_TO) for label, number, url in counted if number]
+    return [*review_groups(user), *groups]
+
+
+def review_groups(user: Any) -> list[WaitingGroup]:
+    """What a person is to decide: items that were sent to them, and open ones of each queue that they work."""
+    if not may(user, "review"):
+        return []
+    sent = waiting_for(user).order_by()[:COUNTED_TO].count()
+    groups = [WaitingGroup("sent to you to decide", sent, reverse("review:queues"))] if sent else []
+    rows = ReviewQueue.objects.filter(is_open=True, item_count__gt=F("closed_count")).order_by("name")
+    for queue in rows.prefetch_related("members")[:QUEUES]:
+        if may_work(user, queue):
+            left = queue.item_count - queue.closed_count
+            groups.append(WaitingGroup(f"to decide in {queue.name}", left, reverse("review:queue", args=[queue.pk])))
+    return groups
 
 
 def waiting(user: Any) -> PendingWork:
@@ -146,13 +170,13 @@ def others_failed(user: Any) -> list[Job]:
 
 def red_tasks() -> list[Task]:
     """The newest tasks whose audit found a fault."""
-    rows = Task.objects.filter(audit_state="red").select_related("environment")
+    rows = without_demo(Task.objects.filter(audit_state="red")).select_related("environment")
     return list(rows.only("title", "environment__name").order_by("-id")[:WAITING])
 
 
 def paying_tasks() -> list[Task]:
     """The tasks that give most for doing nothing, and that no audit has looked at."""
-    rows = Task.objects.filter(do_nothing__gte=PAYS, audit_state="").select_related("environment")
+    rows = without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state="")).select_related("environment")
     most = F("do_nothing").desc(nulls_last=True)
     return list(rows.only("title", "do_nothing", "environment__name").order_by(most, "-id")[:WAITING])
 
@@ -169,18 +193,21 @@ def newest_themes() -> QuerySet[Theme]:
 
 
 def newest_audits() -> QuerySet[Audit]:
-    rows = Audit.objects.select_related("revision__task").only("state", "created_at", "revision__task__title")
+    rows = without_demo(Audit.objects.select_related("revision__task"), "revision__task__environment").only(
+        "state", "created_at", "revision__task__title"
+    )
     return rows.order_by("-id")[:NEWEST]
 
 
 def newest_trajectories() -> list[Trajectory]:
     """The newest ones, each with its reason where it failed."""
     columns = ("outcome", "live", "reward", "policy", "step_count", "created_at", "task__title")
-    rows = list(Trajectory.objects.select_related("task").only(*columns).order_by("-id")[:NEWEST])
+    newest = without_demo(Trajectory.objects.select_related("task"))
+    rows = list(newest.only(*columns).order_by("-id")[:NEWEST])
     tell_reasons(rows)
     return rows
 
 
 def newest_environments() -> QuerySet[Environment]:
     columns = ("name", "tool_count", "finding_count", "task_count", "created_at")
-    return Environment.objects.only(*columns).order_by("-id")[:NEWEST]
+    return without_demo(Environment.objects.only(*columns), "").order_by("-id")[:NEWEST]

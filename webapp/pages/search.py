@@ -18,6 +18,8 @@ from webapp.batches.models import Batch
 from webapp.context import RAIL
 from webapp.environments.models import Environment, Tool
 from webapp.jobs.models import Job
+from webapp.pages.demo_content import SOURCE as DEMO
+from webapp.pages.demo_content import only_demo, without_demo
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
@@ -95,16 +97,23 @@ def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
     return groups
 
 
-def _matching(rows: QuerySet[Any], query: SearchQuery, column: str) -> list[Any]:
-    """Rows whose column holds every word, or that have the number: the number first, then by where words stand."""
+def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment: str | None = None) -> list[Any]:
+    """Rows whose column holds every word, or that have the number: the number first, then by where words stand.
+
+    With the path to their `environment` what the training demo brought in comes last.
+    """
     where = Q(pk=query.number) if query.number else Q()
     if query.long_words:
         by_words = Q()
         for word in query.words:
             by_words &= Q(**{f"{column}__icontains": word})
         where |= by_words
-    found = list(rows.filter(where).order_by()[:READ])
-    return sorted(found, key=lambda row: (row.pk != query.number, _rank(str(getattr(row, column)), query), -row.pk))
+    parts = [rows] if environment is None else [without_demo(rows, environment), only_demo(rows, environment)]
+    found: list[Any] = []
+    for part in parts:
+        read = list(part.filter(where).order_by()[: READ - len(found)])
+        found += sorted(read, key=lambda row: (_rank(str(getattr(row, column)), query), -row.pk))
+    return sorted(found, key=lambda row: row.pk != query.number)
 
 
 def _rank(text: str, query: SearchQuery) -> tuple[int, int]:
@@ -122,7 +131,7 @@ def _hits(rows: Iterable[Model], make: Callable[[Any], Hit]) -> list[Hit]:
 def _environments(query: SearchQuery) -> list[Hit]:
     rows = Environment.objects.only("name", "category", "tool_count", "task_count")
     return _hits(
-        _matching(rows, query, "name"),
+        _matching(rows, query, "name", ""),
         lambda row: Hit(
             row.name,
             f"{row.category or 'no category'} · {row.tool_count:,} tools · {row.task_count:,} tasks",
@@ -137,7 +146,7 @@ def _tools(query: SearchQuery) -> list[Hit]:
     rows = Tool.objects.filter(version__environment__current=F("version")).select_related("version__environment")
     rows = rows.only("name", "kind", "version__environment__name")
     return _hits(
-        _matching(rows, SearchQuery(query.text, query.words), "name"),
+        _matching(rows, SearchQuery(query.text, query.words), "name", "version__environment"),
         lambda row: Hit(
             row.name,
             row.version.environment.name,
@@ -150,7 +159,7 @@ def _tools(query: SearchQuery) -> list[Hit]:
 def _tasks(query: SearchQuery) -> list[Hit]:
     rows = Task.objects.select_related("environment").only("title", "words", "audit_state", "environment__name")
     return _hits(
-        _matching(rows, query, "words"),
+        _matching(rows, query, "words", "environment"),
         lambda row: Hit(
             row.title,
             f"{row.environment.name} · task {row.pk}",
@@ -163,11 +172,13 @@ def _tasks(query: SearchQuery) -> list[Hit]:
 def _trajectories(query: SearchQuery) -> list[Hit]:
     """The one of the number, then the newest at the tasks that match."""
     rows = Trajectory.objects.select_related("task", "environment")
-    rows = rows.only("outcome", "policy", "task__title", "environment__name")
+    rows = rows.only("outcome", "policy", "task__title", "environment__name", "environment__source")
     found = list(rows.filter(pk=query.number)) if query.number else []
     if query.long_words:
-        tasks = [row.pk for row in _matching(Task.objects.only("words"), SearchQuery(query.text, query.words), "words")]
-        found += [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
+        words = SearchQuery(query.text, query.words)
+        tasks = [row.pk for row in _matching(Task.objects.only("words"), words, "words", "environment")]
+        newest = [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
+        found += sorted(newest, key=lambda row: row.environment.source == DEMO)
     return _hits(
         found,
         lambda row: Hit(
@@ -226,8 +237,8 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("API tokens", "read", "accounts:tokens", "your account"),
     ("API reference", "read", "api-reference", "every operation"),
     ("Account and password", "read", "accounts:profile", "your account"),
-    ("Users", "admin", "accounts:users", "people and roles"),
-    ("Audit log", "admin", "accounts:audit_log", "who did what"),
+    ("Users", "admin", "pages:users", "people and roles"),
+    ("Audit log", "admin", "pages:audit_log", "who did what"),
 )
 """Label, scope that shows it, URL name, what it is for; besides the pages of the rail."""
 

@@ -9,9 +9,12 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.datasets.services import HOLDERS  # models are there only now
+        from webapp.lists.registry import register_list
         from webapp.runs.candidates import register
+        from webapp.runs.job_list import TRAINING_JOBS
         from webapp.runs.local.worker_process import startable_candidates
         from webapp.runs.queries import open_job_on
 
+        register_list(TRAINING_JOBS, "runs:list")
         register("beside the site", startable_candidates)
         HOLDERS["training jobs"] = open_job_on

@@ -1,4 +1,4 @@
-"""Rows of the list of training jobs, each with its newest number."""
+"""List of training jobs: its columns and filters, and its rows, each with its newest number."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.lists import list_filters
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_filters import ListFilter
 from webapp.runs.launch.form_choices import split_of
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import jobs
 
+TRAINING_JOBS = RowList(
+    "training",
+    "Training jobs",
+    (
+        Column("name", "Job", ascending="name", descending="-name", needed=True),
+        Column("state", "State and worker"),
+        Column("model", "Model"),
+        Column("dataset", "Dataset and split"),
+        Column("step", "Step", ascending="step", descending="-step"),
+        Column("number", "Reward or loss", numeric=True, help="The last mean reward (RL) or loss (SFT)"),
+        Column(
+            "held_out",
+            "Held out",
+            numeric=True,
+            help="Share of held-out attempts that solved their task: first and last evaluation",
+        ),
+        Column("errors", "Program errors", "program_errors", "-program_errors", numeric=True, extra=True),
+        Column("created", "Created", ascending="id", descending="-id"),
+        Column("ended", "Ended", ascending="finished_at", descending="-finished_at", extra=True),
+    ),
+)
 NEWEST = 6
 HELD_OUT = "evaluation/success"
 SHOWN = ("reward", "loss", HELD_OUT)
@@ -38,6 +62,20 @@ class TrainingJobLine:
         if self.job.state == TrainingState.FAILED:
             return self.job.error
         return self.job.reason if self.job.state == TrainingState.PAUSED else ""
+
+
+def filters_for(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list for one person."""
+    methods = [("reinforcement", "RL"), ("supervised", "SFT")]
+    return (
+        list_filters.contains("q", "Name", "name"),
+        list_filters.choice("state", "State", [(state, state.replace("_", " ")) for state in TrainingState.values]),
+        list_filters.choice("method", "Method", methods),
+        list_filters.started_by(user),
+        list_filters.since("since", "Created from", "created_at"),
+        list_filters.until("until", "Created to", "created_at"),
+        list_filters.linked("dataset", "Dataset", "dataset__public_id", 60),
+    )
 
 
 def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.datasets.models import Dataset
 from webapp.htmx import wants_fragment
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
-from webapp.query_params import Params
 from webapp.runs import job_list, queries
-from webapp.runs.models import TrainingState
 from webapp.runs.openai.api_examples import list_call
 
 PART = "training-list"
@@ -24,17 +25,18 @@ ON_DATASET = 20
 @require_safe
 @never_cache
 def jobs(request: HttpRequest) -> HttpResponse:
-    """All jobs by state and dataset; the table alone where htmx asks for it."""
-    params = Params(request.GET)
-    state, dataset = params.choice("state", TrainingState.values), params.text("dataset", 60)
-    page = keyset(request, job_list.rows(state, dataset))
+    """All jobs, or those that the filters leave; the table alone where htmx asks for it."""
+    asked = list_query(job_list.TRAINING_JOBS, job_list.filters_for(request.user), request.GET)
+    page = keyset(request, asked.narrow(job_list.rows()), asked.order)
+    dataset = asked.values["dataset"]
+    of = Dataset.objects.filter(public_id=dataset).only("name", "public_id").first() if dataset else None
+    words = {"dataset": (of.name, reverse("datasets:dataset", args=[of.public_id]))} if of else {}
     context = {
         "page": page,
         "lines": job_list.lines(page.rows),
-        "state": state,
-        "states": TrainingState.values,
-        "dataset": dataset,
-        "of": Dataset.objects.filter(public_id=dataset).only("name", "public_id").first() if dataset else None,
+        "asked": asked,
+        "list": asked_list(request, asked, page, words),
+        "of": of,
         "here": request.get_full_path(),
     }
     if wants_fragment(request, PART):

@@ -10,8 +10,9 @@ from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
 from webapp.jobs.registry import job
-from webapp.jobs.subjects import subject_page
+from webapp.jobs.subjects import MadeLink, made_by, subject_page
 from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
@@ -24,6 +25,29 @@ from webapp.uploads import drop_uploads, read_upload, require_records, require_s
 @subject_page("task")
 def task_page(pk: int) -> tuple[str, str]:
     return f"Task {pk}", reverse("scenarios:task", args=[pk])
+
+
+@made_by("import_envscaler")
+def imported(job: Job) -> list[MadeLink]:
+    """The newest rows of each sort of which any came in."""
+    lists = (("environments", "environments:list"), ("tasks", "scenarios:tasks"))
+    parts = ((what, page, job.result.get(what)) for what, page in lists)
+    return [
+        MadeLink(f"{part['created']:,} new {what}", reverse(page))
+        for what, page, part in parts
+        if isinstance(part, dict) and part.get("created")
+    ]
+
+
+@made_by("audit")
+def audited(job: Job) -> list[MadeLink]:
+    """Tasks by the state of their audits."""
+    tasks = reverse("scenarios:tasks")
+    return [
+        MadeLink(f"{job.result[state]:,} {state}", f"{tasks}?audit={state}")
+        for state in ("green", "red", "incomplete")
+        if job.result.get(state)
+    ]
 
 
 @job("import_envscaler", queue="sandbox")

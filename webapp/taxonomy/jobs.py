@@ -9,8 +9,9 @@ from django.urls import reverse
 from synthesis.formats.mcp import bounded
 from webapp.accounts.models import User
 from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
 from webapp.jobs.registry import job
-from webapp.jobs.subjects import subject_page
+from webapp.jobs.subjects import MadeLink, made_by, subject_page
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
@@ -19,6 +20,11 @@ from webapp.uploads import drop_uploads, read_upload, require_records, require_s
 @subject_page("themes")
 def themes_page(_: int) -> tuple[str, str]:
     return "Near-duplicates of themes", reverse("taxonomy:duplicates")
+
+
+@made_by("import_mcp_servers")
+def imported(job: Job) -> list[MadeLink]:
+    return [MadeLink("The newest themes", reverse("taxonomy:themes"))]
 
 
 @job("import_mcp_servers", queue="sandbox")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.http import QueryDict
 
+from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.taxonomy.labels import SEPARATOR
 from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
@@ -136,10 +138,28 @@ def ancestors(node: Node) -> list[Node]:
 
 THEME_SORTS = {
     "new": ("-id", "newest first"),
+    "old": ("id", "oldest first"),
     "name": ("name", "name"),
     "tools": ("-tool_count", "most tools"),
     "usage": ("-usage", "most used"),
 }
+THEMES = RowList(
+    "themes",
+    "Themes",
+    (
+        Column("name", "Theme", ascending="name", needed=True),
+        Column("node", "Hangs on"),
+        Column("labels", "Labels"),
+        Column("tools", "Tools", descending="tools", numeric=True),
+        Column("usage", "Uses", descending="usage", numeric=True, help="How often its source says it was used"),
+        Column("origin", "Origin", extra=True),
+        Column("source", "Source"),
+        Column("added", "Added", ascending="old", descending="new"),
+        Column("grow", "Grow", help="A new batch that grows environments from this theme alone"),
+    ),
+    default_order="new",
+    order_parameter="sort",
+)
 THEME_FIELDS = (
     "key", "name", "description", "labels", "usage", "tool_count", "source", "created_at", "node__name", "node__path",
     "origin", "folded_into_id", "similarity", "duplicates",
@@ -155,10 +175,23 @@ class ThemeFilters:
     origin: str = ""
     folded: bool = False
     """Also those that are folded into another one."""
+    ids: tuple[int, ...] = ()
+    """Ticked ones."""
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.text or self.label or self.origin)
+        return bool(self.text or self.label or self.origin or self.ids)
+
+    @property
+    def fit_a_batch(self) -> bool:
+        """Whether the form of a new batch can choose the same themes: it knows text and ticked ones alone."""
+        return not (self.label or self.origin or self.folded)
+
+    @property
+    def batch_query(self) -> str:
+        """The parameters with which that form chooses them."""
+        chosen = {"themes_ids": list(self.ids)} if self.ids else {"use_themes": 1, "themes_text": self.text}
+        return urlencode(chosen, doseq=True, quote_via=quote)
 
     @property
     def order(self) -> str:
@@ -177,7 +210,8 @@ def theme_filters(query: QueryDict) -> ThemeFilters:
     params = Params(query)
     sort, origin = params.choice("sort", THEME_SORTS, "new"), params.choice("origin", Origin.values)
     text, label = (params.text(name, strip=True) for name in ("q", "label"))
-    return ThemeFilters(text, label, sort, tuple(params.told(LEFT_OUT)), origin, params.flag("folded"))
+    errors = tuple(params.told(LEFT_OUT))
+    return ThemeFilters(text, label, sort, errors, origin, params.flag("folded"), params.picks("ids"))
 
 
 def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
@@ -191,6 +225,8 @@ def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
         rows = rows.filter(labels__contains=[filters.label])
     if filters.origin:
         rows = rows.filter(origin=filters.origin)
+    if filters.ids:
+        return rows.filter(pk__in=filters.ids)
     return rows if filters.folded else rows.filter(folded_into=None)
 
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.forms import filter_bar
+from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
@@ -121,17 +122,20 @@ def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
     filters = queries.theme_filters(request.GET)
     page = keyset(request, queries.themes(filters, row), filters.order)
     tab = "themes" if row else ""
-    return {"filters": filters, "filter_form": filter_form(filters, tab), "page": page}
+    ticked = filter_bar.without(request, "ids")
+    chips = [filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", ticked)] if filters.ids else []
+    place = "tab=themes" if row else ""
+    shown = shown_list(request, queries.THEMES, page, filter_form(filters, tab), chips, place)
+    return {"filters": filters, "list": shown, "page": page}
 
 
 def filter_form(filters: queries.ThemeFilters, tab: str) -> filter_bar.FilterForm:
-    sorts = [(key, label) for key, (_, label) in queries.THEME_SORTS.items()]
     fields = {
-        **filter_bar.hidden({"tab": tab, "folded": "1" if filters.folded else ""}),
+        **filter_bar.hidden({"tab": tab, "sort": filters.sort if filters.sort != "new" else ""}),
         "q": filter_bar.search("Name", keyed="Search"),
         "label": filter_bar.text("Label"),
         "origin": filter_bar.select("Origin", Origin.choices),
-        "sort": filter_bar.select("Order", sorts, first=None),
+        "folded": filter_bar.box("With folded near-duplicates"),
     }
     return filter_bar.FilterForm(vars(filters) | {"q": filters.text}, fields)
 

@@ -9,14 +9,15 @@ from django.urls import reverse
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job
 from webapp.jobs.registry import job
-from webapp.jobs.subjects import subject_page
+from webapp.jobs.subjects import MadeLink, made_by, subject_page
 from webapp.scenarios.jobs import person_of
 from webapp.trajectories import matrix
-from webapp.trajectories.export.services import KIND, write_export
+from webapp.trajectories.export.services import KIND, file_of, write_export
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.importer import import_runs
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
@@ -25,6 +26,23 @@ from webapp.uploads import drop_uploads, read_upload, require_records, require_s
 @subject_page("trajectory")
 def trajectory_page(pk: int) -> tuple[str, str]:
     return f"Trajectory {pk}", reverse("trajectories:detail", args=[pk])
+
+
+@made_by("import_trajectories")
+def imported(job: Job) -> list[MadeLink]:
+    return [MadeLink("The newest trajectories", reverse("trajectories:list"))]
+
+
+@made_by("rollout")
+def attempted(job: Job) -> list[MadeLink]:
+    """The attempts of the rollout."""
+    pk = Rollout.objects.filter(job=job).values_list("pk", flat=True).first()
+    return [MadeLink("Its attempts", reverse("trajectories:rollout", args=[pk]))] if pk else []
+
+
+@made_by(KIND)
+def exported(job: Job) -> list[MadeLink]:
+    return [MadeLink("The file", reverse("trajectories:training_file", args=[job.pk]))] if file_of(job) else []
 
 
 @job("import_trajectories", queue="sandbox")

@@ -51,9 +51,9 @@ def test_two_clicks_grow_the_bundled_themes_with_the_scripted_provider(researche
     assert BatchSettings.model_validate(batch.settings) == BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED))
     assert Job.objects.filter(kind="run_batch").count() == 1
     row = markup(researcher.get("/batches/?state=running"))
-    assert ">0 / 6<" in row
+    assert re.search(r">0</a> / <a [^>]*>6</a>", row)
     assert "scripted" in row
-    assert "No batch is in this state" in markup(researcher.get("/batches/?state=paused"))
+    assert "Nothing matches" in markup(researcher.get("/batches/?state=paused"))
 
 
 def test_a_double_click_makes_one_batch_and_a_changed_form_another(researcher: Client) -> None:
@@ -171,7 +171,7 @@ def test_errors_stand_at_their_fields_and_nothing_is_lost(researcher: Client) ->
     long = "x" * 1_000_000
     wrong = {
         "name": "My <b>batch</b>",
-        "scenarios": "0",
+        "scenarios": "-1",
         "cap": "-1",
         "seed": "many",
         "assessment_threshold": "1.5",
@@ -187,7 +187,7 @@ def test_errors_stand_at_their_fields_and_nothing_is_lost(researcher: Client) ->
     page = markup(answer)
     assert answer.status_code == 422
     assert page.count(long) == 1
-    for said in ("1,000,000 characters; at most 10,000", "greater than or equal to 1", "Enter a whole number"):
+    for said in ("1,000,000 characters; at most 10,000", "greater than or equal to 0", "Enter a whole number"):
         assert said in page
     for field in ("scenarios", "cap", "seed", "assessment_threshold", "most_tools", "action_range"):
         assert f'id="id_{field}_error"' in page, field
@@ -241,7 +241,7 @@ def test_a_task_set_is_read_by_another_process(monkeypatch: pytest.MonkeyPatch) 
 def test_a_good_file_is_not_asked_for_twice(researcher: Client) -> None:
     records = [{"instruction": "Cancel the order of Mrs Ito."}, {"task": "Book a room for two nights."}]
     file = SimpleUploadedFile("asked.jsonl", "\n".join(map(json.dumps, records)).encode())
-    answer = start(researcher, only(researcher, tasks_file=file, scenarios="0"))
+    answer = start(researcher, only(researcher, tasks_file=file, scenarios="-1"))
     again = filled_of(markup(answer))
     assert answer.status_code == 422
     assert "asked.jsonl" in markup(answer)

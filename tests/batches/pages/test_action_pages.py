@@ -118,7 +118,7 @@ def test_what_failed_is_tried_again_alone_with_its_like_or_all_of_it() -> None:
     assert do(who, "retry", batch.pk, like=item(batch, "poor").pk, rejected="1") == "1 item was queued again."
     assert state(batch) == "running"
     assert twin.state == "rejected"
-    log = client("admin", "adm").get(reverse("accounts:audit_log"))  # an entry's detail has a key called "items"
+    log = client("admin", "adm").get(reverse("pages:audit_log"))  # an entry's detail has a key called "items"
     assert log.status_code == 200
     assert re.search(r'<a [^>]*>batch.retry</a>.*?<span class="muted">items</span> 1\b', markup(log), re.DOTALL)
 

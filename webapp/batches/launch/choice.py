@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Q, QuerySet
@@ -16,6 +16,7 @@ from webapp.batches.models import Batch
 from webapp.batches.services import of_environment, of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.environments.models import Environment, Version
+from webapp.query_params import LARGEST_ID, whole_number
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.queries import subtree
 from webapp.taxonomy.theme_services import draft_of
@@ -65,6 +66,21 @@ def environments_like(wanted: RowFilter) -> QuerySet[Environment]:
     if wanted.category:
         rows = rows.filter(category=wanted.category)
     return rows.filter(Q(name__icontains=wanted.text) | Q(key__iexact=wanted.text)) if wanted.text else rows
+
+
+PICKED: dict[str, Callable[[], QuerySet]] = {
+    "themes_ids": lambda: Theme.objects.all(),
+    "environments_ids": lambda: Environment.objects.exclude(current=None),
+}
+"""Fields of the form that choose rows one by one, and the rows that there are."""
+
+
+def named(rows: QuerySet, given: Iterable[object] | None) -> list[tuple[int, str]]:
+    """Number and name of the rows that were given by number, in that order; what is no number is left out."""
+    numbers = (whole_number(str(value), 1, LARGEST_ID) for value in list(given or [])[:MOST_THEMES])
+    wanted = [number for number in dict.fromkeys(numbers) if number is not None]
+    names = dict(rows.filter(pk__in=wanted).values_list("pk", "name"))
+    return [(pk, names[pk]) for pk in wanted if pk in names]
 
 
 def _narrowed(rows: QuerySet, wanted: RowFilter) -> QuerySet:

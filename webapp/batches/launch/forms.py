@@ -15,6 +15,7 @@ from synthesis.errors import InputError
 from synthesis.scripted import themes as bundled_themes
 from synthesis.themes.typed import typed
 from webapp.batches.engine.cast import with_defaults
+from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import ChosenItems, RowFilter
 from webapp.batches.services import of_theme
@@ -35,6 +36,17 @@ DESCRIPTION = "Who uses it and for what, which records it keeps, what can be loo
 
 def _text(label: str, widget: type[forms.Widget], **attrs: str) -> forms.CharField:
     return forms.CharField(label=label, max_length=200, required=False, widget=widget(attrs=attrs))
+
+
+def _picked(what: str) -> forms.TypedMultipleChoiceField:
+    """Rows that a page named one by one: as chips, each to be taken away."""
+    gone = f"This {what} is not there any more: %(value)s. It is left out here."
+    return forms.TypedMultipleChoiceField(
+        label=f"Chosen {what}s",
+        coerce=int,
+        required=False,
+        error_messages={"invalid_choice": gone},
+    )
 
 
 def _at_most() -> forms.IntegerField:
@@ -159,6 +171,8 @@ class LaunchForm(SettingsForm):
         label="Label, with all below", min_value=1, max_value=2**63 - 1, required=False, widget=forms.Select
     )
     themes_most = _at_most()
+    themes_ids = _picked("theme")
+    environments_ids = _picked("environment")
     use_environments = forms.BooleanField(label="Grow more onto environments that fit", required=False)
     environments_text = _text("Name or id", PlainSearch)
     environments_category = _text("Category", forms.Select)
@@ -182,11 +196,15 @@ class LaunchForm(SettingsForm):
         self.sent_file: task_files.TaskFile | None = None
         self.fields["name"].widget.attrs["placeholder"] = "optional"
         self.fields["bundled"].choices = [(draft.key, draft.name) for draft in drafts]  # type: ignore[attr-defined]
+        for name, rows in choice.PICKED.items():
+            offered = choice.named(rows(), self[name].value())
+            self.fields[name].choices = offered  # type: ignore[attr-defined]
         self.typed = _typed_rows(data) if data is not None else [TypedRow()]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         self.chosen.add("bundled themes", choice.bundled(cleaned.get("bundled", [])))
+        self._add_picked()
         if cleaned.get("use_themes") and not self._filtered("themes"):
             self._added("use_themes", choice.add_themes(self.chosen, self.filter("themes")), "theme")
         if cleaned.get("use_environments") and not self._filtered("environments"):
@@ -209,7 +227,22 @@ class LaunchForm(SettingsForm):
         )
 
     def _filtered(self, what: str) -> bool:
-        return any(name.startswith(f"{what}_") for name in self.errors)
+        return any(name.startswith(f"{what}_") and name not in choice.PICKED for name in self.errors)
+
+    def _add_picked(self) -> None:
+        for name, what, specs in (
+            ("themes_ids", "chosen themes", of_rows),
+            ("environments_ids", "chosen environments", of_environments),
+        ):
+            try:
+                self.chosen.add(what, specs(self.cleaned_data.get(name) or []))
+            except InputError as error:
+                self.add_error(name, str(error))
+
+    def picked(self, name: str) -> list[tuple[int, str]]:
+        """Rows that are chosen one by one: number and name."""
+        chosen = {str(value) for value in self[name].value() or []}
+        return [(pk, words) for pk, words in self.fields[name].choices if str(pk) in chosen]  # type: ignore[attr-defined]
 
     def _added(self, name: str, count: int, what: str) -> None:
         if not count:

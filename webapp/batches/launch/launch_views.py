@@ -20,7 +20,7 @@ from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
-from webapp.batches.models import Batch, BatchState
+from webapp.batches.models import Batch
 from webapp.batches.pages import batch_list
 from webapp.batches.schemas import BatchQuery
 from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, SettingLabel, differences
@@ -30,6 +30,8 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
 from webapp.forms.rows import offer, options
 from webapp.htmx import wants_fragment
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call, list_call
@@ -48,13 +50,14 @@ GIVEN = ("text", "source", "category", "node", "most")
 @require_safe
 @never_cache
 def batches(request: HttpRequest) -> HttpResponse:
-    state = Params(request.GET).choice("state", BatchState.values)
-    page = keyset(request, queries.batches(state).defer("settings", "cloned_from__settings"))
+    asked = list_query(batch_list.BATCHES, batch_list.filters_for(request.user), request.GET)
+    rows = queries.batches().defer("settings", "cloned_from__settings")
+    page = keyset(request, asked.narrow(rows), asked.order)
     context = {
         "page": page,
         "rows": batch_list.with_far(page.rows),
-        "state": state,
-        "states": BatchState.values,
+        "asked": asked,
+        "list": asked_list(request, asked, page),
         "copy_as": list_call(request, "api:list_batches", BatchQuery),
     }
     return render(request, "batches/list.html", context)
@@ -163,13 +166,29 @@ def limits(request: HttpRequest) -> HttpResponse:
 
 
 def _new_form(request: HttpRequest) -> LaunchForm:
-    """Filled in by the request, or as it is handed out. An address may choose: `?use_themes=1&themes_text=…`."""
+    """Filled in by the request, or as it is handed out.
+
+    An address may choose: `?use_themes=1&themes_text=…`, rows by number (`?themes_ids=5`, or ticked ones in a list:
+    `?grow=themes&ids=5&ids=7`), and `assess=1` that environments are assessed again and nothing is made below them.
+    """
     before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
     if request.method == "POST":
         return LaunchForm(request.user, request.POST, request.FILES, before=before)
     params = Params(request.GET)
     used = {name: True for name in ("use_themes", "use_environments") if params.text(name)}
-    return LaunchForm(request.user, before=before, initial=_given(request) | used | ({"bundled": []} if used else {}))
+    picked = _picked(params)
+    unticked: dict[str, Any] = {"bundled": []} if used or picked else {}
+    assess = {"reassess": True, "scenarios": 0} if params.flag("assess") else {}
+    return LaunchForm(request.user, before=before, initial=_given(request) | used | picked | unticked | assess)
+
+
+def _picked(params: Params) -> dict[str, list[int]]:
+    """Rows that an address names one by one, by field."""
+    grown = params.choice("grow", ("themes", "environments"))
+    named = {name: list(params.picks(name)) for name in choice.PICKED}
+    if grown:
+        named[f"{grown}_ids"] += list(params.picks("ids"))
+    return {name: keys for name, keys in named.items() if keys}
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
@@ -287,11 +306,12 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
     context = _shared(request, form) | {
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
+        "picked": {name: form.picked(name) for name in choice.PICKED},
         "themes_found": themes,
         "environments_found": environments,
         "opened": {
-            "themes": _is_used(form["use_themes"]) or themes is None,
-            "environments": _is_used(form["use_environments"]) or environments is None,
+            "themes": _is_used(form["use_themes"], form["themes_ids"]) or themes is None,
+            "environments": _is_used(form["use_environments"], form["environments_ids"]) or environments is None,
             "tasks": form.file_name or form["tasks_file"].errors,
             "typed": form.typed[0].said,
         },
@@ -301,8 +321,8 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
 
 
-def _is_used(field: BoundField) -> bool:
-    return bool(field.value() or field.errors)
+def _is_used(*fields: BoundField) -> bool:
+    return any(field.value() or field.errors for field in fields)
 
 
 def _offer_filters(form: LaunchForm) -> None:
@@ -344,7 +364,7 @@ def _labels(wanted: Any) -> list[Node]:
 
 def _matching(form: LaunchForm, what: str) -> choice.Matching | None:
     """None where the filter cannot be understood."""
-    if form.is_bound and any(name.startswith(f"{what}_") for name in form.errors):
+    if form.is_bound and any(name.startswith(f"{what}_") and name not in choice.PICKED for name in form.errors):
         return None
     given = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
     most, node = _number(given.pop("most")), _number(given.pop("node", None))

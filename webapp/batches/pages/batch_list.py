@@ -1,4 +1,4 @@
-"""Rows of the list of batches, with how far each is."""
+"""List of batches: its columns and filters, and how far each of its rows is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,47 @@ from django.db.models import Sum
 
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
+from webapp.lists import list_filters
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_filters import ListFilter
 
+BATCHES = RowList(
+    "batches",
+    "Batches",
+    (
+        Column("id", "Number", ascending="id", descending="-id", numeric=True),
+        Column("name", "Name", ascending="name", descending="-name", needed=True),
+        Column("state", "State"),
+        Column("replies", "Replies", help="Whether models answered, or the scripted provider"),
+        Column("items", "Items kept / all", numeric=True),
+        Column("requests", "Requests", ascending="requests", descending="-requests", numeric=True, extra=True),
+        Column("spent", "Spent / cap", ascending="spent", descending="-spent", numeric=True),
+        Column("by", "Started by"),
+        Column("created", "Created", ascending="id", descending="-id"),
+        Column("ended", "Ended", ascending="finished_at", descending="-finished_at"),
+    ),
+)
 COUNTED_TO = 2_000
 NEWEST = 6
+
+
+def filters_for(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list for one person."""
+    replies = [("scripted", "scripted"), ("live", "live models")]
+    return (
+        list_filters.contains("q", "Name", "name"),
+        list_filters.choice("state", "State", BatchState.values),
+        ListFilter(
+            "replies",
+            "Replies",
+            lambda params, key: params.choice(key, dict(replies)),
+            lambda rows, value: rows.filter(scripted=value == "scripted"),
+            lambda: list_filters.filter_bar.select("Replies", replies),
+        ),
+        list_filters.started_by(user),
+        list_filters.since("since", "Created from", "created_at"),
+        list_filters.until("until", "Created to", "created_at"),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""Home: first steps ticked by what was done, queues that wait, counts that the training demo does not distort."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tests.fixtures import pages_seed, replay_seed
+from tests.fixtures.markup import flat, markup
+from training.examples.records import CATEGORY, SOURCE
+from webapp.accounts.models import ApiToken, User
+from webapp.batches.models import Batch, BatchState
+from webapp.environments.models import Environment
+from webapp.jobs.models import Job
+from webapp.pages.demo_content import demo_amounts
+from webapp.pages.first_steps import OFFERS, first_steps
+from webapp.pages.queries import amounts, waiting_groups
+from webapp.pages.search import read_query, search
+from webapp.review.models import ReviewQueue
+from webapp.runs.models import TrainingJob
+from webapp.scenarios.models import Task
+
+pytestmark = pytest.mark.django_db
+
+
+def signed(role: str) -> tuple[User, Client]:
+    person, client = pages_seed.person(role), Client()
+    client.force_login(person)
+    return person, client
+
+
+def done(user: User) -> set[str]:
+    return {step.name for step in first_steps(user) if step.done}
+
+
+def demo_task() -> Task:
+    run = replay_seed.make(replay_seed.ordinary())
+    version = run.task.scenario.version
+    Environment.objects.filter(pk=run.environment_id).update(
+        source=SOURCE, category=CATEGORY, task_count=1, current=version
+    )
+    return run.task
+
+
+def test_steps_are_ticked_by_what_the_person_did() -> None:
+    ada, client = signed("operator")
+    assert done(ada) == set()
+    html = flat(client.get("/"))
+    assert "First steps" in html
+    assert "Register a model" not in html, "administrators do"
+    Batch.objects.create(name="draft", created_by=ada)
+    Batch.objects.create(name="of another", state=BatchState.DONE)
+    ApiToken.objects.create(user=ada, name="mine", prefix="x", scopes=["read"], expires_at=timezone.now())
+    Job.objects.create(kind="import_envscaler", queue="sandbox", state="failed", created_by=ada)
+    assert done(ada) == {"token"}
+    Batch.objects.create(name="begun", created_by=ada, state=BatchState.RUNNING)
+    Job.objects.create(kind="import_envscaler", queue="sandbox", state="succeeded", created_by=ada)
+    Job.objects.create(kind="rollout", queue="llm", created_by=ada)
+    replay_seed.make(replay_seed.ordinary())
+    assert done(ada) == {"token", "batch", "import", "agent", "replay"}
+    viewer, _ = signed("viewer")
+    assert [step.name for step in first_steps(viewer)] == ["replay", "token"]
+
+
+def test_they_are_put_away_by_one_person_and_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, ada), (_, bob) = signed("operator"), signed("viewer")
+    assert ada.post("/first-steps/", {"hidden": "1"}).headers["Location"] == "/"
+    assert "Put away" not in flat(ada.get("/"))
+    assert "Show the first steps" in flat(ada.get("/"))
+    assert "Put away" in flat(bob.get("/"))
+    ada.post("/first-steps/", {"hidden": "0"})
+    assert "Put away" in flat(ada.get("/"))
+    assert ada.get("/first-steps/").status_code == 405
+    every = [offer.__class__(**{**vars(offer), "done_by": lambda user: User.objects.all()}) for offer in OFFERS]
+    monkeypatch.setattr("webapp.pages.first_steps.OFFERS", every)
+    assert "Put away" not in flat(ada.get("/")), "gone once all is done"
+
+
+def test_every_step_leads_to_a_page() -> None:
+    admin, client = signed("admin")
+    for rows in (0, 1):
+        for step in first_steps(admin):
+            assert client.get(step.url).status_code == 200, step.name
+        if not rows:
+            replay_seed.make(replay_seed.ordinary())
+
+
+def test_queues_that_wait_are_groups_with_counts() -> None:
+    ada, client = signed("annotator")
+    queue = ReviewQueue.objects.create(name="Red <audits>", kind="task", item_count=12, closed_count=5)
+    ReviewQueue.objects.create(name="Done", kind="task", item_count=3, closed_count=3)
+    other = ReviewQueue.objects.create(name="Others", kind="task", item_count=3, roles=["adjudicator"])
+    assert [(group.label, group.number, group.url) for group in waiting_groups(ada)] == [
+        ("to decide in Red <audits>", 7, f"/review/{queue.pk}/")
+    ]
+    page = markup(client.get("/"))
+    assert "to decide in Red &lt;audits&gt; <b>7</b>" in page
+    assert f"/review/{other.pk}/" not in page
+    assert not waiting_groups(signed("viewer")[0])
+
+
+def test_the_training_demo_does_not_distort_counts_and_statistics() -> None:
+    _, client = signed("viewer")
+    task = demo_task()
+    Task.objects.filter(pk=task.pk).update(do_nothing=1, audit_state="red")
+    assert [amount.value for amount in amounts(demo_amounts())] == [0, 0, 0, 0]
+    page = flat(client.get("/"))
+    assert "Without what the training demo brought in" in page
+    assert "/environments/?category=Training+demo" in page
+    assert not [group for group in waiting_groups(pages_seed.person("annotator")) if "audit" in group.label]
+    statistics = client.get("/ecosystem/")
+    assert statistics.context["eco"].environments == 0
+    assert "Without the training demo" in flat(statistics)
+    assert client.get("/ecosystem/?demo=1").context["eco"].environments == 1
+    assert client.get(f"/ecosystem/?category={CATEGORY}").context["eco"].environments == 1
+    assert client.get("/ecosystem/?demo=1").context["scope"].query.endswith("demo=1")
+    Environment.objects.all().update(source="other")
+    assert [amount.value for amount in amounts(demo_amounts())] == [0, 1, 1, 1]
+    assert "training demo" not in flat(client.get("/ecosystem/"))
+
+
+def test_search_names_the_demos_tasks_last() -> None:
+    ada, _ = signed("viewer")
+    demo = demo_task()
+    place = Environment.objects.create(source="made", key="other", name="Other")
+    other = Task.objects.create(environment=place, scenario=demo.scenario, source="made", key="other", title="Other")
+    Task.objects.filter(pk=demo.pk).update(title="quixotic", words="quixotic")
+    Task.objects.filter(pk=other.pk).update(title="a task that is less quixotic", words="a task that is less quixotic")
+    groups = {group.kind: group.hits for group in search(read_query("quixotic", ada))}
+    assert [hit.url for hit in groups["tasks"]] == [f"/tasks/{other.pk}/", f"/tasks/{demo.pk}/"]
+    assert str(demo.pk) in search(read_query(str(demo.pk), ada), "tasks")[0].hits[0].url
+    assert TrainingJob.objects.count() == 0

@@ -1,0 +1,66 @@
+"""Lists of datasets and of uploaded files: their columns and filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.datasets.models import DatasetState, FileState
+from webapp.lists import list_filters
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_filters import ListFilter
+
+KINDS = ("tasks", "trajectories")
+DATASETS = RowList(
+    "datasets",
+    "Datasets",
+    (
+        Column("name", "Name", ascending="name", descending="-name", needed=True),
+        Column("kind", "Rows are"),
+        Column("state", "State"),
+        Column("train", "To learn from", "train_rows", "-train_rows", numeric=True),
+        Column("test", "Held out", "test_rows", "-test_rows", numeric=True),
+        Column("unit", "Split by"),
+        Column("environments", "Environments", "environments", "-environments", numeric=True),
+        Column("size", "Size", "bytes", "-bytes", numeric=True),
+        Column("content", "Content", help="The hash of what was frozen: equal ones hold the same rows", extra=True),
+        Column("by", "By"),
+        Column("created", "Created", ascending="id", descending="-id"),
+    ),
+)
+FILES = RowList(
+    "files",
+    "Uploaded files",
+    (
+        Column("name", "File", ascending="filename", descending="-filename", needed=True),
+        Column("kind", "Rows are"),
+        Column("state", "State"),
+        Column("rows", "Rows", numeric=True),
+        Column("size", "Size", "bytes", "-bytes", numeric=True),
+        Column("content", "Content", help="The hash of what is kept", extra=True),
+        Column("by", "By"),
+        Column("created", "Uploaded", ascending="id", descending="-id"),
+    ),
+)
+
+
+def dataset_filters(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list of datasets; archived ones stand in it only where they are asked for."""
+    sources = [("selection", "chosen here"), ("file", "a file")]
+    return (
+        list_filters.contains("q", "Name", "name"),
+        list_filters.choice("kind", "Rows are", KINDS),
+        list_filters.choice("state", "State", DatasetState.values),
+        list_filters.choice("source", "Made of", sources),
+        list_filters.started_by(user),
+        list_filters.flag("archived", "Archived", lambda rows: rows.filter(archived=True)),
+    )
+
+
+def file_filters(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list of files."""
+    return (
+        list_filters.contains("q", "Name", "filename"),
+        list_filters.choice("kind", "Rows are", KINDS),
+        list_filters.choice("state", "State", FileState.values),
+        list_filters.started_by(user, "nobody known"),
+    )

@@ -1,0 +1,48 @@
+"""List of background jobs: its columns and filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from webapp.jobs.models import Job, JobState
+from webapp.jobs.queries import NOT_LISTED
+from webapp.jobs.registry import KINDS
+from webapp.lists import list_filters
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_filters import ListFilter
+
+JOBS = RowList(
+    "jobs",
+    "Jobs",
+    (
+        Column("id", "Number", ascending="id", descending="-id", numeric=True),
+        Column("title", "What", needed=True),
+        Column("kind", "Kind", extra=True),
+        Column("state", "State"),
+        Column("progress", "Progress", numeric=True),
+        Column("note", "Note", help="What it said last"),
+        Column("attempt", "Tries", numeric=True, extra=True, help="How often a worker has begun it"),
+        Column("by", "Started by"),
+        Column("created", "Created", ascending="id", descending="-id"),
+        Column("ended", "Ended", ascending="finished_at", descending="-finished_at"),
+    ),
+)
+
+
+def filters_for(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list for one person."""
+    return (
+        list_filters.contains("q", "Title", "title"),
+        list_filters.choice("state", "State", JobState.values),
+        list_filters.choice("kind", "Kind", sorted((kind, kind.replace("_", " ")) for kind in KINDS)),
+        list_filters.started_by(user),
+        list_filters.since("since", "Created from", "created_at"),
+        list_filters.until("until", "Created to", "created_at"),
+        list_filters.linked("subject", "Works on", "subject", 64),
+    )
+
+
+def rows() -> QuerySet[Job]:
+    return Job.objects.select_related("created_by").defer(*NOT_LISTED)

@@ -1,0 +1,165 @@
+"""First steps of a person: what the README says to try, each ticked by a row that trying it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Exists, QuerySet, Subquery
+from django.urls import reverse
+
+from webapp.accounts.access import Scope, may
+from webapp.accounts.models import ApiToken, User
+from webapp.batches.models import Batch, BatchState
+from webapp.endpoints.models import Endpoint
+from webapp.environments.models import Environment
+from webapp.jobs.models import Job, JobState
+from webapp.pages.demo_content import without_demo
+from webapp.review.models import ReviewDecision
+from webapp.runs.models import TrainingJob
+from webapp.scenarios.models import Playground, Task
+from webapp.trajectories.models import Trajectory
+
+Rows = Callable[[Any], QuerySet[Any]]
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """One step: what to do, in what order it leads on, and whether it was done."""
+
+    name: str
+    label: str
+    hint: str
+    url: str
+    done: bool
+
+
+@dataclass(frozen=True)
+class StepOffer:
+    """A step as it is offered: `page` with the number of what `newest` finds, or `otherwise` where nothing is there."""
+
+    name: str
+    label: str
+    hint: str
+    scope: Scope
+    done_by: Rows
+    otherwise: str
+    page: str = ""
+    newest: Rows | None = None
+
+    def url(self, pk: int | None) -> str:
+        return reverse(self.page, args=[pk]) if pk else reverse(self.otherwise)
+
+
+def _newest_task(user: Any) -> QuerySet[Any]:
+    return without_demo(Task.objects.order_by("-pk")).values("pk")
+
+
+def _jobs_of(user: Any, *kinds: str) -> QuerySet[Job]:
+    return Job.objects.filter(created_by=user, kind__in=kinds)
+
+
+IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers")
+OFFERS = (
+    StepOffer(
+        "replay",
+        "Replay an attempt",
+        "j and k walk its steps, ] leads to the next one at which a check flips. Ticked once attempts are here.",
+        "read",
+        lambda user: Trajectory.objects.all(),
+        "trajectories:list",
+        "trajectories:detail",
+        lambda user: without_demo(Trajectory.objects.order_by("-pk")).values("pk"),
+    ),
+    StepOffer(
+        "tool",
+        "Try a tool by hand",
+        "A live episode with a form from the tool's schema.",
+        "review",
+        lambda user: Playground.objects.filter(user=user),
+        "environments:list",
+        "scenarios:try",
+        lambda user: without_demo(Environment.objects.exclude(current=None).order_by("-pk"), "").values("current"),
+    ),
+    StepOffer(
+        "decide",
+        "Look at a task's audit and decide on it",
+        "What doing nothing earns, which check notices what; then approve it, send it back or reject it.",
+        "review",
+        lambda user: ReviewDecision.objects.filter(user=user),
+        "scenarios:tasks",
+        "scenarios:task",
+        _newest_task,
+    ),
+    StepOffer(
+        "agent",
+        "Let an agent attempt a task",
+        "Run agent on a task: the reference and the random policy need no model.",
+        "synthesise",
+        lambda user: _jobs_of(user, "rollout"),
+        "scenarios:tasks",
+        "scenarios:task",
+        _newest_task,
+    ),
+    StepOffer(
+        "batch",
+        "Start a batch",
+        "Six bundled themes become environments, tasks and trajectories, played by scripted replies.",
+        "synthesise",
+        lambda user: Batch.objects.filter(created_by=user).exclude(state=BatchState.DRAFT),
+        "batches:new",
+    ),
+    StepOffer(
+        "model",
+        "Register a model",
+        "An OpenAI-compatible server; batches and agents then ask it.",
+        "admin",
+        lambda user: Endpoint.objects.all(),
+        "endpoints:list",
+    ),
+    StepOffer(
+        "token",
+        "Make an API token",
+        "Lists and forms show their call as curl and Python.",
+        "read",
+        lambda user: ApiToken.objects.filter(user=user),
+        "accounts:tokens",
+    ),
+    StepOffer(
+        "train",
+        "Train the demo",
+        "A tiny model learns on this machine's CPU; points of its curve lead to the attempts behind them.",
+        "train",
+        lambda user: TrainingJob.objects.filter(created_by=user),
+        "runs:list",
+    ),
+    StepOffer(
+        "import",
+        "Import your own",
+        "EnvScaler environments, scenarios, recorded runs and MCP servers.",
+        "synthesise",
+        lambda user: _jobs_of(user, *IMPORTS).filter(state=JobState.SUCCEEDED),
+        "pages:import",
+    ),
+)
+"""In the README's order; a person is offered those that their role may do."""
+
+
+def first_steps(user: Any) -> list[FirstStep]:
+    """The steps for a person, in one query; none once all are done."""
+    offers = [offer for offer in OFFERS if may(user, offer.scope)]
+    asked: dict[str, Any] = {f"did_{offer.name}": Exists(offer.done_by(user)) for offer in offers}
+    asked |= {f"at_{offer.name}": Subquery(offer.newest(user)[:1]) for offer in offers if offer.newest}
+    known = User.objects.filter(pk=user.pk).annotate(**asked).values(*asked).first() or {}
+    steps = [
+        FirstStep(
+            offer.name,
+            offer.label,
+            offer.hint,
+            offer.url(known.get(f"at_{offer.name}")),
+            bool(known.get(f"did_{offer.name}")),
+        )
+        for offer in offers
+    ]
+    return [] if all(step.done for step in steps) else steps
