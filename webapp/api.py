@@ -36,6 +36,7 @@ from webapp.taxonomy.api import router as taxonomy
 from webapp.taxonomy.near_duplicates.api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
 from webapp.trajectories.export.api import router as training
+from webapp.trajectories.forks.api import router as forks
 from webapp.trajectories.rollouts.api import router as rollouts
 from webapp.trajectories.side_by_side.api import router as side_by_side
 from webapp.workers.api import router as workers
@@ -50,6 +51,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", audits),
     ("", frames),
     ("", training),
+    ("", forks),
     ("", side_by_side),  # /trajectories/compare, before /trajectories/{pk}
     ("", trajectories),
     ("", rollouts),

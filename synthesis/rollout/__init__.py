@@ -15,13 +15,18 @@ seen, answer, `ending`, `outcome`, reward, prompt hashes, usage, seconds by part
 state) and `on_step` follow it live. `stop` ends what runs as `cancelled`; leaving the generator kills the episodes.
 Checks are evaluated in children of their own after the episode's is gone.
 
+A `Plan` with a `fork` (`fork.py`) makes another attempt's first turns again and refuses where they go another way.
+
 Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePolicy`, `NoisyReferencePolicy`,
-`RandomPolicy`; in training `training/policy.py`. `SimulatedUser` is `base` or `optimised` (AutoForge A.2).
+`RandomPolicy`, `ByHandPolicy` (a person's calls); in training `training/policy.py`. `SimulatedUser` is `base` or
+`optimised` (AutoForge A.2).
 """
 
 from synthesis.rollout.attempt_log import OnStart, OnStep
 from synthesis.rollout.attempt_pool import run_attempts
+from synthesis.rollout.by_hand import ByHandPolicy
 from synthesis.rollout.chat import ChatPolicy
+from synthesis.rollout.fork import ForkStart, RecordedUser, StoredStep
 from synthesis.rollout.noisy_reference import NoisyReferencePolicy
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import AttemptSetting, Plan, RolloutTask, documentation
@@ -33,8 +38,10 @@ from synthesis.rollout.user import STOP, SimulatedUser, User, UserTurn
 __all__ = [
     "STOP",
     "AttemptSetting",
+    "ByHandPolicy",
     "ChatPolicy",
     "Conversation",
+    "ForkStart",
     "NoisyReferencePolicy",
     "OnStart",
     "OnStep",
@@ -42,9 +49,11 @@ __all__ = [
     "Policy",
     "PolicyError",
     "RandomPolicy",
+    "RecordedUser",
     "ReferencePolicy",
     "RolloutTask",
     "SimulatedUser",
+    "StoredStep",
     "User",
     "UserTurn",
     "documentation",

@@ -69,6 +69,8 @@ class Log:
     held: int = 0
 
     async def add(self, step: TrajectoryStep) -> None:
+        if self.plan.fork is not None:
+            self.plan.fork.require(len(self.steps), step)
         self.steps.append(step)
         if self.follow.on_step is not None:
             await self.follow.on_step(self.plan, step)

@@ -80,6 +80,10 @@ class AttemptEpisode:
         """Raises ProgramError (the call ended the episode) and SandboxLost."""
         return await self._environment(lambda: self._call(tool, arguments))
 
+    def state_hash(self) -> str:
+        """The hash of the state after the last call."""
+        return state_hash(self._now)
+
     async def verify(self, answer: str) -> tuple[str, Decision]:
         """(hash of the final state, what it earns). Ends the episode first: checks run in processes of their own.
 

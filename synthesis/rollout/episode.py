@@ -19,7 +19,7 @@ from synthesis.contracts import (
     TrajectoryStep,
     Usage,
 )
-from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, StateError
+from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
 from synthesis.formats.transcript import UNPARSED
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
@@ -66,6 +66,9 @@ async def attempt(
         log.ended_by = _reason(lost) if lost.ending == "program_ended" else ""
         ours = isinstance(lost.__cause__, InfrastructureError) and not isinstance(lost.__cause__, LLMError)
         return attempt_of(log, episode, lost.ending, user_error=lost.user_error, sandbox_lost=ours)
+    except ReplayMismatch as error:
+        log.note = str(error)
+        return attempt_of(log, episode, "lost")
     except TimeoutError:
         if not limit.expired():
             raise
@@ -118,10 +121,12 @@ async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
 
 async def _act(log: Log, episode: AttemptEpisode) -> Ending:
     """Turn after turn, until something ends it."""
-    setting = log.plan.setting
+    setting, fork = log.plan.setting, log.plan.fork
     await _open(log)
     unusable = 0
     for log.turn in range(1, setting.turn_limit + 1):
+        if fork is not None and log.turn == len(fork.turns) + 1:
+            fork.require_state(len(log.steps), episode.state_hash())
         try:
             message = await _move(log)
         except PolicyError as error:
@@ -170,6 +175,9 @@ async def _open(log: Log) -> None:
 async def _move(log: Log) -> Message:
     """The policy's next turn. Raises PolicyError, LLMError for an overlong conversation, and _Lost."""
     plan, started = log.plan, time.perf_counter()
+    if plan.fork is not None and log.turn <= len(plan.fork.turns):
+        log.messages.append(again := log.known(plan.fork.turns[log.turn - 1]))
+        return again
     seen = Conversation(
         messages=tuple(log.messages),
         tools=plan.task.program.tools,

@@ -21,6 +21,7 @@ from synthesis.contracts import (
 )
 from synthesis.errors import InputError
 from synthesis.llm import ChatModel
+from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
 
@@ -73,7 +74,8 @@ class AttemptSetting(Frozen):
 class Plan:
     """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
 
-    A `judge` decides where a check cannot tell what the answer says; without one the check stays uncertain.
+    A `judge` decides where a check cannot tell what the answer says; without one the check stays uncertain. With a
+    `fork` the first turns are another attempt's, made again; they count among the attempt's turns.
     """
 
     task: RolloutTask
@@ -82,6 +84,7 @@ class Plan:
     user: User | None = None
     ordinal: int = 0
     judge: ChatModel | None = None
+    fork: ForkStart | None = None
 
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:

@@ -27,7 +27,7 @@ from webapp.review.models import Remark, ReviewDecision, ReviewQueue
 from webapp.runs.models import RolloutFile
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
-from webapp.trajectories.models import Rollout, Trajectory
+from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
 
 
@@ -39,6 +39,15 @@ def a_rollout(run: Trajectory) -> Rollout:
     )
     row.attempts.create(ordinal=0)
     return row
+
+
+def a_forked_playground(run: Trajectory, owner: User) -> Playground:
+    """After the first step of an attempt."""
+    play = Playground.objects.create(
+        user=owner, version=run.revision.scenario.version, revision=run.revision, now=run.now
+    )
+    PlaygroundFork.objects.create(playground=play, parent=run, forked_at=1)
+    return play
 
 
 def a_grouping() -> Grouping:
@@ -103,6 +112,7 @@ def objects() -> dict[str, Any]:
         "version": version,
         "tool": version.tools.first() or version.tools.create(position=0, name="look", kind="query"),
         "check": run.revision.checks.get(position=0),
+        "forked_play": a_forked_playground(run, owner),
         "play": Playground.objects.create(user=owner, version=version, now="2025-01-01T09:00:00+00:00"),
         "job": pages_seed.job(JobState.QUEUED),
         "rollout": a_rollout(run),
@@ -193,6 +203,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "taxonomy:source": {"pk": made["source"].pk},
         "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
         "trajectories": {"pk": run.pk, "index": 1, "position": 0, "task_pk": run.task_id},
+        "trajectories:by_hand": {"pk": made["forked_play"].pk},
         "trajectories:rollout": {"pk": made["rollout"].pk},
     }
 

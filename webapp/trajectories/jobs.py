@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from synthesis.contracts import ReferenceCall
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
@@ -16,6 +17,7 @@ from webapp.scenarios.jobs import person_of
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, file_of, write_export
 from webapp.trajectories.export.spec import ExportSpec
+from webapp.trajectories.forks.services import ByHand, carry_out, whole_parent
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
@@ -72,6 +74,16 @@ def compute_matrix(context: JobContext) -> dict[str, Any]:
 def rollout(context: JobContext) -> dict[str, Any]:
     """Let a policy act. Attempts that were done before a crash stay; the others are begun again."""
     return run_rollout(default_sandbox(), context)
+
+
+@job("fork", queue="llm")  # a judge may be asked
+def fork(context: JobContext) -> dict[str, Any]:
+    """Make a parent's steps again, then the calls that a person gave. A second run finds the same attempt."""
+    given = context.payload
+    calls = tuple(ReferenceCall.model_validate(call) for call in given["calls"])
+    hand = ByHand(given["name"], calls, given["answer"], ("job", context.job_id))
+    row = carry_out(whole_parent(given["parent"]), given["step"], hand, person_of(context))
+    return {"trajectory": row.pk, "outcome": row.outcome, "reward": row.reward}
 
 
 @job(KIND, queue="sandbox")

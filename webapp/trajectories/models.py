@@ -8,7 +8,7 @@ from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
-from webapp.scenarios.models import StateBody, Task, TaskRevision
+from webapp.scenarios.models import Playground, StateBody, Task, TaskRevision
 
 SNAPSHOT_EVERY = 50
 
@@ -41,6 +41,9 @@ class Trajectory(models.Model):
     validation = models.CharField(max_length=8, default="source")
     seed = models.BigIntegerField(default=0)
     now = models.CharField(max_length=40)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="forks")
+    forked_at = models.PositiveIntegerField(null=True, blank=True)
+    """Of a fork: the steps before this one are its parent's, executed again."""
     live = models.BooleanField(default=False)
     starts = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=16, blank=True)
@@ -118,6 +121,14 @@ class Step(models.Model):
     class Meta:
         ordering = ["index"]
         constraints = [models.UniqueConstraint(fields=["trajectory", "index"], name="step_unique")]
+
+
+class PlaygroundFork(models.Model):
+    """A playground that goes on by hand from a step of an attempt: it begins with the parent's calls before that."""
+
+    playground = models.OneToOneField(Playground, on_delete=models.CASCADE, related_name="fork")
+    parent = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="+")
+    forked_at = models.PositiveIntegerField()
 
 
 class Score(models.Model):

@@ -28,6 +28,7 @@ class TrajectorySelectionQuery(Schema):
     replay: Annotated[ReplayName | None, Field(description="What came of executing it again.")] = None
     environment: Annotated[Id | None, Field(description="In this environment.")] = None
     task: Annotated[Id | None, Field(description="At this task.")] = None
+    parent: Annotated[Id | None, Field(description="Forks of this trajectory.")] = None
     policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
     source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
     low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
@@ -39,6 +40,7 @@ class TrajectorySelectionQuery(Schema):
             replay=self.replay or "",
             environment=self.environment,
             task=self.task,
+            parent=self.parent,
             policy=self.policy,
             source=self.source,
             low=self.low,
@@ -69,6 +71,8 @@ class TrajectoryLine(Schema):
     environment: Annotated[str, Field(validation_alias="environment.name")]
     policy: str
     source: str
+    parent_id: Annotated[int | None, Field(description="Of a fork: the attempt whose first steps it made again.")]
+    forked_at: Annotated[int | None, Field(description="Of a fork: its first step that is not the parent's.")]
     outcome: str
     recorded_reward: float | None
     reward: float | None

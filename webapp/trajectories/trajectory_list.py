@@ -63,6 +63,8 @@ COLUMNS = (
     "first_divergence",
     "step_count",
     "error_count",
+    "parent_id",
+    "forked_at",
     "created_at",
 )
 CHUNK = 50
@@ -76,6 +78,7 @@ class Filters:
     replay: str = ""
     environment: int | None = None
     task: int | None = None
+    parent: int | None = None
     policy: str = ""
     source: str = ""
     low: float | None = None
@@ -86,8 +89,8 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        chosen = (self.outcome, self.replay, self.environment, self.task, self.policy, self.source, self.ids)
-        return any(chosen) or self.low is not None or self.high is not None
+        chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
+        return any(chosen) or bool(self.ids) or self.low is not None or self.high is not None
 
     @property
     def environment_row(self) -> Environment | None:
@@ -106,6 +109,7 @@ def read_filters(query: QueryDict) -> Filters:
         replay=params.choice("replay", ReplayState.values),
         environment=params.id("environment"),
         task=params.id("task"),
+        parent=params.id("parent"),
         policy=params.text("policy"),
         source=params.text("source", 32),
         low=params.decimal("low"),
@@ -125,7 +129,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
         "source": filter_bar.text("Source", maxlength=32),
-        **filter_bar.hidden({"environment": filters.environment, "task": filters.task}),
+        **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
         **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
     }
     return filter_bar.FilterForm(vars(filters) | {"rewards": [filters.low, filters.high]}, fields)
@@ -144,6 +148,10 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         page = reverse("scenarios:task", args=[task.pk]) if task else ""
         words = task.title if task else f"{filters.task} is not there"
         chips.append(filter_bar.Chip("Task", words, filter_bar.without(request, "task"), page=page))
+    if filters.parent:
+        page = reverse("trajectories:detail", args=[filters.parent])
+        words = f"trajectory {filters.parent}"
+        chips.append(filter_bar.Chip("Forks of", words, filter_bar.without(request, "parent"), page=page))
     if filters.ids:
         clear = filter_bar.without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
@@ -160,6 +168,8 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(environment_id=filters.environment)
     if filters.task is not None:
         rows = rows.filter(task_id=filters.task)
+    if filters.parent is not None:
+        rows = rows.filter(parent_id=filters.parent)
     if filters.policy:
         rows = rows.filter(policy__startswith=filters.policy)
     if filters.source:

@@ -2,6 +2,7 @@ from django.urls import URLPattern, path
 
 from webapp.trajectories import trajectory_views
 from webapp.trajectories.export import export_views as training
+from webapp.trajectories.forks import fork_views as forks
 from webapp.trajectories.replay import replay_views
 from webapp.trajectories.rollouts import rollout_views as rollouts
 from webapp.trajectories.side_by_side import compare_views
@@ -23,6 +24,12 @@ urlpatterns: list[URLPattern] = [
     path("rollouts/<int:pk>/live/", rollouts.live, name="rollout_live"),
     path("rollouts/<int:pk>/cancel/", rollouts.cancel, name="rollout_cancel"),
     path("rollouts/<int:pk>/retry/", rollouts.retry, name="rollout_retry"),
+    path("forks/<int:pk>/", forks.by_hand, name="by_hand"),
+    path("forks/<int:pk>/finish/", forks.by_hand_finish, name="by_hand_finish"),
+    path("<int:pk>/fork/", forks.choose, name="fork"),
+    path("<int:pk>/fork/by-hand/", forks.begin, name="fork_begin"),
+    path("<int:pk>/fork/reference/", forks.fork_reference, name="fork_reference"),
+    path("<int:pk>/pair.jsonl", forks.pair, name="pair"),
     path("<int:pk>/", replay_views.detail, name="detail"),
     path("<int:pk>/news/", replay_views.news, name="news"),
     path("<int:pk>/steps/<int:index>/", replay_views.step, name="step"),

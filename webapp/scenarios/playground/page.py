@@ -59,10 +59,9 @@ def read_form(posted: QueryDict, tool: Tool) -> Form:
     return form
 
 
-def blank_form(tool: Tool, call: PlaygroundCall | None, *, raw: bool | None) -> Form:
-    """An empty form, or one filled with the arguments of an earlier call: as JSON where fields cannot hold them."""
+def blank_form(tool: Tool, given: dict[str, Any], *, raw: bool | None) -> Form:
+    """An empty form, or one filled with the arguments of a call: as JSON where fields cannot hold them."""
     form = Form(reading.fields_of(tool.parameters))
-    given = call.arguments if call is not None and call.tool == tool.name else {}
     fits = reading.fill(form.fields, given)
     form.raw = not fits if raw is None else raw
     form.text = reading.spelled(given or {item.name: None for item in form.fields if item.required}, indent=2)
@@ -134,7 +133,8 @@ def context(
         content["about"], content["about_more"] = about[:400], about != chosen.description.strip()
         content["focus"] = bool(asked) and form is None and content["mine"]
         raw = {"1": True, "0": False}.get(params.text("raw"))
-        content["form"] = form or blank_form(chosen, call, raw=raw)
+        following = row.undone[-1] if params.flag("next") and row.undone else None
+        content["form"] = form or blank_form(chosen, _given(chosen, call, following), raw=raw)
     if call is not None:
         content["changes"], content["more_changes"] = queries.changes(before, call.patch)
         content["result"], content["result_left"] = shown_result(call)
@@ -146,6 +146,13 @@ def context(
     url = reverse("scenarios:playground_state", args=[row.pk])
     changed = changed_paths(row, at) if at else frozenset()
     return content | state_context(request, state, url, changed=changed, extra=f"at={at}", plain=True)
+
+
+def _given(tool: Tool, call: PlaygroundCall | None, following: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments that a form begins with: those of the call that redo would make, or of the one that is shown."""
+    if following is not None and following["tool"] == tool.name:
+        return dict(following["arguments"])
+    return dict(call.arguments) if call is not None and call.tool == tool.name else {}
 
 
 def _chosen(row: Playground, name: str, call: PlaygroundCall | None) -> Tool | None:

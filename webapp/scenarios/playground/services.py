@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallError, CallResult, Program, Validation
-from synthesis.errors import EnvariumError, EpisodeLost, ProgramEnded, StateError
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallError, CallResult, Program, State, Validation
+from synthesis.errors import EnvariumError, EpisodeLost, InputError, ProgramEnded, StateError
 from synthesis.formats.values import clean
 from synthesis.runtime import default_sandbox
 from synthesis.runtime.child.schema import validate_arguments
@@ -16,7 +18,7 @@ from synthesis.runtime.encoding import apply_patch, decode_state, state_hash
 from synthesis.runtime.episode import Episode
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
-from webapp.scenarios.models import Playground, PlaygroundCall, Scenario
+from webapp.scenarios.models import Playground, PlaygroundCall, Scenario, TaskRevision
 from webapp.scenarios.playground.live_episodes import CACHE, LiveEpisode
 from webapp.scenarios.states import load_state, store_state
 
@@ -28,6 +30,7 @@ LOST = {
 }
 
 
+NOT_ITS_OWN = "This call is the parent's: a fork is taken back as far as the step that it was made at."
 CONTINUES = "The playground continues from before that call."
 
 
@@ -91,8 +94,76 @@ def create(user: Any, version: Version, scenario: Scenario | None, origin: Playg
     return row
 
 
+@dataclass(frozen=True)
+class MadeCall:
+    """A call that was made in an episode before a playground took it over, and the state's hash after it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    result: CallResult
+    state_hash: str
+
+
+@dataclass(frozen=True)
+class EarlierCalls:
+    """What a playground begins with: an episode, its first state, the calls made in it, and those that may follow."""
+
+    episode: Episode
+    start: State
+    made: Sequence[MadeCall]
+    following: Sequence[dict[str, Any]] = ()
+
+
+def adopt(
+    user: Any, revision: TaskRevision, earlier: EarlierCalls, *, seed: int, now: str, validation: Validation
+) -> Playground:
+    """A playground at a task that goes on after calls which undo leaves alone. Redo offers those that `follow`."""
+    scenario = revision.scenario
+    start = store_state(earlier.start)
+    with transaction.atomic():
+        row = Playground.objects.create(
+            user=user,
+            version_id=scenario.version_id,
+            revision=revision,
+            scenario=scenario,
+            initial_id=scenario.initial_id,
+            start=start,
+            seed=seed,
+            now=now,
+            length=len(earlier.made),
+            kept=len(earlier.made),
+            validation=validation,
+            undone=list(reversed(earlier.following)),
+        )
+        PlaygroundCall.objects.bulk_create(
+            _call(row, index, call, validation) for index, call in enumerate(earlier.made, 1)
+        )
+    CACHE.put(row.pk, LiveEpisode(earlier.episode, row.serial))
+    return row
+
+
+def _call(row: Playground, index: int, call: MadeCall, validation: Validation) -> PlaygroundCall:
+    result = call.result
+    return PlaygroundCall(
+        playground=row,
+        index=index,
+        tool=call.tool[:200],
+        arguments=call.arguments,
+        validation=validation,
+        ok=result.ok,
+        result=result.result,
+        error=result.error.model_dump() if result.error else None,
+        patch=list(result.patch),
+        change_count=len(result.patch),
+        duration_us=result.duration_us,
+        state_hash=call.state_hash,
+    )
+
+
 def reset(row: Playground) -> Playground:
     """A fresh playground from the same beginning; this one stays as it is."""
+    if row.revision_id is not None:
+        raise InputError("A fork is begun again from its parent's replay; this one stays as it is.")
     return create(row.user, row.version, row.scenario, origin=row)
 
 
@@ -123,7 +194,7 @@ def _rebuild(row: Playground) -> Episode:
         for call in calls:
             if executed(call) and episode.call(call.tool, call.arguments).patch != call.patch:
                 raise Diverged(call.index)
-        if episode.state_hash() != _hash_now(row):
+        if episode.state_hash() != hash_now(row):
             raise Diverged(calls[-1].index if calls else 0)
     except ProgramEnded as error:
         episode.close()
@@ -134,7 +205,8 @@ def _rebuild(row: Playground) -> Episode:
     return episode
 
 
-def _hash_now(row: Playground) -> str:
+def hash_now(row: Playground) -> str:
+    """The hash of the state after the last call."""
     last = row.calls.order_by("-index").values_list("state_hash", flat=True).first()
     return last or (row.start.state_hash if row.start else state_hash({}))
 
@@ -144,18 +216,19 @@ def run_call(
 ) -> PlaygroundCall:
     """Run one call and store it. Raises Conflict, CallLost, Diverged or what the sandbox raises."""
     _expect(row, serial)
+    validation = cast(Validation, row.validation or validation)
     if row.length >= MOST_CALLS:
         raise CallLost(f"A playground holds {MOST_CALLS} calls. Reset to go on; this history stays.")
-    refusal = _refusal(row, tool, arguments) if validation == "schema" else None
+    refusal = refusal_of(program(row.version_id), tool, arguments) if validation == "schema" else None
     if refusal is not None:
-        return _store(row, serial, tool, arguments, validation, refusal, _hash_now(row), None)
+        return _store(row, serial, tool, arguments, validation, refusal, hash_now(row), None)
     live = live_of(row)
     with live.lock:
         if live.serial != serial:
             raise Conflict
         try:
             result = live.episode.call(tool, arguments)
-            digest = live.episode.state_hash() if result.patch else _hash_now(row)
+            digest = live.episode.state_hash() if result.patch else hash_now(row)
             _require_fitting(row, result)
         except EpisodeLost as error:
             CACHE.drop(row.pk)
@@ -179,8 +252,9 @@ def _require_fitting(row: Playground, result: CallResult) -> None:
     decode_state(apply_patch(state, result.patch))
 
 
-def _refusal(row: Playground, tool: str, arguments: dict[str, Any]) -> CallResult | None:
-    schema = next((item.parameters for item in program(row.version_id).tools if item.name == tool), None)
+def refusal_of(called: Program, tool: str, arguments: dict[str, Any]) -> CallResult | None:
+    """What an agent reads where its arguments do not fit the tool's schema; None where they fit."""
+    schema = next((item.parameters for item in called.tools if item.name == tool), None)
     problem = validate_arguments(arguments, schema) if schema is not None else None
     if problem is None:
         return None
@@ -246,6 +320,8 @@ def undo(row: Playground, serial: int) -> PlaygroundCall | None:
         last = held.calls.order_by("-index").first()
         if last is None:
             return None
+        if last.index <= held.kept:
+            raise InputError(NOT_ITS_OWN)
         kept = {"tool": last.tool, "arguments": last.arguments, "validation": last.validation}
         last.delete()
         _advance(held, length=held.length - 1, undone=[*held.undone, kept])

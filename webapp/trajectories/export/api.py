@@ -53,6 +53,7 @@ class TrainingIn(BodyIn):
     replay: ReplayName | None = None
     environment: Id | None = None
     task: Id | None = None
+    parent: Id | None = None
     policy: ShortText = ""
     source: Annotated[ShortText, Field(max_length=32)] = ""
     low: Reward | None = None
@@ -64,7 +65,7 @@ class TrainingIn(BodyIn):
     actions: Actions = ""
 
     def filters(self) -> Filters:
-        names = ("environment", "task", "policy", "source", "low", "high")
+        names = ("environment", "task", "parent", "policy", "source", "low", "high")
         chosen = {name: getattr(self, name) for name in names}
         return Filters(outcome=self.outcome or "", replay=self.replay or "", **chosen)
 

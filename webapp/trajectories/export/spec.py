@@ -22,6 +22,7 @@ class Selection(Frozen):
     replay: str = ""
     environment: int | None = None
     task: int | None = None
+    parent: int | None = None
     policy: str = ""
     source: str = ""
     low: float | None = None

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Q, QuerySet, TextField
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.shortcuts import get_object_or_404
 
@@ -32,6 +32,7 @@ def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
 
 def open_trajectory(pk: int) -> Trajectory:
     rows = Trajectory.objects.select_related("task", "environment", "revision__scenario__version")
+    rows = rows.annotate(has_forks=Exists(Trajectory.objects.filter(parent=OuterRef("pk"))))
     return get_object_or_404(
         rows.defer(
             "record",

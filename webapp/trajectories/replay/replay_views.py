@@ -21,11 +21,12 @@ from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import failure_reason
+from webapp.trajectories.forks.page import family
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
 from webapp.trajectories.services import ensure_matrix
 
-TEMPLATES_VERSION = "2"
+TEMPLATES_VERSION = "3"
 
 
 def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
@@ -49,6 +50,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     context |= live.context_of(trajectory)
     context |= {"problem": problem, "version": live.version_of(trajectory)}
     context["reason"] = failure_reason(trajectory)
+    context |= family(trajectory, request.user, has_forks=getattr(trajectory, "has_forks", True))
     context["made_here"] = trajectory.source in MADE_HERE
     if trajectory.step_count:
         try:

@@ -173,7 +173,8 @@ class Recorder:
         }
 
     def _new(self, ordinal: int) -> Trajectory:
-        rollout = self.rollout
+        rollout, fork = self.rollout, self.rollout.spec.get("fork") or {}
+        parent = Trajectory.objects.only("pk", "validation").filter(pk=fork.get("trajectory", 0)).first()
         return Trajectory(
             environment_id=rollout.task.environment_id,
             task=rollout.task,
@@ -181,7 +182,9 @@ class Recorder:
             source=SOURCE,
             content_hash=content_hash([SOURCE, rollout.pk, ordinal]),
             conversational=rollout.spec["conversational"],
-            validation="schema",
+            validation=parent.validation if parent else "schema",
+            parent=parent,
+            forked_at=fork.get("step"),
         )
 
     @contextmanager

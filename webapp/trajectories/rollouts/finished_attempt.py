@@ -24,9 +24,11 @@ def record_whole(
     source: str,
     identity: list[Any],
     about: dict[str, Any],
+    fork: tuple[Trajectory, int] | None = None,
 ) -> Trajectory:
     """Store an attempt at this revision. `start` is the first state, `identity` what makes it the same attempt when it
-    is stored twice: then nothing is written. `about` is its provenance."""
+    is stored twice: then nothing is written. `about` is its provenance, `fork` the parent
+    and the step of a fork."""
     digest = content_hash([source, *identity])
     played, state = [], start or {}
     for index, step in enumerate(attempt.steps):
@@ -48,6 +50,8 @@ def record_whole(
             content_hash=digest,
             conversational=attempt.conversational,
             validation=attempt.validation,
+            parent=fork[0] if fork else None,
+            forked_at=fork[1] if fork else None,
         )
         with counted(row, task.environment_id):
             blank(row, attempt.policy)

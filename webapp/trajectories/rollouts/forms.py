@@ -9,9 +9,10 @@ from django.conf import settings
 
 from webapp.endpoints.queries import ModelChoice, choices, default_of
 from webapp.forms.rows import options
+from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
-from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, Spec
+from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, ForkOf, Spec
 
 MODEL = "model:"
 STYLES = [("tools", "native tool calls"), ("react", "ReAct text"), ("call", "func(args) text")]
@@ -54,6 +55,8 @@ class RunForm(forms.Form):
     user_model = forms.ChoiceField(label="Model of the user", required=False)
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
+    fork = forms.IntegerField(min_value=1, max_value=LARGEST_ID, required=False, widget=forms.HiddenInput)
+    step = forms.IntegerField(min_value=1, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
 
     def __init__(self, *given: Any, models: list[ModelChoice], has_reference: bool, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -78,7 +81,10 @@ class RunForm(forms.Form):
         cleaned = self.cleaned_data
         who: str = cleaned["who"]
         by_model = who.startswith(MODEL)
-        chosen = {name: value for name, value in cleaned.items() if name != "who" and value not in (None, "")}
+        own = ("who", "fork", "step")
+        chosen = {name: value for name, value in cleaned.items() if name not in own and value not in (None, "")}
+        if cleaned["fork"] and cleaned["step"]:
+            chosen["fork"] = ForkOf(trajectory=cleaned["fork"], step=cleaned["step"])
         return Spec(
             policy="model" if by_model else who,
             model=who.removeprefix(MODEL) if by_model else "",
@@ -97,13 +103,15 @@ class RunForm(forms.Form):
         return self.is_bound and bool(set(self.errors) - {"who", "attempts"})
 
 
-def run_form(task: Task, data: Any = None) -> tuple[RunForm, dict[str, Any]]:
-    """The form and what its page says of it: the models there are, and whether a reference is known."""
+def run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -> tuple[RunForm, dict[str, Any]]:
+    """The form and what its page says of it: the models there are, and whether a reference is known. `fork` names the
+    trajectory and the step that the attempts go on from."""
     models = choices()
     known = task.current is not None and reference_of(task.current) is not None
     agent = default_of("agent")
     first = MODEL + models[0].value if models else "reference" if known else "random"
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
-    initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10}
+    initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, **(fork or {})}
     form = RunForm(data, models=models, has_reference=known, initial=initial)
-    return form, {"models": models, "has_reference": known}
+    forked = {name: form[name].value() for name in ("fork", "step")}
+    return form, {"models": models, "has_reference": known, "fork": forked if all(forked.values()) else None}

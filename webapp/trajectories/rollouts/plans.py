@@ -12,6 +12,7 @@ from synthesis.errors import InputError
 from synthesis.rollout import (
     AttemptSetting,
     ChatPolicy,
+    ForkStart,
     NoisyReferencePolicy,
     Plan,
     Policy,
@@ -19,6 +20,7 @@ from synthesis.rollout import (
     ReferencePolicy,
     RolloutTask,
     SimulatedUser,
+    User,
     documentation,
 )
 from synthesis.verifiers.doubts import may_be_judged
@@ -27,8 +29,9 @@ from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
-from webapp.trajectories.models import Rollout
-from webapp.trajectories.rollouts.spec import Spec
+from webapp.trajectories.forks.starts import ForkPoint, fork_point
+from webapp.trajectories.models import Rollout, Trajectory
+from webapp.trajectories.rollouts.spec import ForkOf, Spec
 from webapp.trajectories.services import setting_of
 
 if TYPE_CHECKING:
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
 class PreparedRollout:
     """All that a rollout needs of the database, read before it runs. `agent`, `user` and `judge`: endpoint and model.
 
-    A judge is there where some check leaves its doubts to one, and one is registered.
+    A judge is there where some check leaves its doubts to one, and one is registered. A fork's attempts begin with the
+    turns of its parent.
     """
 
     task: RolloutTask
@@ -48,10 +52,14 @@ class PreparedRollout:
     agent: tuple[llm.Endpoint, str] | None
     user: tuple[llm.Endpoint, str] | None
     judge: tuple[llm.Endpoint, str] | None = None
+    fork: ForkPoint | None = None
+    start: ForkStart | None = None
 
     @property
     def setting(self) -> AttemptSetting:
         spec = self.spec
+        if self.fork is not None:
+            return self.fork.setting(max_turns=spec.max_steps)
         return AttemptSetting(
             conversational=spec.conversational, prompt_style=spec.prompt_style, max_turns=spec.max_steps
         )
@@ -68,14 +76,26 @@ def prepare(rollout: Rollout) -> PreparedRollout:
     if spec.policy in ("reference", "noisy") and reference is None:
         raise InputError("The reference of this task is gone. Start another rollout.")
     task = task_of(rollout.revision)
+    fork = point_of(spec.fork) if spec.fork else None
     return PreparedRollout(
-        task=task,
+        task=fork.task(task) if fork else task,
         spec=spec,
         reference=as_reference(reference) if reference else None,
         agent=_opened(spec.model) if spec.policy == "model" else None,
         user=_opened(spec.user_model) if spec.conversational else None,
-        judge=_judge() if may_be_judged(task.checks) else None,
+        judge=site_judge() if may_be_judged(task.checks) else None,
+        fork=fork,
+        start=fork.start() if fork else None,
     )
+
+
+def point_of(fork: ForkOf) -> ForkPoint:
+    """Where the attempts of a forked rollout begin. Raises InputError."""
+    rows = Trajectory.objects.select_related("revision", "task").defer("matrix")
+    parent = rows.filter(pk=fork.trajectory).first()
+    if parent is None:
+        raise InputError(f"Trajectory {fork.trajectory}, which was to be forked, is gone.")
+    return fork_point(parent, fork.step)
 
 
 def task_of(revision: TaskRevision) -> RolloutTask:
@@ -95,7 +115,7 @@ def task_of(revision: TaskRevision) -> RolloutTask:
     )
 
 
-def _judge() -> tuple[llm.Endpoint, str] | None:
+def site_judge() -> tuple[llm.Endpoint, str] | None:
     """The default model of the role judge, if an administrator has set one."""
     known = default_of(LLMRole.JUDGE)
     return (opened(known[0]), known[1]) if known else None
@@ -118,12 +138,14 @@ def plans(
     """A plan for each ordinal, made as it is asked for."""
     decides = judge.chat(prepared.judge[1]) if judge and prepared.judge else None
     for ordinal in ordinals:
-        simulated = None
+        simulated: User | None = None
         if user is not None and prepared.user is not None:
             model = user.chat(prepared.user[1])
             simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind)
+        if prepared.fork is not None:
+            simulated = prepared.fork.heard(simulated)
         policy = policy_of(prepared, ordinal, agent)
-        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal, decides)
+        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal, decides, prepared.start)
 
 
 def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:

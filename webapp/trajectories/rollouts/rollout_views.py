@@ -51,9 +51,11 @@ def live_part(request: HttpRequest, pk: int, problem: str = "") -> HttpResponse:
     return response
 
 
-def part_context(request: HttpRequest, task: Task, data: Any = None) -> dict[str, Any]:
+def part_context(
+    request: HttpRequest, task: Task, data: Any = None, fork: dict[str, int] | None = None
+) -> dict[str, Any]:
     """The form, the newest rollout in full and the ones before it."""
-    form, about = run_form(task, data)
+    form, about = run_form(task, data, fork)
     known = queries.rollouts_of(task.pk)
     context: dict[str, Any] = {
         "task": task,
@@ -64,9 +66,11 @@ def part_context(request: HttpRequest, task: Task, data: Any = None) -> dict[str
         "earlier": known[1:],
     }
     if may(request.user, "synthesise"):
-        body = {"policy": "reference", "attempts": 4}
+        body: dict[str, Any] = {"policy": "reference", "attempts": 4}
         if about["models"]:
             body = {"policy": "model", "model": about["models"][0].value, "attempts": 4}
+        if about["fork"]:
+            body["fork"] = {"trajectory": about["fork"]["fork"], "step": about["fork"]["step"]}
         context["copy_as"] = api_call(request, "POST", "api:create_rollout", args=(task.pk,), body=body)
     return context
 
@@ -76,7 +80,10 @@ def part_context(request: HttpRequest, task: Task, data: Any = None) -> dict[str
 @never_cache
 def run(request: HttpRequest, task_pk: int) -> HttpResponse:
     """A part of the task's page, and a page of its own."""
-    context = part_context(request, find_task(task_pk))
+    params = Params(request.GET)
+    asked = {"fork": params.id("fork"), "step": params.number("step")}
+    fork = {name: value for name, value in asked.items() if value}
+    context = part_context(request, find_task(task_pk), None, fork if len(fork) == len(asked) else None)
     return render(request, _template(request), context)
 
 

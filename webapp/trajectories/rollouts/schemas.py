@@ -10,12 +10,21 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, FiniteFloat
 
 from synthesis.contracts import PromptStyle, UserKind
-from webapp.rest.types import BodyIn, Json, Text
+from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import summary_of
 from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, PolicyKind, Spec
 
 ModelChoice = Annotated[Text, Field(max_length=300, description="`endpoint id/model`; empty: the role's default.")]
+
+
+class ForkOfIn(BodyIn):
+    """A step of a trajectory to go on from: the steps before it are its own, executed again."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"trajectory": 1, "step": 3}]})
+
+    trajectory: Id
+    step: Annotated[int, Field(ge=1, lt=2**31, description="The first step that is not the parent's.")]
 
 
 class RolloutIn(BodyIn):
@@ -35,6 +44,7 @@ class RolloutIn(BodyIn):
     attempts: Annotated[int, Field(ge=1, le=settings.ROLLOUT_ATTEMPTS)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS, description="Turns at most.")] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    fork: Annotated[ForkOfIn | None, Field(description="Attempts go on from here, in the parent's style.")] = None
 
     def spec(self) -> Spec:
         return Spec.model_validate(self.model_dump())

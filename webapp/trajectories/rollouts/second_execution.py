@@ -7,7 +7,7 @@ the ones in which it succeeds.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from synthesis.contracts import (
     Attempt,
     Reward,
     TrajectoryStep,
+    Validation,
 )
 from synthesis.errors import SandboxUnavailable
 from synthesis.formats.records import RunRecord
@@ -41,6 +42,18 @@ SAME_REWARD = 1e-9
 NOTE_CHARS = 1_000
 
 
+@dataclass(frozen=True)
+class Grounds:
+    """Seed, clock and validation of an execution; those of this site unless a fork has its parent's."""
+
+    seed: int = SEED
+    now: str = NOW
+    validation: Validation = VALIDATION
+
+
+SITE = Grounds()
+
+
 def malformed(step: TrajectoryStep) -> bool:
     """A call that could not be read never reached the environment."""
     error = step.result.error if step.result else None
@@ -52,7 +65,7 @@ def executed_places(attempt: Attempt) -> list[int]:
     return [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not malformed(step)]
 
 
-def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt) -> Replay:
+def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, grounds: Grounds = SITE) -> Replay:
     """Execute an attempt's calls again. No reward is handed on: with the same seed there is nothing to align."""
     record = RunRecord(
         environment_key="",
@@ -60,16 +73,16 @@ def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt) ->
         policy=attempt.policy,
         steps=tuple(run_step(attempt.steps[place], None) for place in executed_places(attempt)),
         answer=attempt.answer,
-        seed=SEED,
-        now=NOW,
-        validation=VALIDATION,
+        seed=grounds.seed,
+        now=grounds.now,
+        validation=grounds.validation,
     )
     return replay(sandbox, setting, record)
 
 
-def differences(attempt: Attempt, done: Replay, teller: str) -> list[str]:
+def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:
     """Where a second execution came to something else than `teller` told, in sentences."""
-    words = _declared(attempt, teller)
+    words = _declared(attempt, teller, grounds)
     if attempt.final_hash and attempt.final_hash != done.final_hash:
         words.append(f"The final state is another one than {teller} told.")
     claimed = attempt.reward.reward if attempt.reward else None
@@ -82,9 +95,9 @@ def differences(attempt: Attempt, done: Replay, teller: str) -> list[str]:
     return words
 
 
-def _declared(attempt: Attempt, teller: str) -> list[str]:
+def _declared(attempt: Attempt, teller: str, grounds: Grounds) -> list[str]:
     told = {"seed": attempt.seed, "clock": attempt.now, "validation": attempt.validation}
-    ours = {"seed": SEED, "clock": NOW, "validation": VALIDATION}
+    ours = {"seed": grounds.seed, "clock": grounds.now, "validation": grounds.validation}
     return [
         f"The {name} that {teller} names is {clean(str(told[name]))[:100]}; that of this site is {ours[name]}."
         for name in ours
@@ -104,16 +117,17 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
     says that alone."""
     if not attempt.final_hash or attempt.outcome in ("program_error", *UNCOUNTED):
         return ""
+    grounds = Grounds(attempt.seed, attempt.now, attempt.validation) if row.parent_id is not None else SITE
     try:
         judged = attempt.reward.verdicts if attempt.reward else ()
-        done = execute_again(sandbox, replace(setting_of(revision), judged=judged), attempt)
+        done = execute_again(sandbox, replace(setting_of(revision), judged=judged), attempt, grounds)
     except SandboxUnavailable as error:
         _note(row, f"Not executed again: {error}")
         return ""
     if done.failure:
         _note(row, f"The calls could not be executed again: {clean(done.failure)}")
         return ""
-    words = " ".join(differences(attempt, done, "the rollout"))
+    words = " ".join(differences(attempt, done, "the rollout", grounds))
     if words:
         claimed = attempt.reward.reward if attempt.reward else None
         _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)

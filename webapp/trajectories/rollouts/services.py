@@ -13,7 +13,9 @@ from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
+from webapp.trajectories.forks.starts import ForkPoint
 from webapp.trajectories.models import Rollout, RolloutAttempt
+from webapp.trajectories.rollouts.plans import point_of
 from webapp.trajectories.rollouts.spec import Spec
 
 NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
@@ -49,9 +51,14 @@ def _default(role: str) -> str:
 
 
 def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
-    """Queue a job of attempts at the task's current revision. Raises `InputError`, which says what to do."""
-    spec = with_defaults(spec)
+    """Queue a job of attempts at the task's current revision, those of a fork at its parent's. Raises `InputError`,
+    which says what to do."""
     revision = task.current
+    if spec.fork is not None:
+        point = forkable(task, spec)
+        revision = point.parent.revision
+        spec = spec.model_copy(update={"conversational": point.parent.conversational, "prompt_style": point.style})
+    spec = with_defaults(spec)
     problem = obstacle(revision)
     if problem or revision is None:
         raise InputError(problem)
@@ -62,6 +69,21 @@ def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
     endpoint = _model(spec.model, "agent") if spec.policy == "model" else None
     user_endpoint = _model(spec.user_model, "user") if spec.conversational else None
     return _create(user, task, revision, spec, endpoint, user_endpoint)
+
+
+def forkable(task: Task, spec: Spec) -> ForkPoint:
+    """Where the attempts of a fork begin. Raises InputError: they cannot, or would have no turn left."""
+    assert spec.fork is not None
+    point = point_of(spec.fork)
+    if point.parent.task_id != task.pk:
+        raise InputError(f"Trajectory {point.parent.pk} is an attempt at another task: {point.parent.task_id}.")
+    point.start()
+    most, made = point.setting(max_turns=spec.max_steps).turn_limit, len(point.turns)
+    if made >= most:
+        raise InputError(
+            f"The parent took {made} turns up to step {spec.fork.step}, and {most} are the most: allow more turns."
+        )
+    return point
 
 
 def _model(value: str, role: str) -> Endpoint:
@@ -81,6 +103,8 @@ def _create(
 ) -> Rollout:
     label = label_of(spec, endpoint)
     title = f"{spec.attempts} attempt{'s' * (spec.attempts != 1)} by {label} at task {task.pk}"
+    if spec.fork is not None:
+        title += f", from step {spec.fork.step} of trajectory {spec.fork.trajectory}"
     payload = {"task": task.pk, "revision": revision.pk}
     job = create("rollout", title, payload, user, subject=f"task:{task.pk}")
     rollout = Rollout.objects.create(

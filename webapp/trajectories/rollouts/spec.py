@@ -13,10 +13,18 @@ MOST_STEPS = 200
 MOST_CALLS = 200
 
 
+class ForkOf(Frozen):
+    """A step of a trajectory; the steps before it are made again, then the policy goes on."""
+
+    trajectory: Annotated[int, Field(ge=1)]
+    step: Annotated[int, Field(ge=1, lt=2**31)]
+
+
 class Spec(Frozen):
     """One rollout. `model` and `user_model` are `endpoint id/model`, as `endpoints.queries.choices` gives them.
 
-    Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for.
+    Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for. A fork goes on in its
+    parent's prompt style, with a user or without as its parent.
     """
 
     policy: PolicyKind = "model"
@@ -31,3 +39,4 @@ class Spec(Frozen):
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    fork: ForkOf | None = None

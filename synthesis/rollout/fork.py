@@ -1,0 +1,100 @@
+"""The start of a fork: what another attempt did up to a step, made again and held against what was stored of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from synthesis.contracts import Message, TrajectoryStep
+from synthesis.errors import ReplayMismatch
+from synthesis.rollout.user import User, UserTurn
+
+UNKNOWN = object()
+"""In place of a result that was stored cut."""
+
+
+@dataclass(frozen=True)
+class StoredStep:
+    """What is stored of one step of the parent. `patch` is None where it was too long to keep."""
+
+    kind: Literal["user", "message", "call"]
+    tool: str = ""
+    ok: bool | None = None
+    error: str = ""
+    result: Any = UNKNOWN
+    patch: Sequence[dict[str, Any]] | None = None
+
+    def difference(self, made: TrajectoryStep) -> str:
+        """What is otherwise in the step as it was made again; empty where it is the same."""
+        if (made.kind, made.tool) != (self.kind, self.tool):
+            return f"it is {_named(made.kind, made.tool)} now, and was {_named(self.kind, self.tool)}"
+        if made.result is None or self.ok is None:
+            return ""
+        error = made.result.error.kind if made.result.error else ""
+        if (made.result.ok, error) != (self.ok, self.error):
+            return f"{self.tool} comes to {error or 'a result'} now, and came to {self.error or 'a result'}"
+        if self.patch is not None and list(made.result.patch) != list(self.patch):
+            return f"{self.tool} changes the state otherwise"
+        if self.result is not UNKNOWN and made.result.ok and made.result.result != self.result:
+            return f"{self.tool} gives another result"
+        return ""
+
+
+@dataclass(frozen=True)
+class ForkStart:
+    """Where a fork begins: the parent's turns up to there, its steps as they were stored, and the hash of the state
+    after them. The turns are carried out anew; the first step that comes out otherwise refuses the fork."""
+
+    turns: tuple[Message, ...]
+    steps: tuple[StoredStep, ...]
+    state_hash: str = ""
+
+    def require(self, index: int, made: TrajectoryStep) -> None:
+        """Raises ReplayMismatch where a step comes out otherwise."""
+        if index >= len(self.steps):
+            return
+        words = self.steps[index].difference(made)
+        if words:
+            raise ReplayMismatch(
+                f"The fork is refused: executing the parent's calls again goes another way at step {index}: {words}."
+            )
+
+    def require_state(self, made: int, state_hash: str) -> None:
+        """Raises ReplayMismatch where not all steps were made, or their state is another one."""
+        if made < len(self.steps):
+            raise ReplayMismatch(
+                f"The fork is refused: the parent's turns give {made} steps when they are made again, and step "
+                f"{made} is missing."
+            )
+        if self.state_hash and state_hash != self.state_hash:
+            raise ReplayMismatch(
+                f"The fork is refused: the state after step {len(self.steps) - 1} is another one when the parent's "
+                "calls are executed again: its hash differs from the stored one."
+            )
+
+
+class RecordedUser:
+    """A user who says again what the parent's said; after that `then` goes on, or the talk ends."""
+
+    def __init__(self, lines: Sequence[UserTurn], then: User | None = None) -> None:
+        self.lines = tuple(lines)
+        self.then = then
+
+    @property
+    def name(self) -> str:
+        return self.then.name if self.then is not None else "the parent's"
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        return self.then.prompts if self.then is not None else {}
+
+    async def say(self, talk: Sequence[Message]) -> UserTurn:
+        said = sum(message.role == "user" for message in talk)
+        if said < len(self.lines):
+            return self.lines[said]
+        return await self.then.say(talk) if self.then is not None else UserTurn(stopped=True)
+
+
+def _named(kind: str, tool: str) -> str:
+    return f"a call of {tool}" if kind == "call" else f"a {kind} step"

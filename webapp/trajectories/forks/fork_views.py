@@ -1,0 +1,139 @@
+"""Pages of forks: where to fork, a playground's fork and its end, the reference and the pair that become of one."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from synthesis.errors import EnvariumError
+from webapp.accounts.access import access, may
+from webapp.accounts.services import audit
+from webapp.errors import NotFound
+from webapp.htmx import wants_fragment
+from webapp.query_params import LARGEST_ID, Params
+from webapp.rest.api_examples import api_call
+from webapp.scenarios.models import Playground
+from webapp.scenarios.playground.playground_views import said
+from webapp.trajectories.forks import outcomes, page, services
+from webapp.trajectories.forks.pair import pair_of
+from webapp.trajectories.models import PlaygroundFork, Trajectory
+
+ANSWER_CHARS = 100_000
+
+
+def find(pk: int) -> Trajectory:
+    rows = Trajectory.objects.select_related("task__environment", "revision__scenario__version", "parent")
+    return get_object_or_404(rows.defer("matrix", "parent__matrix"), pk=pk)
+
+
+def find_fork(pk: int) -> PlaygroundFork:
+    rows = PlaygroundFork.objects.select_related("playground__user", "parent__task", "parent__revision")
+    return get_object_or_404(rows.defer("parent__record", "parent__matrix"), playground=pk)
+
+
+@access("read")
+@require_safe
+@never_cache
+def choose(request: HttpRequest, pk: int) -> HttpResponse:
+    """Before or after the step, by hand or with a policy."""
+    row = find(pk)
+    last = max(row.step_count - 1, 0)
+    index = min(Params(request.GET).number("step") or 0, last)
+    found = page.choices(row, index)
+    context = {
+        "t": row,
+        "index": index,
+        "step": row.steps.filter(index=index).first(),
+        "choices": found,
+        "older": row.revision_id != row.task.current_id,
+    }
+    if may(request.user, "review") and found:
+        body = {"step": found[0].step, "calls": [], "answer": ""}
+        context["copy_as"] = api_call(request, "POST", "api:create_fork", args=(pk,), body=body)
+    return render(request, "trajectories/forks/choose.html", context)
+
+
+@access("review")
+@require_POST
+def begin(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make the parent's calls again in a playground of one's own, and go on there."""
+    row, step = find(pk), Params(request.POST).number("step") or 0
+    try:
+        play = services.begin(request.user, row, step)
+    except EnvariumError as error:
+        messages.error(request, said(error))
+        return redirect(f"{reverse('trajectories:fork', args=[pk])}?step={max(step - 1, 0)}")
+    following = play.undone[-1]["tool"] if play.undone else ""
+    query = f"?{urlencode({'tool': following, 'next': 1})}" if following else ""
+    return redirect(reverse("scenarios:playground", args=[play.pk]) + query)
+
+
+@access("read")
+@require_safe
+@never_cache
+def by_hand(request: HttpRequest, pk: int) -> HttpResponse:
+    """A part of a playground's page, and a page of its own: what it is a fork of, and its end."""
+    fork = find_fork(pk)
+    context = page.of_playground(fork.playground, fork, request.user)
+    name = "trajectories/forks/part.html" if wants_fragment(request) else "trajectories/forks/by_hand.html"
+    return render(request, name, context)
+
+
+@access("review")
+@require_POST
+def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
+    """The playground's calls as an attempt; what stands in the way is said in the playground, and nothing is lost."""
+    play = get_object_or_404(Playground.objects.filter(fork__isnull=False), pk=pk, user=request.user)
+    serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
+    answer = str(request.POST.get("answer", "")).replace("\0", "").replace("\r\n", "\n").strip()[:ANSWER_CHARS]
+    try:
+        row = services.finish(request.user, play, serial, answer)
+    except EnvariumError as error:
+        messages.error(request, said(error))
+        return redirect("scenarios:playground", pk)
+    earned = "no reward" if row.reward is None else f"{row.reward:g}"
+    messages.success(request, f"The fork was executed once more from its first step, and verified: {earned}.")
+    return redirect("trajectories:detail", row.pk)
+
+
+@access("review")
+@require_POST
+def fork_reference(request: HttpRequest, pk: int) -> HttpResponse:
+    """Let the fork's calls count as the reference of its task."""
+    row = find(pk)
+    try:
+        _, job = outcomes.make_reference(request.user, row)
+    except EnvariumError as error:
+        messages.error(request, str(error))
+        return redirect("trajectories:detail", pk)
+    messages.success(request, f"Its calls are the reference of task {row.task_id} now. Job {job.pk} audits it again.")
+    return redirect(f"{reverse('scenarios:task', args=[row.task_id])}?tab=audit")
+
+
+@access("read")
+@require_safe
+def pair(request: HttpRequest, pk: int) -> HttpResponse:
+    """The fork and its parent as one line of preference data."""
+    row = find(pk)
+    try:
+        record = pair_of(row)
+    except EnvariumError as error:
+        return _no_pair(request, row, error)
+    audit(request.user, "fork.pair", row, parent=row.parent_id)
+    response = HttpResponse(json.dumps(record) + "\n", content_type="application/jsonl")
+    response["Content-Disposition"] = f'attachment; filename="pair-{row.parent_id}-{row.pk}.jsonl"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _no_pair(request: HttpRequest, row: Trajectory, error: EnvariumError) -> HttpResponse:
+    status = 404 if isinstance(error, NotFound) else 409
+    context = {"t": row, "problem": str(error)}
+    return render(request, "trajectories/forks/no_pair.html", context, status=status)

@@ -1,0 +1,92 @@
+"""What pages say of forks: the two places at a step to fork at, a playground's fork, an attempt's parent and forks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.errors import EnvariumError
+from webapp.accounts.access import may
+from webapp.scenarios.models import Playground
+from webapp.scenarios.references import reference_of
+from webapp.trajectories.forks import services
+from webapp.trajectories.forks.outcomes import no_reference
+from webapp.trajectories.forks.pair import no_pair
+from webapp.trajectories.forks.starts import is_call, problem_at
+from webapp.trajectories.models import PlaygroundFork, Step, Trajectory
+from webapp.trajectories.rollouts.services import obstacle
+
+FORKS_SHOWN = 12
+LIGHT = ("pk", "policy", "outcome", "reward", "live", "revision_id", "source", "forked_at")
+
+
+@dataclass(frozen=True)
+class ForkChoice:
+    """One of the two places at a step: what is kept, and why nobody can go on there by hand or with a policy."""
+
+    step: int
+    title: str
+    about: str
+    by_hand: str = ""
+    by_policy: str = ""
+
+
+def choices(parent: Trajectory, index: int) -> list[ForkChoice]:
+    """Before a step and after it."""
+    row = parent.steps.filter(index=index).first()
+    found = []
+    if index and row is not None:
+        found.append(_choice(parent, index, *_before(row)))
+    if row is not None:
+        kept = "Only the task is kept." if not index else f"Steps 0 to {index} are made again; what comes next is new."
+        found.append(_choice(parent, index + 1, f"After step {index}", kept))
+    return found
+
+
+def _before(row: Step) -> tuple[str, str]:
+    if is_call(row):
+        return "Before this call: change it", f"Steps 0 to {row.index - 1} are made again; its arguments are filled in."
+    return f"Before step {row.index}", f"Steps 0 to {row.index - 1} are made again; what comes next is new."
+
+
+def _choice(parent: Trajectory, step: int, title: str, about: str) -> ForkChoice:
+    unjudged = obstacle(parent.revision)
+    by_hand = by_policy = unjudged or problem_at(parent, step)
+    if not by_hand:
+        try:
+            services.require_hand(parent, step)
+        except EnvariumError as error:
+            by_hand = str(error)
+    return ForkChoice(step, title, about, by_hand, by_policy)
+
+
+def of_playground(row: Playground, fork: PlaygroundFork, user: Any) -> dict[str, Any]:
+    """The part of a playground's page that says what it is a fork of and finishes it."""
+    parent = fork.parent
+    return {
+        "playground": row,
+        "fork": fork,
+        "parent": parent,
+        "task": parent.task,
+        "revision": parent.revision,
+        "older": parent.revision_id != parent.task.current_id,
+        "mine": row.user_id == getattr(user, "pk", None) and may(user, "review"),
+        "own": row.length - row.kept,
+        "next": row.undone[-1] if row.undone else None,
+    }
+
+
+def family(row: Trajectory, user: Any, *, has_forks: bool = True) -> dict[str, Any]:
+    """An attempt's parent and forks, and what a fork can become."""
+    forks = list(row.forks.only(*LIGHT).order_by("-id")[: FORKS_SHOWN + 1]) if has_forks else []
+    context: dict[str, Any] = {"forks": forks[:FORKS_SHOWN], "more_forks": len(forks) > FORKS_SHOWN}
+    if row.forked_at is None:
+        return context
+    row.parent = Trajectory.objects.only(*LIGHT).filter(pk=row.parent_id or 0).first()
+    reward = row.reward is not None and not row.live
+    context |= {"is_fork": True, "no_pair": no_pair(row)}
+    if reward and row.outcome == "solved":
+        context["no_reference"] = no_reference(row)
+        context["replaced"] = reference_of(row.revision)
+        context["takes_reference"] = may(user, "review")
+    return context
