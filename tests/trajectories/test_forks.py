@@ -8,7 +8,9 @@ import pytest
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import InputError, ReplayMismatch
-from tests.fixtures.llm import Request, Scripted, call, llm_server, say
+from synthesis.formats.files import Entry
+from synthesis.runtime import default_sandbox
+from tests.fixtures.llm import Request, Scripted, call, calls, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
 from webapp.accounts.models import User
 from webapp.errors import ChangedMeanwhile, Conflict
@@ -22,6 +24,7 @@ from webapp.scenarios.references import reference_of, save_reference
 from webapp.trajectories.forks import outcomes, services
 from webapp.trajectories.forks.pair import no_pair, pair_of
 from webapp.trajectories.forks.starts import problem_at
+from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import ReplayState, Rollout, Step, Trajectory
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import ForkOf, Spec
@@ -328,6 +331,38 @@ def test_a_job_carries_out_given_calls_and_a_second_run_finds_the_same(ann: User
     Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED)
     assert carried_out(job.pk).result == done.result
     assert parent.forks.count() == 1
+
+
+def test_a_recorded_run_is_forked_with_its_own_seed_and_validation(ann: User, parent: Trajectory) -> None:
+    """It was imported, so that no conversation is stored as it was seen: its steps tell it."""
+    record = {key: value for key, value in parent.record.items() if key != "conversation"}
+    report = import_runs(default_sandbox(), [Entry("[0]", record)], "test")
+    assert report["created"] == 1, report
+    row = Trajectory.objects.select_related("task", "revision").exclude(pk=parent.pk).get()
+    assert (row.starts, row.validation, row.replay) == (0, "source", ReplayState.IDENTICAL)
+    fork = finished(ann, services.begin(ann, row, 3))
+    assert (fork.outcome, fork.validation, fork.seed, fork.parent_id) == ("solved", "source", row.seed, row.pk)
+    pair = pair_of(fork)
+    assert [message["role"] for message in pair["prompt"]] == ["system", "user", *["assistant", "tool"] * 2]
+    assert pair["rejected"][0]["tool_calls"][0]["function"]["arguments"] == {"box_id": "B-2"}
+    again = finished(ann, services.begin(ann, fork, 2))
+    assert (again.parent_id, again.forked_at, again.reward) == (fork.pk, 2, 0.0)
+
+
+def test_parallel_calls_are_parted_by_a_fork(ann: User, task: Task) -> None:
+    def both(request: Request) -> Scripted:
+        if request["messages"][-1]["role"] == "tool":
+            return say("Open.")
+        return calls(("open_box", {"box_id": "B-1"}), ("open_box", {"box_id": "B-2"}))
+
+    with llm_server(both) as server:
+        row = only(start_rollout(ann, task, Spec(model=f"{endpoint_at(server.url).pk}/scripted-1", attempts=1)))
+    assert [step.turn for step in row.steps.all()] == [0, 1, 1, 2]
+    fork = finished(ann, services.begin(ann, row, 2), "Open.")
+    assert (fork.outcome, fork.call_count) == ("solved", 1)
+    pair = pair_of(fork)
+    assert [message["role"] for message in pair["prompt"]] == ["system", "user"]
+    assert [len(pair[side][0]["tool_calls"]) for side in ("chosen", "rejected")] == [1, 2]
 
 
 def test_a_lost_attempt_of_a_fork_is_begun_again(ann: User, task: Task, parent: Trajectory) -> None:

@@ -99,8 +99,10 @@ def test_nobody_finishes_another_ones_fork_and_no_state_that_was_not_seen(client
     client.post(f"/trajectories/{parent.pk}/fork/by-hand/", {"step": 2})
     play = Playground.objects.get()
     client.post(reverse("scenarios:playground_redo", args=[play.pk]), {"serial": 0})
-    stale = client.post(f"/trajectories/forks/{play.pk}/finish/", {"serial": 0}, follow=True)
+    stale = client.post(f"/trajectories/forks/{play.pk}/finish/", {"serial": 0, "answer": "What I wrote <b>"})
+    assert stale.status_code == 409
     assert "went on in another tab" in text(stale)
+    assert "What I wrote &lt;b&gt;</textarea>" in markup(stale)
     other = Client()
     other.force_login(person(name="bo"))
     assert "Only ann finishes this fork." in text(other.get(f"/trajectories/forks/{play.pk}/"))

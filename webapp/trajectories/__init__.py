@@ -4,5 +4,6 @@ A recorded run is executed again on import (`importer.py`, `reproduction.py`): s
 from the record and from the replay, and the first divergence. `steps.py` makes rows of steps and scores for imports
 and for attempts that are made here; `states.py` gives the state after any step, the last snapshot at or before it and
 the patches since; `totals.py` alone counts. `matrix.py` says which check holds after which step, as start values and
-flips. Rooms: `rollouts/` (agents act), `replay/` (the page), `export/` (training data).
+flips. Rooms: `rollouts/` (agents act), `forks/` (go on from a step), `replay/` (the page), `side_by_side/` (compared),
+`export/` (training data).
 """

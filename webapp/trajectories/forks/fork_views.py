@@ -89,18 +89,19 @@ def by_hand(request: HttpRequest, pk: int) -> HttpResponse:
 @access("review")
 @require_POST
 def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
-    """The playground's calls as an attempt; what stands in the way is said in the playground, and nothing is lost."""
+    """The playground's calls as an attempt; what stands in the way is said beside the answer, which is kept."""
     play = get_object_or_404(Playground.objects.filter(fork__isnull=False), pk=pk, user=request.user)
     serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
     answer = str(request.POST.get("answer", "")).replace("\0", "").replace("\r\n", "\n").strip()[:ANSWER_CHARS]
     try:
         row = services.finish(request.user, play, serial, answer)
     except EnvariumError as error:
-        messages.error(request, said(error))
-        return redirect("scenarios:playground", pk)
+        play.refresh_from_db()
+        context = page.of_playground(play, find_fork(pk), request.user) | {"problem": said(error), "answer": answer}
+        return render(request, "trajectories/forks/by_hand.html", context, status=409)
     earned = "no reward" if row.reward is None else f"{row.reward:g}"
     messages.success(request, f"The fork was executed once more from its first step, and verified: {earned}.")
-    return redirect("trajectories:detail", row.pk)
+    return redirect(f"{reverse('trajectories:detail', args=[row.pk])}?step={row.forked_at}")
 
 
 @access("review")

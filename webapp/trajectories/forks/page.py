@@ -72,7 +72,7 @@ def of_playground(row: Playground, fork: PlaygroundFork, user: Any) -> dict[str,
         "older": parent.revision_id != parent.task.current_id,
         "mine": row.user_id == getattr(user, "pk", None) and may(user, "review"),
         "own": row.length - row.kept,
-        "next": row.undone[-1] if row.undone else None,
+        "next": row.undone[-1] if row.undone and not row.serial else None,
     }
 
 
