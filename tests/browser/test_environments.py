@@ -136,6 +136,7 @@ def test_pages_work_without_scripts(live_site: str, chromium: Browser) -> None:
     page.goto("/environments/?q=front")
     page.click("[data-row-link]")
     page.click(".tabs a:has-text('Tools')")
+    page.wait_for_selector("details.tool")
     assert page.locator("details.tool").count() == 2
     page.locator("details.me > summary").click()
     page.click(".segments button[value=dark]")
