@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.api import whole_schema
 from webapp.error_responses import status_of
+from webapp.query_params import Params
 from webapp.rest import api_examples
 from webapp.rest.problems import CLOSER, CODES, SAID
 from webapp.workers import errors as worker_errors
@@ -56,11 +57,32 @@ class Entry:
     answers: list[tuple[str, list[tuple[str, str]]]]
     curl: str
 
+    @property
+    def words(self) -> str:
+        """What a search looks in: path, method, name, texts and the names and notes of its parameters."""
+        told = (f"{row.name} {row.note}" for row in self.parameters)
+        parts = (self.method, self.path, self.id, self.id.replace("_", " "), self.summary, self.text, *told)
+        return " ".join(parts).lower()
+
 
 @dataclass
 class Reference:
     groups: dict[str, list[Entry]] = field(default_factory=dict)
     schemas: list[tuple[str, str, list[PropertyRow]]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.groups.values()))
+
+    def found(self, text: str) -> Reference:
+        """Operations that hold every word, and schemas whose name or text does."""
+        words = text.lower().split()
+        groups = {
+            name: [one for one in entries if all(word in f"{name} {one.words}" for word in words)]
+            for name, entries in self.groups.items()
+        }
+        schemas = [row for row in self.schemas if all(word in f"{row[0]} {row[1]}".lower() for word in words)]
+        return Reference({name: entries for name, entries in groups.items() if entries}, schemas)
 
 
 def type_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
@@ -163,7 +185,16 @@ def reference(site: str) -> Reference:
 @access("read")
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
-    context = {"reference": reference(request.build_absolute_uri("/").rstrip("/")), "problems": problem_rows()}
+    """The whole reference, or what `?q=` finds in it."""
+    text = Params(request.GET).text("q", strip=True)
+    whole = reference(request.build_absolute_uri("/").rstrip("/"))
+    context = {
+        "reference": whole.found(text) if text else whole,
+        "text": text,
+        "searched": bool(text),
+        "all_operations": whole.count,
+        "problems": problem_rows(),
+    }
     return render(request, "api/reference.html", context)
 
 

@@ -6,6 +6,8 @@
   const data = JSON.parse(document.getElementById("treemap-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const LETTER = 6; /* px of one, about */
+  const LINE = 15;
+  const LEAST = 72 * 60; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
   const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
@@ -23,11 +25,25 @@
     return [data.values[at].toLocaleString("en-US"), data.rates[at]].filter(Boolean).join(" · ");
   }
 
+  /* About the side of a tile: squarified ones are seldom narrower than two thirds of it. */
+  const side = (at, total) => 0.64 * Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight);
+  const cut = (text, room) => (text.length <= room ? text : `${text.slice(0, Math.max(1, room - 1)).trimEnd()}…`);
+
   /* The head of a tile is one line: the numbers stand there where they fit beside the name. */
   function head(at, total) {
-    const room = Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight) / LETTER;
+    const room = Math.floor(side(at, total) / LETTER);
     const whole = `${data.labels[at]} · ${numbers(at)}`;
-    return whole.length < room ? whole : data.labels[at];
+    return whole.length < room ? whole : cut(data.labels[at], room);
+  }
+
+  /* An inner tile has as many lines as fit, the last of them its numbers; what is cut ends with an ellipsis. */
+  function body(at, total) {
+    const room = Math.floor(side(at, total) / LETTER);
+    const most = Math.max(1, Math.floor(side(at, total) / LINE) - 1);
+    const lines = data.texts[at].split("<br>");
+    const shown = lines.slice(0, most).map((line) => cut(line, room));
+    if (lines.length > most) shown[most - 1] = cut(`${shown[most - 1]} …`, room);
+    return [...shown, numbers(at)].join("<br>");
   }
 
   function hint(at) {
@@ -35,24 +51,46 @@
     return `${data.labels[at]}: ${data.values[at].toLocaleString("en-US")} ${data.measure}${rate}`;
   }
 
+  /* Tiles that can be read, and for each label around smaller ones one tile of all those. */
+  function readable(all, total) {
+    const area = (value) => (value / total) * box.clientWidth * box.clientHeight;
+    const rest = new Map();
+    for (const at of all) {
+      if (area(data.values[at]) >= LEAST) continue;
+      const known = rest.get(data.parents[at]) || { count: 0, value: 0, tiles: new Set() };
+      known.count += 1;
+      known.value += data.values[at];
+      known.tiles.add(at);
+      rest.set(data.parents[at], known);
+    }
+    for (const [parent, one] of rest) if (one.count < 2) rest.delete(parent);
+    const gone = new Set([...rest.values()].flatMap((one) => [...one.tiles]));
+    const kept = all.filter((at) => !gone.has(at) && !gone.has(data.ids.indexOf(data.parents[at])));
+    const around = (parent) => !parent || kept.some((at) => data.ids[at] === parent);
+    return { kept, rest: [...rest].filter(([parent]) => around(parent)) };
+  }
+
   function draw() {
     const text = colour("--text");
     const heads = new Set(data.parents);
     const all = data.ids.map((_, at) => at);
-    const drawn = narrow.matches ? all.filter((at) => !data.parents[at]) : all; /* inner labels would not fit */
+    const total = data.values.reduce((sum, value, at) => (data.parents[at] ? sum : sum + value), 0);
+    const wanted = narrow.matches ? all.filter((at) => !data.parents[at]) : all; /* inner labels would not fit */
+    const { kept: drawn, rest } = readable(wanted, total);
+    const more = (one) => `${one.count.toLocaleString("en-US")} more`;
+    const said = (one) => `${more(one)}: ${one.value.toLocaleString("en-US")} ${data.measure} together`;
     const fills = { low: colour("--bad-soft"), middle: colour("--warn-soft"), high: colour("--good-soft") };
     const plain = { outer: colour("--accent-soft"), inner: colour("--surface") };
     const fill = (at) => fills[data.bands[at]] || (data.parents[at] || !heads.has(data.ids[at]) ? plain.inner : plain.outer);
     const of = (column) => drawn.map((at) => data[column][at]);
-    const total = data.values.reduce((sum, value, at) => (data.parents[at] ? sum : sum + value), 0);
     const trace = {
       type: "treemap",
-      ids: ["root", ...of("ids")],
-      labels: [data.root, ...drawn.map((at) => head(at, total))],
-      text: [data.root, ...drawn.map((at) => `${data.texts[at]}<br>${numbers(at)}`)],
-      customdata: [`${data.root}: ${total.toLocaleString("en-US")} ${data.measure}`, ...drawn.map(hint)],
-      parents: ["", ...of("parents").map((parent) => parent || "root")],
-      values: [total, ...of("values")],
+      ids: ["root", ...of("ids"), ...rest.map(([parent]) => `more-${parent}`)],
+      labels: [data.root, ...drawn.map((at) => head(at, total)), ...rest.map(([, one]) => more(one))],
+      text: [data.root, ...drawn.map((at) => (heads.has(data.ids[at]) && !narrow.matches ? head(at, total) : body(at, total))), ...rest.map(([, one]) => more(one))],
+      customdata: [`${data.root}: ${total.toLocaleString("en-US")} ${data.measure}`, ...drawn.map(hint), ...rest.map(([, one]) => said(one))],
+      parents: ["", ...of("parents").map((parent) => parent || "root"), ...rest.map(([parent]) => parent || "root")],
+      values: [total, ...of("values"), ...rest.map(([, one]) => one.value)],
       branchvalues: "total",
       sort: true,
       textinfo: "text",
@@ -60,7 +98,7 @@
       pathbar: { visible: false },
       tiling: { packing: "squarify", pad: 2 },
       marker: {
-        colors: [plain.inner, ...drawn.map(fill)],
+        colors: [plain.inner, ...drawn.map(fill), ...rest.map(() => colour("--sunk"))],
         line: { color: colour("--control"), width: 1 },
         pad: { t: 22, l: 3, r: 3, b: 3 },
         cornerradius: 3,
@@ -72,7 +110,7 @@
       margin: { t: 4, l: 4, r: 4, b: 4 },
       paper_bgcolor: colour("--surface"),
       font: { family: window.getComputedStyle(document.body).fontFamily, color: text },
-      uniformtext: { minsize: 9, mode: "hide" },
+      uniformtext: { minsize: 10, mode: "hide" },
     };
     return window.Plotly.react(box, [trace], layout, { displayModeBar: false, responsive: true });
   }
@@ -83,7 +121,9 @@
   }
   draw().then(() => {
     box.on("plotly_treemapclick", (event) => {
-      const at = data.ids.indexOf(event.points[0].id);
+      const id = event.points[0].id;
+      if (id === "more-") window.location.hash = "twin";
+      const at = data.ids.indexOf(id.replace("more-", ""));
       if (at >= 0) window.location.assign(data.urls[at]);
       return false;
     });

@@ -283,3 +283,13 @@ def test_the_export_is_the_record_as_an_attachment(reader, run):
     assert json.loads(answer.content) == run.record
     assert answer["Content-Disposition"].startswith("attachment")
     assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_checks_that_fail_in_the_end_come_first(reader, run):
+    page = text(reader.get(url(run)))
+    matrix = page[page.index('class="flips') : page.index("</table>", page.index('class="flips'))]
+    listed = [int(position) for position in re.findall(r'checks/(\d+)/" data-check', matrix)]
+    ends = [check["flips"][-1][1] if check["flips"] else check["start"] for check in run.matrix["checks"]]
+    failing = [ends[position] != 1 for position in listed]
+    assert True in failing
+    assert failing == sorted(failing, reverse=True)

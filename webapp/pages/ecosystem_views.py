@@ -17,9 +17,11 @@ from webapp.htmx import wants_fragment
 from webapp.pages.demo_content import demo_amounts
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery
+from webapp.pages.over_time import DAYS, NEWEST, over_time
 from webapp.pages.theme_map import MOST, theme_map
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
+from webapp.taxonomy.static_files import NAME, map_style_id
 
 
 def scope_of(request: HttpRequest) -> Scope:
@@ -46,15 +48,28 @@ def filter_form(scope: Scope) -> filter_bar.FilterForm:
     return filter_bar.FilterForm(vars(scope), fields)
 
 
+def _time(scope: Scope) -> dict[str, Any]:
+    """What was tried and spent by day; of a whole installation alone, since neither is known by category."""
+    if scope.narrowed:
+        return {"time": None}
+    time = over_time(scope.demo)
+    plotly = {"plotly": NAME, "map_style_id": map_style_id()}
+    return {"time": time, "time_days": DAYS, "time_newest": NEWEST, **plotly}
+
+
 @access("read")
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
     scope = scope_of(request)
-    context = said(scope) | {
-        "filter_form": filter_form(scope),
-        "demo": demo_amounts() if scope.without_demo or scope.demo else None,
-        "copy_as": list_call(request, "api:get_ecosystem", EcosystemQuery),
-    }
+    context = (
+        said(scope)
+        | _time(scope)
+        | {
+            "filter_form": filter_form(scope),
+            "demo": demo_amounts() if scope.without_demo or scope.demo else None,
+            "copy_as": list_call(request, "api:get_ecosystem", EcosystemQuery),
+        }
+    )
     return render(request, "pages/ecosystem.html", context)
 
 

@@ -65,6 +65,8 @@ class StageLine:
     cost: float = 0.0
     unpriced: int = 0
     bar: list[Bar] = field(default_factory=list)
+    neck: str = ""
+    """Points of the shape that narrows from what came in to what was kept."""
 
     @property
     def entered(self) -> int:
@@ -128,8 +130,24 @@ def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline)
     for line in ordered:
         line.reasons.sort(key=lambda reason: (-reason.count, reason.state, reason.reason))
         parts = {"kept": line.kept, "rejected": line.rejected, "failed": line.failed, "here": line.here}
-        line.bar = bar(parts, most[line.level])
+        line.bar = centred(bar(parts, most[line.level]))
+        line.neck = neck(line.entered + line.here, line.kept + line.here, most[line.level])
     return ordered
+
+
+def centred(pieces: list[Bar]) -> list[Bar]:
+    """A bar in the middle, so that stages below each other narrow as a funnel."""
+    aside = (100 - sum(width for _, _, width in pieces)) / 2
+    return [(name, at + aside, width) for name, at, width in pieces]
+
+
+def neck(entered: int, left: int, whole: int) -> str:
+    """Points of a trapezium of the height 10: as wide above as what came in, below as what is left of it."""
+    if not entered or not whole:
+        return ""
+    above, below = 50 * entered / whole, 50 * min(left, entered) / whole
+    corners = ((50 - above, 0), (50 + above, 0), (50 + below, 10), (50 - below, 10))
+    return " ".join(f"{x:.2f},{y}" for x, y in corners)
 
 
 def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:

@@ -99,6 +99,28 @@ class ProbeRow:
     family: str = "own"
 
 
+HEAT_SIGNS = "·◔◑◕●"
+"""From none of the mutants of a place to all of them."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """How many of the mutants of one place a check noticed, as a number, a sign and a shade (0 to 4)."""
+
+    count: int
+    tried: int
+
+    @property
+    def heat(self) -> int:
+        if not self.count or not self.tried:
+            return 0
+        return 4 if self.count >= self.tried else min(3, 1 + 3 * self.count // self.tried)
+
+    @property
+    def sign(self) -> str:
+        return HEAT_SIGNS[self.heat]
+
+
 @dataclass(frozen=True)
 class MatrixRow:
     """One check: what it says at the start and on the reference, and how many mutants of each place it noticed."""
@@ -107,7 +129,7 @@ class MatrixRow:
     label: str
     start: bool | None
     solved: bool | None
-    cells: list[int]
+    cells: list[HeatCell]
     alone: int
     flags: list[str]
 
@@ -291,7 +313,10 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
                 label=label,
                 start=start[index] if index < len(start) else None,
                 solved=solved[index] if index < len(solved) else None,
-                cells=[sum(_column(mutant) == name for mutant in mine) for name in names[:MATRIX_COLUMNS]],
+                cells=[
+                    HeatCell(sum(_column(mutant) == name for mutant in mine), tried[name])
+                    for name in names[:MATRIX_COLUMNS]
+                ],
                 alone=sum(mutant["noticed_by"] == [index] for mutant in mine),
                 flags=list(dict.fromkeys(flags.get(index, []))),
             )

@@ -176,6 +176,12 @@ def value_at(row: dict[str, Any], step: int) -> int:
     return value
 
 
+def last_value(row: dict[str, Any]) -> int:
+    """What a check says in the end: those that do not hold then come first."""
+    value: int = row["flips"][-1][1] if row["flips"] else row["start"]
+    return value
+
+
 def columns_of(matrix: dict[str, Any], whole: bool) -> list[int]:
     steps: list[int] = matrix["steps"]
     if whole or len(steps) <= FEW_STEPS:
@@ -206,7 +212,8 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
         if not row["flips"]:
             steady[row["start"]] = steady.get(row["start"], 0) + 1
     runs = len(shown) * len(varying) > RUNS_FROM
-    rows = [_row(label, row, shown, now, runs) for label, row in (checks if everything else varying)]
+    listed = sorted(checks if everything else varying, key=lambda check: last_value(check[1]) == PASSED)
+    rows = [_row(label, row, shown, now, runs) for label, row in listed]
     return Grid(
         columns=shown,
         rows=rows,

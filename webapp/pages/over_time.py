@@ -1,0 +1,107 @@
+"""Outcomes of attempts and cost of LLM calls by day, as the statistics draw them; bounded however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, timedelta
+from typing import Any
+
+from django.db.models import Count, Max, QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from webapp.batches.models import LLMCall
+from webapp.pages.demo_content import without_demo
+from webapp.trajectories.models import Trajectory
+
+DAYS = 30
+NEWEST = 50_000
+"""Rows that are looked at: ids grow with time, so that older ones are left out by number."""
+OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "")
+NOT_SCORED = "not scored"
+
+
+@dataclass(frozen=True)
+class DailyOutcomes:
+    """Attempts by day and outcome; `names` are the outcomes that came up, in their order."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[date, tuple[int, ...]], ...]
+
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """What the script needs: days, and a row of bars for each outcome."""
+        return {
+            "days": [day.isoformat() for day, _ in self.rows],
+            "names": list(self.names),
+            "series": [[counts[at] for _, counts in self.rows] for at in range(len(self.names))],
+            "axis": "attempts",
+        }
+
+
+@dataclass(frozen=True)
+class DailyCost:
+    """One day's calls and their known cost; of `unpriced` calls nobody can tell it."""
+
+    day: date
+    calls: int
+    cost: float
+    unpriced: int
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """The last `DAYS` days. `cut`: there are so many rows that only the newest were looked at."""
+
+    outcomes: DailyOutcomes | None
+    costs: tuple[DailyCost, ...]
+    cut: bool
+
+    @property
+    def cost_drawing(self) -> dict[str, Any]:
+        return {
+            "days": [row.day.isoformat() for row in self.costs],
+            "names": ["cost"],
+            "series": [[round(row.cost, 6) for row in self.costs]],
+            "axis": "cost",
+        }
+
+
+def over_time(demo: bool = False) -> OverTime:
+    """Of all attempts but the training demo's, unless that is asked for, and of all calls."""
+    attempts = Trajectory.objects.all() if demo else without_demo(Trajectory.objects.all())
+    attempts, many = _recent(attempts, Trajectory.objects.all())
+    calls, more = _recent(LLMCall.objects.all(), LLMCall.objects.all())
+    by_day = attempts.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day", "outcome")
+    costs = calls.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day")
+    costs = costs.annotate(Count("pk"), Sum("cost"), Count("cost")).order_by("day")
+    daily = [DailyCost(day, count, cost or 0.0, count - priced) for day, count, cost, priced in costs]
+    return OverTime(_outcomes(by_day.annotate(Count("pk")).order_by()), _filled(daily), many or more)
+
+
+def _recent(rows: QuerySet[Any], every: QuerySet[Any]) -> tuple[QuerySet[Any], bool]:
+    """The newest rows of the last days, and whether the number bounds them before the days do."""
+    last = every.aggregate(Max("pk"))["pk__max"] or 0
+    since = timezone.now() - timedelta(days=DAYS)
+    return rows.filter(pk__gt=last - NEWEST, created_at__gte=since), last > NEWEST
+
+
+def _days(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=step) for step in range((last - first).days + 1)]
+
+
+def _outcomes(counted: Iterable[tuple[date, str, int]]) -> DailyOutcomes | None:
+    known = {(day, outcome): count for day, outcome, count in counted}
+    if not known:
+        return None
+    seen = {outcome for _, outcome in known}
+    names = [name for name in OUTCOMES if name in seen] + sorted(seen - set(OUTCOMES))
+    days = _days(min(day for day, _ in known), max(day for day, _ in known))
+    rows = tuple((day, tuple(known.get((day, name), 0) for name in names)) for day in days)
+    return DailyOutcomes(tuple(name.replace("_", " ") or NOT_SCORED for name in names), rows)
+
+
+def _filled(rows: list[DailyCost]) -> tuple[DailyCost, ...]:
+    by_day = {row.day: row for row in rows}
+    return tuple(by_day.get(day, DailyCost(day, 0, 0.0, 0)) for day in _days(min(by_day), max(by_day))) if rows else ()
