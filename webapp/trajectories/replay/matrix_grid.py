@@ -123,6 +123,13 @@ class Grid:
     """Whether "show all" and "show only what flips" differ."""
 
     @property
+    def look(self) -> str:
+        """The table's class: fewer columns leave their labels more of the width."""
+        if len(self.columns) <= FEW_STEPS // 3:
+            return "wide-labels"
+        return "mid-labels" if len(self.columns) <= FEW_STEPS + 1 else ""
+
+    @property
     def hidden_words(self) -> str:
         """What the checks that are left out say all the time."""
         counts = [(self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise")]
