@@ -87,6 +87,11 @@ class CallResult(Frozen):
     aliases_state: bool | None = None
 
 
+def is_refusal(ok: bool, result: Any) -> bool:
+    """Whether a call's outcome is a refusal: an error, or an answer whose `success` is false."""
+    return not ok or (isinstance(result, dict) and result.get("success") is False)
+
+
 class Judgement(Frozen):
     """What a judge decided where a check could not tell what an answer says."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import CallError, CallResult, Frozen, Program, State
+from synthesis.contracts import CallError, CallResult, Frozen, Program, State, is_refusal
 from synthesis.drafts import ToolCase
 from synthesis.errors import ProgramEnded, ProgramError, StateError
 from synthesis.runtime import Sandbox, canonical_json
@@ -86,7 +86,7 @@ def rerun(sandbox: Sandbox, program: Program, case: ToolCase) -> Rerun:
 
 def turned_down(ok: bool, result: Any, patch: Sequence[Any]) -> bool:
     """Whether an environment refused a call: an error, or an answer that says so and changed nothing."""
-    return not ok or (not patch and isinstance(result, dict) and result.get("success") is False)
+    return is_refusal(ok, result) and not (ok and patch)
 
 
 def size_of(value: Any) -> int:

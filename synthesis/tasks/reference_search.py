@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep, Verdict
+from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep, Verdict
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
@@ -124,14 +124,10 @@ def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
         for step in attempt.steps
         if step.kind == "call" and step.result and not (step.result.error and step.result.error.kind == "malformed")
     ]
-    accepted = tuple(call for call, result in made if not _refused(result))
+    accepted = tuple(call for call, result in made if not turned_down(result.ok, result.result, result.patch))
     yield accepted
     if len(accepted) < len(made):
         yield tuple(call for call, _ in made)
-
-
-def _refused(result: CallResult) -> bool:
-    return turned_down(result.ok, result.result, result.patch)
 
 
 def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:

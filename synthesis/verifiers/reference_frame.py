@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from synthesis.contracts import Allowance, CallResult, Frame, Reference, State, Tool
+from synthesis.contracts import Allowance, Frame, Reference, State, Tool, is_refusal
 from synthesis.errors import InputError, ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import Subject
@@ -57,7 +57,7 @@ def _bookkeeping(episode: Episode, tools: tuple[Tool, ...], reference: Reference
                 if result is None or not result.patch:
                     continue
                 after = episode.state()
-                if tool.kind == "query" or _refused(result):
+                if tool.kind == "query" or is_refusal(result.ok, result.result):
                     for item in widenings(Frame(), before, after, source="reference", reason=KEPT):
                         found[item.path] = item.model_copy(update={"most": None})
                 before = after
@@ -69,7 +69,3 @@ def _nowhere(arguments: dict[str, Any]) -> dict[str, Any] | None:
     if not any(isinstance(value, str) for value in arguments.values()):
         return None
     return {name: NO_SUCH if isinstance(value, str) else value for name, value in arguments.items()}
-
-
-def _refused(result: CallResult) -> bool:
-    return not result.ok or (isinstance(result.result, dict) and result.result.get("success") is False)

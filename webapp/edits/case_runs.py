@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
-from synthesis.assessment.cases import CallSetting, Outcome, execute, turned_down
-from synthesis.contracts import Program
+from synthesis.assessment.cases import CallSetting, Outcome, execute
+from synthesis.contracts import Program, is_refusal
 from synthesis.errors import ProgramError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
@@ -177,15 +176,9 @@ def _flaky(sandbox: Sandbox, program: Program, row: ToolCase) -> str:
         return ""
     if len({outcome.digest for outcome in same}) > 1:
         return f"{REPEATS} runs with the same seed and clock differ"
-    if _refused(moment) != _refused(same[0]):
+    refused = is_refusal(same[0].ok, same[0].result)
+    if is_refusal(moment.ok, moment.result) != refused:
         return "refused at one moment, carried out at another"
-    if _refused(seed) != _refused(same[0]):
+    if is_refusal(seed.ok, seed.result) != refused:
         return "refused with one seed, carried out with another"
     return ""
-
-
-def _refused(outcome: Outcome) -> bool:
-    result: Any = outcome.result
-    return turned_down(outcome.ok, result, outcome.patch) or (
-        isinstance(result, dict) and result.get("success") is False
-    )

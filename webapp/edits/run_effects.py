@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from synthesis.contracts import Reward, Verdict
+from synthesis.contracts import Reward, Verdict, is_refusal
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Sandbox
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Score, StepKind, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
+from webapp.trajectories.rollouts.second_execution import same_reward
 from webapp.trajectories.steps import ExecutedStep
 
-SAME_REWARD = 1e-9
 WHY_CHARS = 1_000
 MOST_NAMED = 4
 """So many checks are named of those that come out otherwise."""
@@ -52,8 +52,9 @@ class RunEffect:
         """1 where it would earn more, -1 where less."""
         if not self.known or self.before is None or self.after is None:
             return 0
-        change = self.after - self.before
-        return 0 if abs(change) <= SAME_REWARD else 1 if change > 0 else -1
+        if same_reward(self.before, self.after):
+            return 0
+        return 1 if self.after > self.before else -1
 
 
 def evidence(revision: TaskRevision) -> list[int]:
@@ -141,7 +142,7 @@ def _as_told(run: StoredRun, done: Replay, setting: ReplaySetting) -> bool:
     given = _reward(done)
     if given is None or run.earned is None:
         return given is run.earned
-    return abs(given - run.earned) <= SAME_REWARD and _passed(done.reward) == [one.passed for one in run.judged]
+    return same_reward(given, run.earned) and _passed(done.reward) == [one.passed for one in run.judged]
 
 
 def _alike(now: Replay, then: Replay, checked: bool) -> bool:
@@ -154,7 +155,7 @@ def _alike(now: Replay, then: Replay, checked: bool) -> bool:
     first, second = _reward(now), _reward(then)
     if first is None or second is None:
         return first is second
-    return abs(first - second) <= SAME_REWARD and _passed(now.reward) == _passed(then.reward)
+    return same_reward(first, second) and _passed(now.reward) == _passed(then.reward)
 
 
 def _passed(reward: Reward | None) -> list[bool]:
@@ -200,10 +201,7 @@ def _first_call(now: Sequence[ExecutedStep], then: Sequence[ExecutedStep]) -> st
 
 
 def _refused(step: ExecutedStep) -> bool:
-    result = step.result
-    if result is None or not result.ok:
-        return True
-    return isinstance(result.result, dict) and result.result.get("success") is False
+    return step.result is None or is_refusal(step.result.ok, step.result.result)
 
 
 def _checks(numbers: list[int], many: str, one: str) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from synthesis.errors import InputError, LLMError, ProgramError
+from synthesis.errors import InputError, ProgramError
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from synthesis.skeleton.tool_repair import ToolBrief, repair_tool
@@ -16,15 +13,14 @@ from webapp.accounts.models import User
 from webapp.accounts.services import audit
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.services import digest_of
+from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
-from webapp.endpoints.services import opened
-from webapp.environments.case_groups import EXPECTED
-from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.environments.case_groups import case_text
+from webapp.environments.models import Assessment, Tool
 
 MOST_FAILED = 20
 MOST_PASSED = 12
-VALUE_CHARS = 500
 NO_AUTHOR = "No model plays the author. An administrator chooses one under Endpoints, Roles."
 
 
@@ -40,25 +36,9 @@ def brief_of(tool: Tool) -> ToolBrief:
         program=version.source,
         tool=tool.name,
         rules=tuple(map(str, version.rules)),
-        failed=tuple(_spelled(row) for row in failed[:MOST_FAILED]),
-        passed=tuple(_spelled(row) for row in passed[:MOST_PASSED]),
+        failed=tuple(case_text(row) for row in failed[:MOST_FAILED]),
+        passed=tuple(case_text(row) for row in passed[:MOST_PASSED]),
     )
-
-
-def _spelled(row: ToolCase) -> str:
-    happened = _short(row.result) if row.ok else row.error[:VALUE_CHARS]
-    lines = [
-        f"call: {row.tool}({_short(row.arguments)})",
-        f"expected: {EXPECTED[row.case]}",
-        f"happened: {happened}",
-        f"changes of the state: {_short(row.patch) if row.patch else 'none'}",
-    ]
-    return "\n".join([*lines, f"verdict: {row.verdict}. {row.reason[:VALUE_CHARS]}"])
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
 
 
 def ask_repair(user: User, tool: Tool, origin: Edit | None, sample: int) -> Edit:
@@ -68,18 +48,11 @@ def ask_repair(user: User, tool: Tool, origin: Edit | None, sample: int) -> Edit
     if chosen is None:
         raise InputError(NO_AUTHOR)
     row, model = chosen
-    try:
-        endpoint = opened(row)
-    except InputError as error:
-        raise LLMError("refused", f"The author's endpoint {row.name} cannot be used: {error}") from error
     brief = brief_of(tool)
 
     async def asked() -> str:
-        from synthesis.llm.client import connect  # takes a second to import, which no page should wait for
-
-        async with connect(endpoint) as connection:
-            asker = Asker({"author": connection.chat(model)}, MemoryStore())
-            return await repair_tool(asker, brief, f"tool-{tool.pk}", sample)
+        async with chat_with(row, model, "author") as author:
+            return await repair_tool(Asker({"author": author}, MemoryStore()), brief, f"tool-{tool.pk}", sample)
 
     try:
         code = async_to_sync(asked)()

@@ -16,6 +16,7 @@ from synthesis.llm import Endpoint, Reply
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.structured import response_format
 from webapp.endpoints import services
+from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint as Row
 from webapp.endpoints.models import StructuredOutput
 
@@ -75,8 +76,6 @@ def try_endpoint(row: Row, model: str) -> Trial:
 
 async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
     """(whether it calls tools, what is to be said of that, the form of structured output, what is to be said of it)."""
-    from synthesis.llm.client import connect  # takes a second to import, which every start would pay
-
     async with connect(endpoint) as connection:
         chat = connection.chat(model)
         try:
@@ -152,8 +151,6 @@ def look_for_models(row: Row, seconds: float = SECONDS) -> list[str]:
     endpoint = services.opened(row).model_copy(update={"timeout_s": seconds})
 
     async def ask() -> list[str]:
-        from synthesis.llm.client import connect
-
         async with connect(endpoint) as connection:
             return await connection.models()
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.assessment.cases import ENDED, turned_down
+from synthesis.assessment.cases import ENDED
+from synthesis.assessment.prompt_values import shown
+from synthesis.contracts import is_refusal
 from webapp.environments.models import ToolCase
 
 EXPECTED = {"negative": "Refused. Nothing changes.", "positive": "Carried out."}
@@ -40,14 +42,13 @@ class CaseGroup:
 
 def as_expected(case: str, *, ok: bool, result: Any, patch: Iterable[Any]) -> bool:
     """Whether an outcome is what the tester expected of a case of this sort."""
-    changes = list(patch)
-    refused = turned_down(ok, result, changes) or (isinstance(result, dict) and result.get("success") is False)
-    return refused and not changes if case == "negative" else not refused
+    refused = is_refusal(ok, result)
+    return refused and not any(True for _ in patch) if case == "negative" else not refused
 
 
 def group_of(row: ToolCase) -> str:
     """What went wrong in a case, as the code of a group."""
-    says_no = not row.ok or (isinstance(row.result, dict) and row.result.get("success") is False)
+    says_no = is_refusal(row.ok, row.result)
     if row.error.startswith(ENDED):
         return "ends"
     if says_no and row.patch:
@@ -67,6 +68,19 @@ def grouped_cases(rows: Iterable[ToolCase]) -> list[CaseGroup]:
     for group in groups.values():
         group.cases.sort(key=lambda row: (row.verdict != "fail", row.position))
     return [group for group in groups.values() if group.cases]
+
+
+def case_text(row: ToolCase, most: int = 500) -> str:
+    """A case as prompts show it; each value in at most `most` characters."""
+    happened = shown(row.result, most) if row.ok else row.error[:most]
+    lines = [
+        f"call: {row.tool}({shown(row.arguments, most)})",
+        f"expected: {EXPECTED[row.case]}",
+        f"happened: {happened}",
+        f"changes of the state: {shown(row.patch, most) if row.patch else 'none'}",
+        f"verdict: {row.verdict}. {row.reason[:most]}",
+    ]
+    return "\n".join(lines)
 
 
 def cited_lines(reasons: Iterable[str], source: str, first: int) -> set[int]:

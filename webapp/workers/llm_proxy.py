@@ -23,6 +23,7 @@ from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
 from webapp.connections import release_connection
+from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import opened
 from webapp.errors import UpstreamError
@@ -156,9 +157,6 @@ class Loop:
 
     def _connection(self, row: Endpoint, endpoint: Any) -> Connection:
         """The one that is open, unless the endpoint was changed: then it ends with what still runs on it."""
-        # It takes a second to import, which only installations with such jobs pay.
-        from synthesis.llm.client import connect
-
         known = self._opened.get(row.pk)
         if known is not None and known[0] == row.updated_at:
             return known[1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from synthesis.assessment.prompt_values import shown
 from synthesis.assessment.review_judge import OfferedCode, ReviewBrief
-from webapp.environments.case_groups import EXPECTED
+from webapp.environments.case_groups import case_text
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.models import ReviewKind, ReviewQueue
 from webapp.review.verdicts import REASONS, VERDICTS
@@ -22,6 +22,7 @@ WHAT = {ReviewKind.TASK: "a task", ReviewKind.TOOL: "a tool", ReviewKind.TRAJECT
 OBJECT_CHARS = 60_000
 STATE_CHARS = 16_000
 PART_CHARS = 2_000
+CASE_CHARS = 600
 MOST_CHECKS, MOST_STEPS, MOST_CASES, MOST_ATTEMPTS = 60, 60, 30, 8
 
 
@@ -52,13 +53,13 @@ def _task(task: Task) -> str:
         f"Environment: {task.environment.name}",
         "Rules:\n" + _lines(revision.scenario.version.rules),
         f"Instruction:\n{revision.instruction}",
-        f"Initial state:\n{_short(load_state(revision.scenario.initial_id), STATE_CHARS)}",
+        f"Initial state:\n{shown(load_state(revision.scenario.initial_id), STATE_CHARS)}",
     ]
     checks = revision.checks.order_by("position")[:MOST_CHECKS]
     parts += [f"Check {row.position + 1} ({row.mark}): {row.label}\n{row.source[:PART_CHARS]}" for row in checks]
     parts += [f"Criterion {number}: {text}" for number, text in enumerate(revision.criteria, 1)]
     if reference is not None:
-        calls = "\n".join(f"{call['tool']}({_short(call['arguments'], PART_CHARS)})" for call in reference.calls)
+        calls = "\n".join(f"{call['tool']}({shown(call['arguments'], PART_CHARS)})" for call in reference.calls)
         parts.append(f"Reference, a way that is known to solve it:\n{calls}\nanswer: {reference.answer}")
     if audit is not None:
         parts.append(f"Audit of its verifier: {audit.state}. {words(audit, list(audit.faults.all()[:10]))}")
@@ -72,12 +73,7 @@ def _tool(tool: Tool) -> str:
     version = tool.version
     newest = Assessment.objects.filter(version=version).order_by("-id").first()
     cases = ToolCase.objects.filter(assessment=newest, tool=tool.name).exclude(verdict="pass").order_by("position")
-    told = [
-        f"Case {row.position + 1}: {row.tool}({_short(row.arguments)})\nexpected: {EXPECTED[row.case]}\n"
-        f"happened: {_short(row.result) if row.ok else row.error[:PART_CHARS]}\nchanges: {_short(row.patch)}\n"
-        f"a checker said: {row.verdict}. {row.reason[:PART_CHARS]}"
-        for row in cases[:MOST_CASES]
-    ]
+    told = [f"Case {row.position + 1}\n{case_text(row, CASE_CHARS)}" for row in cases[:MOST_CASES]]
     rules = "Rules:\n" + _lines(version.rules)
     return "\n\n".join([f"Tool {tool.name}: {tool.description}", rules, f"Program:\n{version.source[:40_000]}", *told])
 
@@ -98,8 +94,8 @@ def _trajectory(row: Trajectory) -> str:
 
 def _step(step: Mapping[str, Any]) -> str:
     if step["tool"]:
-        call = f"Step {step['index']}: {step['tool']}({_short(step['arguments'], 800)})"
-        return f"{call}\n-> {_short(step['result'], 800)}"
+        call = f"Step {step['index']}: {step['tool']}({shown(step['arguments'], 800)})"
+        return f"{call}\n-> {shown(step['result'], 800)}"
     return f"Step {step['index']} ({step['kind']}): {step['content'][:PART_CHARS]}"
 
 
@@ -109,8 +105,3 @@ def _reason(row: Trajectory) -> str:
 
 def _lines(rules: list[Any]) -> str:
     return "\n".join(f"- {rule}" for rule in rules) or "None are written down."
-
-
-def _short(value: Any, most: int = 600) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= most else f"{text[:most]}…"

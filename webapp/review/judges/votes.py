@@ -13,12 +13,12 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from synthesis.assessment.review_judge import ReviewBrief, ReviewReply, review_verdict
 from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.values import clean
-from synthesis.llm import ChatModel
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from webapp.accounts.row_log import acting
+from webapp.endpoints.connections import chat_with
+from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
-from webapp.endpoints.services import opened
 from webapp.errors import NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
@@ -92,17 +92,13 @@ def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -
     if chosen is None:
         raise InputError("There is no such model any more. Choose another one.")
     row, name = chosen
-    try:
-        endpoint = opened(row)
-    except InputError as error:
-        raise LLMError("refused", f"The judge's endpoint {row.name} cannot be used: {error}") from error
     run = JudgeRun(f"{row.name}: {name}"[:NAME_CHARS])
     items = unjudged(queue, run.judge)
     for start in range(0, len(items), AT_ONCE):
         progress(start, len(items), f"{run.voted} votes")
         some = items[start : start + AT_ONCE]
         told = [_told(queue, item) for item in some]
-        replies = async_to_sync(_asked)(endpoint, name, [brief for brief, _ in told])
+        replies = async_to_sync(_asked)(row, name, [brief for brief, _ in told])
         for item, (_, seen), reply in zip(some, told, replies, strict=True):
             if isinstance(reply, MalformedReply) or not isinstance(reply, LLMError):
                 _keep(user, queue, run, item, seen, reply)
@@ -125,13 +121,10 @@ def _told(queue: ReviewQueue, item: QueueItem) -> tuple[ReviewBrief, str]:
 
 
 async def _asked(
-    endpoint: Any, model: str, briefs: Sequence[ReviewBrief]
+    row: Endpoint, model: str, briefs: Sequence[ReviewBrief]
 ) -> list[ReviewReply | MalformedReply | LLMError]:
     """The replies, in order; a failure stands in its place, so that the others are kept."""
-    from synthesis.llm.client import connect  # takes a second to import, which no page should wait for
-
-    async with connect(endpoint) as connection:
-        chat: ChatModel = connection.chat(model)
+    async with chat_with(row, model, "judge") as chat:
         asker = Asker({"judge": chat}, MemoryStore())
 
         async def one(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply | LLMError:

@@ -23,7 +23,7 @@ from webapp.trajectories.reproduction import ReplaySetting as Execution
 from webapp.trajectories.rollouts import second_execution
 from webapp.trajectories.rollouts.attempt_writer import played_of
 from webapp.trajectories.rollouts.finished_attempt import record_whole
-from webapp.trajectories.rollouts.second_execution import SAME_REWARD, differences, execute_again, executed_places
+from webapp.trajectories.rollouts.second_execution import differences, execute_again, executed_places, same_reward
 from webapp.trajectories.services import setting_of
 
 SOURCE = "training"
@@ -149,7 +149,7 @@ def _mismatches(
         words.append("The worker judged it by another verifier than that of the task's revision.")
     words += differences(told.attempt, done, "the worker")
     learnt = learnt_reward(rollout, done.reward)
-    if learnt is not None and told.reward is not None and abs(told.reward - learnt) > SAME_REWARD:
+    if learnt is not None and told.reward is not None and not same_reward(told.reward, learnt):
         words.append(f"The step learnt from a reward of {told.reward:.4f}; the job's rule makes it {learnt:.4f}.")
     left_out = told.reward is None and told.attempt.reward is not None and not told.attempt.user_error
     if learnt is not None and left_out:

@@ -18,6 +18,7 @@ from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, run_at
 from synthesis.runtime import Episode, default_sandbox
 from synthesis.verifiers.doubts import may_be_judged
 from webapp.accounts.services import audit
+from webapp.endpoints.connections import connect
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
@@ -223,8 +224,6 @@ async def _attempted(
     async with contextlib.AsyncExitStack() as stack:
         decides = None
         if judge is not None:
-            from synthesis.llm.client import connect  # a second to import, which no page should wait for
-
             decides = (await stack.enter_async_context(connect(judge[0]))).chat(judge[1])
         plan = Plan(task, policy, setting, point.heard(), judge=decides, fork=start)
         made = [one async for one in run_attempts(default_sandbox(), [plan], at_once=1, on_start=on_start)]

@@ -18,6 +18,7 @@ from synthesis.errors import InfrastructureError
 from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
 from webapp.claims import StaleClaim
+from webapp.endpoints.connections import connect
 from webapp.events.throttle import Throttle
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
@@ -120,8 +121,6 @@ async def _run(run: RolloutRun, prepared: PreparedRollout, ordinals: list[int]) 
 async def _connected(stack: contextlib.AsyncExitStack, endpoint: Any) -> Connection | None:
     if endpoint is None:
         return None
-    from synthesis.llm.client import connect  # a second to import, which no page should wait for
-
     return await stack.enter_async_context(connect(endpoint))
 
 

@@ -39,6 +39,7 @@ from webapp.trajectories.totals import counted
 SEED, NOW, VALIDATION = DEFAULT_SEED, DEFAULT_NOW, AttemptSetting().validation
 """As `task_of` and `AttemptSetting` make every attempt at a task of this site."""
 SAME_REWARD = 1e-9
+"""Rewards that differ by no more are the same one, summed in another order."""
 NOTE_CHARS = 1_000
 
 
@@ -80,6 +81,10 @@ def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, gr
     return replay(sandbox, setting, record)
 
 
+def same_reward(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME_REWARD
+
+
 def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:
     """Where a second execution came to something else than `teller` told, in sentences."""
     words = _declared(attempt, teller, grounds)
@@ -90,7 +95,7 @@ def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = 
     begin = teller[:1].upper() + teller[1:]
     if claimed is not None and given is None:
         words.append(f"{begin} told a reward of {claimed:.4f}; here nothing could be judged. {clean(done.note)}")
-    elif claimed is not None and given is not None and abs(claimed - given) > SAME_REWARD:
+    elif claimed is not None and given is not None and not same_reward(claimed, given):
         words.append(f"{begin} told a reward of {claimed:.4f}; executing the calls again gives {given:.4f}.")
     return words
 
