@@ -50,15 +50,15 @@ def _compared(keys: Keys, old: Any, new: Any) -> Iterator[StateChange]:
     """What changed in an attribute of the state, or in a record of a collection."""
     before, after = mapping_of(old), mapping_of(new)
     if before is not None and after is not None:
-        yield from (_collection if _holds_records(before, after) else _record)(keys, before, after)
+        yield from (_collection if holds_records(before, after) else _record)(keys, before, after)
         return
     items, others = items_of(old), items_of(new)
     if items is None or others is None:
         yield _changed(keys, old, new)
         return
-    name = _id_field(items) or ("" if items else _id_field(others))
+    name = id_field(items) or ("" if items else id_field(others))
     if name:
-        first, second = _by_id(items, name), _by_id(others, name)
+        first, second = by_id(items, name), by_id(others, name)
         yield from _collection(keys, first, second)
         yield from _order(keys, list(first), list(second))
     else:
@@ -171,7 +171,7 @@ def _texts(value: Any) -> bool:
     return items is not None and all(isinstance(item, str) for item in items)
 
 
-def _holds_records(*sides: dict[str, Any]) -> bool:
+def holds_records(*sides: dict[str, Any]) -> bool:
     """Whether the values are records (or lists) of one kind, so that keys are their ids, not names of fields."""
     values = [value for side in sides for value in side.values() if value is not None]
     if not values:
@@ -181,7 +181,7 @@ def _holds_records(*sides: dict[str, Any]) -> bool:
     )
 
 
-def _id_field(items: list[Any]) -> str:
+def id_field(items: list[Any]) -> str:
     """The field that names the records of a list: `id` or one that ends with `_id`, present and different in all."""
     records = [mapping_of(item) for item in items]
     first = records[0] if records else None
@@ -195,7 +195,7 @@ def _id_field(items: list[Any]) -> str:
     return ""
 
 
-def _by_id(items: list[Any], name: str) -> dict[str, Any]:
+def by_id(items: list[Any], name: str) -> dict[str, Any]:
     """The records by their id; a second record of the same id is one of its own."""
     found: dict[str, Any] = {}
     times: Counter[str] = Counter()

@@ -90,16 +90,20 @@ class SeedLibrary:
         return list(Trajectory.objects.filter(task=self.tasks[name]).order_by("id"))
 
 
-def library(sandbox: Sandbox) -> SeedLibrary:
-    """The environment with its tasks, references, audits and attempts, all through the importers."""
-    environment = {
+def environment_record(program: str) -> dict[str, Any]:
+    return {
         "env_id": "seeds", "environment_summary": "A seed library", "env_class_name": "SeedLibrary",
-        "env_class_code": PROGRAM, "constraints_rules": ["Five packets of a lot stay."],
+        "env_class_code": program, "constraints_rules": ["Five packets of a lot stay."],
         "operation_list": [
             {"operation_name": "lend_packets", "operation_type": "state_change"},
             {"operation_name": "list_lots", "operation_type": "query"},
         ],
     }  # fmt: skip
+
+
+def library(sandbox: Sandbox) -> SeedLibrary:
+    """The environment with its tasks, references, audits and attempts, all through the importers."""
+    environment = environment_record(PROGRAM)
     scenarios = [Entry(f"[{number}]", _scenario(name)) for number, name in enumerate(CHECKS)]
     report = import_entries(sandbox, [Entry("[0]", environment)], scenarios, "envscaler")
     assert not report["tasks"]["failed"], report

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from synthesis.errors import InputError
+from synthesis.formats.files import Entry
 from synthesis.runtime import Sandbox
-from tests.edits.seed import RIGHT, WRONG, SeedLibrary, approve
+from tests.edits.seed import PROGRAM, RIGHT, WRONG, SeedLibrary, approve, environment_record
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
@@ -17,6 +18,7 @@ from webapp.edits.saved_edit import save_edit
 from webapp.environments.models import Version
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
+from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -97,6 +99,20 @@ def test_a_second_edit_of_the_next_version_still_executes_the_attempts_at_the_fi
     forecast = forecast_of(sandbox, edit)
     flips = {line.task.key: (line.flips_up, line.flips_down) for line in forecast.lines.select_related("task")}
     assert flips == {"three": (0, 0), "eight": (1, 0), "none": (0, 1)}
+
+
+def test_tasks_that_an_import_left_on_an_earlier_version_come_along(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    report = import_entries(sandbox, [Entry("[0]", environment_record(PROGRAM + "# a note"))], [], "envscaler")
+    assert not report["environments"]["failed"], report
+    edit = fixed(person, made)
+    assert (edit.version.number, made.task("eight").scenario.version.number) == (2, 1)
+    forecast = forecast_of(sandbox, edit)
+    flips = {line.task.key: (line.flips_up, line.flips_down) for line in forecast.lines.select_related("task")}
+    assert flips == {"three": (0, 0), "eight": (0, 1), "none": (1, 0)}
+    assert save_edit(sandbox, person, edit.pk, None).version == 3
+    assert {task.scenario.version.number for task in Task.objects.filter(environment=made.environment)} == {3}
 
 
 def test_a_task_is_edited_in_place_and_its_approval_does_not_survive(

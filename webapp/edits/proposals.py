@@ -103,12 +103,13 @@ def require_readable(proposed: ProposedProgram) -> None:
 
 
 def touched_tasks(edit: Edit) -> Sequence[Task]:
-    """The tasks that an edit touches: its own, or all of the program's version."""
+    """The tasks that an edit touches: its own, or all that stand on the program's version or on an earlier one."""
     rows = Task.objects.select_related("environment", "current__scenario__version", "current__scenario__initial")
     rows = rows.defer("current__scenario__version__record", "current__scenario__version__introduction")
     if edit.kind == EditKind.TASK:
         return list(rows.filter(pk=edit.task_id or 0, current__isnull=False))
-    return list(rows.filter(scenario__version=edit.version_id, current__isnull=False).order_by("pk"))
+    versions = Version.objects.filter(environment=edit.environment_id, number__lte=edit.version.number)
+    return list(rows.filter(scenario__version__in=versions, current__isnull=False).order_by("pk"))
 
 
 def proposed_task(edit: Edit, task: Task, program: Program | None) -> ProposedTask:

@@ -15,6 +15,7 @@ from webapp.environments.services import program_of
 from webapp.scenarios.models import TaskReference
 from webapp.scenarios.queries import PatchLine, changes
 from webapp.scenarios.references import as_reference
+from webapp.scenarios.state_tables import StateTable, state_tables
 from webapp.scenarios.states import load_state
 
 STEPS_SHOWN = 100
@@ -36,22 +37,23 @@ class ReferenceStep:
 
 @dataclass(frozen=True)
 class ExecutedReference:
-    """The steps, and why it stopped before its end (`lost`)."""
+    """The steps, and why it stopped before its end (`lost`); `tables` are the records that it is about."""
 
     steps: tuple[ReferenceStep, ...]
     lost: str = ""
+    tables: tuple[StateTable, ...] = ()
 
 
 @lru_cache(maxsize=64)
 def executed_reference(version: int, initial: str, reference: int) -> ExecutedReference:
     """Execute a stored reference. None of the three ever changes under its key."""
     program = program_of(Version.objects.get(pk=version))
-    state = load_state(initial)
+    state = first = load_state(initial)
     calls = as_reference(TaskReference.objects.get(pk=reference)).calls
     steps: list[ReferenceStep] = []
     try:
         with default_sandbox().reset(program, state, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
-            state = episode.state()
+            state = first = episode.state()
             for number, call in enumerate(calls[:STEPS_SHOWN], 1):
                 done = episode.call(call.tool, dict(call.arguments))
                 lines, more = changes(state, done.patch)
@@ -62,4 +64,4 @@ def executed_reference(version: int, initial: str, reference: int) -> ExecutedRe
                 )
     except EnvariumError as error:
         return ExecutedReference(tuple(steps), str(error))
-    return ExecutedReference(tuple(steps))
+    return ExecutedReference(tuple(steps), tables=state_tables(first, state, calls[:STEPS_SHOWN]))

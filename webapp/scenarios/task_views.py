@@ -113,14 +113,26 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def reference(request: HttpRequest, pk: int) -> HttpResponse:
     """The reference of the current revision, executed: a part of a page, and a page of its own."""
+    context = _executed(pk)
+    part = wants_fragment(request)
+    return render(request, "scenarios/reference_part.html" if part else "scenarios/reference.html", context)
+
+
+@access("read")
+@require_safe
+def records(request: HttpRequest, pk: int) -> HttpResponse:
+    """The records that the task is about, before and after its reference: a part of a page, and a page of its own."""
+    part = wants_fragment(request)
+    return render(request, "scenarios/records_part.html" if part else "scenarios/records.html", _executed(pk))
+
+
+def _executed(pk: int) -> dict[str, Any]:
     row = queries.find_task(pk)
     known = reference_of(row.current) if row.current is not None else None
     executed = None
     if known is not None:
         executed = executed_reference(row.scenario.version_id, row.scenario.initial_id, known.pk)
-    context = {"task": row, "reference": known, "executed": executed}
-    part = wants_fragment(request)
-    return render(request, "scenarios/reference_part.html" if part else "scenarios/reference.html", context)
+    return {"task": row, "reference": known, "executed": executed}
 
 
 @access("read")

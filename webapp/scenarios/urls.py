@@ -27,6 +27,7 @@ urlpatterns = [
     path("environment/<int:pk>/frames/", frame_views.switch_on_all, name="start_environment_frames"),
     path("<int:pk>/", task_views.task, name="task"),
     path("<int:pk>/reference/", task_views.reference, name="reference"),
+    path("<int:pk>/records/", task_views.records, name="records"),
     path("<int:pk>/audit/", audit_views.audit, name="audit"),
     path("<int:pk>/audit/start/", audit_views.start_audit, name="start_audit"),
     path("<int:pk>/frame/", frame_views.widen, name="widen_frame"),
