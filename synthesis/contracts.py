@@ -38,7 +38,13 @@ Mark = Literal["goal", "guard", "broken"]
 
 DEFAULT_SEED = 0
 DEFAULT_NOW = "2025-01-01T09:00:00+00:00"
-SOLVED_AT = 1 - 1e-9
+SAME_REWARD = 1e-9
+"""Rewards that differ by no more are one and the same, summed in another order."""
+SOLVED_AT = 1 - SAME_REWARD
+
+
+def same_reward(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME_REWARD
 
 
 class Frozen(BaseModel):

@@ -30,7 +30,11 @@ REFERENCE = Reference(
 )
 
 
-def make_task(*, reference: bool = True, checks: bool = True, key: str = "open-ada") -> Task:
+def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
+    return tuple(CheckRecord(label=f"check {number}", source=source) for number, source in enumerate(sources, 1))
+
+
+def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, key: str = "open-ada") -> Task:
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
     record = EnvironmentRecord(
         key="shelf",
@@ -53,9 +57,9 @@ def make_task(*, reference: bool = True, checks: bool = True, key: str = "open-a
             scenario_name="Two boxes",
             instruction="Ada would like her box to be opened.",
             initial_state={},
-            checks=listed if checks else (),
+            checks=listed if checks is True else checks_of(checks or ()),
             score_rule="goals",
-            raw={"env_id": "shelf", "task_id": key, "init_config": {}},
+            raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
         ),
         version,
         program_of(version),

@@ -11,7 +11,7 @@ from synthesis.errors import InputError, ReplayMismatch
 from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import Request, Scripted, call, calls, llm_server, say
-from tests.rollouts_web.support import endpoint_at, make_task, person
+from tests.rollouts_web.support import OPEN_IT, endpoint_at, make_task, person
 from webapp.accounts.models import User
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs import services as jobs
@@ -201,6 +201,23 @@ def test_the_reference_is_taken_from_a_fork_that_solves_and_from_no_other(ann: U
     Trajectory.objects.filter(pk=fork.pk).update(replay=ReplayState.DIVERGED)
     fork.refresh_from_db()
     assert "differs" in outcomes.no_reference(fork)
+
+
+def test_a_fork_at_an_older_revision_becomes_the_reference_where_it_solves_the_new_one(
+    ann: User, task: Task, parent: Trajectory
+) -> None:
+    fork = finished(ann, services.begin(ann, parent, 3))
+    stricter = make_task(reference=False, checks=(OPEN_IT.replace("B-1", "B-2"),))
+    assert (stricter.pk, stricter.current_id != fork.revision_id) == (task.pk, True)
+    fork.task.refresh_from_db()
+    with pytest.raises(Conflict, match="At revision 2, the current one, its calls earn 0"):
+        outcomes.make_reference(ann, fork)
+    assert stricter.current is not None
+    assert reference_of(stricter.current) is None
+    other = make_task(reference=False, checks=(OPEN_IT,))
+    fork.task.refresh_from_db()
+    row, _ = outcomes.make_reference(ann, fork)
+    assert (row.revision_id, row.revision.number) == (other.current_id, 3)
 
 
 def test_the_pair_has_the_shared_prefix_once_and_the_right_sides(ann: User, parent: Trajectory) -> None:

@@ -23,7 +23,7 @@ from webapp.jobs.jobs import perform
 from webapp.jobs.services import claim
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
-from webapp.trajectories.comparison import same_observation, same_reward
+from webapp.trajectories.comparison import same_observation, same_recorded_reward
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.matrix import compute_matrix, spread
 from webapp.trajectories.models import Score, Trajectory
@@ -281,10 +281,10 @@ def test_comparing_errors_and_rewards() -> None:
     raised = CallResult(ok=False, error=CallError(kind="raised", type="KeyError", message="'T9'"))
     assert same_observation("Error: 'T9'", raised)
     assert not same_observation("{'success': True}", raised)
-    assert same_reward(0.7778, 7 / 9)
-    assert same_reward(7 / 9, 7 / 9)
-    assert not same_reward(0.7777, 7 / 9)
-    assert not same_reward(0.7778, 0.7)
+    assert same_recorded_reward(0.7778, 7 / 9)
+    assert same_recorded_reward(7 / 9, 7 / 9)
+    assert not same_recorded_reward(0.7777, 7 / 9)
+    assert not same_recorded_reward(0.7778, 0.7)
 
 
 @pytest.mark.data

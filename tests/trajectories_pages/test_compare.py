@@ -206,7 +206,13 @@ def test_long_attempts_are_folded_and_capped(reader, monkeypatch):
     monkeypatch.setattr(queries, "MOST_STEPS", 250)
     page = text(reader.get(ids(first, second)))
     assert page.count("<tr class=") == 20
-    assert "31 more lines are left out" in page
+    assert "Lines 1 to 20" in page
+    assert "start=20#steps-title" in page
+    later = text(reader.get(f"{ids(first, second)}&start=40"))
+    assert later.count("<tr class=") == 51 - 40
+    assert "Lines 41 to 51" in later
+    assert "more lines</a>" not in later
+    assert "start=20#steps-title" in later
     assert "100 are not" in page
 
 

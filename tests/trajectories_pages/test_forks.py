@@ -10,10 +10,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.fixtures.llm import llm_server, say
 from tests.fixtures.markup import markup
-from tests.rollouts_web.support import make_task, person
+from tests.rollouts_web.support import OPEN_IT, endpoint_at, make_task, person
 from tests.trajectories.test_forks import WRONG, carried_out, only
 from webapp.accounts.tokens import create_token
+from webapp.endpoints.services import set_roles
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Playground, Task
 from webapp.scenarios.playground.live_episodes import CACHE
@@ -83,6 +85,35 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     assert set(line) == {"prompt", "chosen", "rejected", "tools"}
     refused = client.get(f"/trajectories/{parent.pk}/pair.jsonl")
     assert (refused.status_code, "no fork" in refused.content.decode()) == (404, True)
+
+
+def test_a_fork_that_a_judge_decides_is_verified_by_a_job(client: Client) -> None:
+    ann = person()
+    asks = "CRITERION = 'The answer says that box 1 is open.'\n" + (
+        "def check(initial_state, final_state, answer):\n    return says_number(answer, 1, 'box', codes=('b',))\n"
+    )
+    task = make_task(checks=(OPEN_IT, asks), reference=False)
+    assert task.current is not None
+    save_reference(task.current, WRONG, "test")
+    client.force_login(ann)
+    verdict = json.dumps({"verdicts": [{"criterion": 1, "passed": True, "reason": "It names box 1."}]})
+    with llm_server(lambda request: say(verdict)) as server:
+        endpoint = endpoint_at(server.url, models=("judge-1",))
+        set_roles(None, {"judge": f"{endpoint.pk}/judge-1"})
+        parent = only(start_rollout(ann, task, Spec(policy="reference", attempts=1)))
+        client.post(f"/trajectories/{parent.pk}/fork/by-hand/", {"step": 3})
+        play = Playground.objects.get()
+        ended = client.post(
+            f"/trajectories/forks/{play.pk}/finish/", {"serial": play.serial, "answer": "I think box 1 is open."}
+        )
+        job = Job.objects.get(kind="fork")
+        assert ended.headers["Location"] == f"/jobs/{job.pk}/"
+        assert not Trajectory.objects.filter(source="fork").exists()
+        done = carried_out(job.pk)
+    assert done.state == JobState.SUCCEEDED, done.error
+    fork = Trajectory.objects.get(source="fork")
+    assert (done.result["trajectory"], fork.reward) == (fork.pk, 1.0)
+    assert f'href="/trajectories/{fork.pk}/"' in markup(client.get(f"/jobs/{job.pk}/"))
 
 
 def test_what_is_refused_is_said_where_it_was_asked(client: Client, parent: Trajectory) -> None:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from synthesis.contracts import Reward, Verdict, is_refusal
+from synthesis.contracts import Reward, Verdict, is_refusal, same_reward
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import Sandbox
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Score, StepKind, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
-from webapp.trajectories.rollouts.second_execution import same_reward
 from webapp.trajectories.steps import ExecutedStep
 
 WHY_CHARS = 1_000

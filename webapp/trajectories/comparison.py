@@ -70,6 +70,6 @@ def parse(text: str) -> Any:
     return UNPARSED
 
 
-def same_reward(recorded: float, reward: float) -> bool:
+def same_recorded_reward(recorded: float, reward: float) -> bool:
     """Recorded rewards are rounded to 4 places."""
     return min(abs(round(reward, 4) - recorded), abs(reward - recorded)) <= ROUNDING + 1e-12

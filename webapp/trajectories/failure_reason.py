@@ -8,13 +8,13 @@ from typing import Any
 
 from django.urls import reverse
 
+from synthesis.contracts import SOLVED_AT
 from webapp.scenarios.models import Check
 from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory
 
 MOST_PARTS = 3
 """So many groups of checks are told; the others are counted."""
-SOLVED = 1 - 1e-9
 ENDS = {
     "truncated": "ended before it was done",
     "agent_error": "the agent's model gave no usable turn",
@@ -105,7 +105,7 @@ def _reason(
     row: Trajectory, score: Score | None, marks: dict[int, tuple[int, str]], matrix: dict[str, Any] | None
 ) -> FailureReason:
     parts = [ReasonPart(ENDS[row.outcome])] if row.outcome in ENDS else []
-    if score is None or score.reward >= SOLVED:
+    if score is None or score.reward >= SOLVED_AT:
         return FailureReason(tuple(parts))
     if score.outside:
         places = len(score.outside)

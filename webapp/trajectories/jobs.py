@@ -81,8 +81,10 @@ def fork(context: JobContext) -> dict[str, Any]:
     """Make a parent's steps again, then the calls that a person gave. A second run finds the same attempt."""
     given = context.payload
     calls = tuple(ReferenceCall.model_validate(call) for call in given["calls"])
-    hand = ByHand(given["name"], calls, given["answer"], ("job", context.job_id))
-    row = carry_out(whole_parent(given["parent"]), given["step"], hand, person_of(context))
+    identity = tuple(given.get("identity") or ("job", context.job_id))
+    hand = ByHand(given["name"], calls, given["answer"], identity)
+    parent, expected = whole_parent(given["parent"]), given.get("expected", "")
+    row = carry_out(parent, given["step"], hand, person_of(context), expected)
     return {"trajectory": row.pk, "outcome": row.outcome, "reward": row.reward}
 
 

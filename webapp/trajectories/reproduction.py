@@ -16,7 +16,7 @@ from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.doubts import as_judged, best_judged, decided, doubt_words
 from synthesis.verifiers.frame import outside_changes
 from synthesis.verifiers.rubric import rubric_case
-from webapp.trajectories.comparison import same_observation, same_reward
+from webapp.trajectories.comparison import same_observation, same_recorded_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
 from webapp.trajectories.steps import ExecutedStep, keep_state
@@ -71,13 +71,13 @@ def replay(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord) -> Repla
     plain = _attempt(sandbox, setting, record, None)
     if plain.failure or plain.first_divergence is None or record.recorded_reward is None or plain.reward is None:
         return plain
-    if same_reward(record.recorded_reward, plain.reward.reward):
+    if same_recorded_reward(record.recorded_reward, plain.reward.reward):
         return plain
     aligner = Aligner(setting.initial)
     aligned = _attempt(sandbox, setting, record, aligner)
     if not aligner.pairs or aligned.reward is None:
         return plain
-    if not same_reward(record.recorded_reward, aligned.reward.reward):
+    if not same_recorded_reward(record.recorded_reward, aligned.reward.reward):
         return plain
     aligned.divergence = plain.first_divergence
     aligned.note = (
@@ -167,9 +167,9 @@ def verdict(record: RunRecord, done: Replay) -> ReplayState:
 
 def _as_recorded(recorded: float, given: float, best: float | None) -> bool:
     """Whether the reward came out as recorded, or could have: what a judge said elsewhere is no divergence."""
-    if same_reward(recorded, given):
+    if same_recorded_reward(recorded, given):
         return True
-    return best is not None and given < recorded and (recorded < best or same_reward(recorded, best))
+    return best is not None and given < recorded and (recorded < best or same_recorded_reward(recorded, best))
 
 
 def outcome(record: RunRecord, done: Replay) -> Outcome | str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep, same_reward
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
@@ -23,7 +23,7 @@ from webapp.trajectories.reproduction import ReplaySetting as Execution
 from webapp.trajectories.rollouts import second_execution
 from webapp.trajectories.rollouts.attempt_writer import played_of
 from webapp.trajectories.rollouts.finished_attempt import record_whole
-from webapp.trajectories.rollouts.second_execution import differences, execute_again, executed_places, same_reward
+from webapp.trajectories.rollouts.second_execution import differences, execute_again, executed_places
 from webapp.trajectories.services import setting_of
 
 SOURCE = "training"

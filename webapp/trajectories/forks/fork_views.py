@@ -29,7 +29,8 @@ ANSWER_CHARS = 100_000
 
 
 def find(pk: int) -> Trajectory:
-    rows = Trajectory.objects.select_related("task__environment", "revision__scenario__version", "parent")
+    rows = Trajectory.objects.select_related("task__environment", "task__current", "parent")
+    rows = rows.select_related("revision__scenario__version")
     return get_object_or_404(rows.defer("matrix", "parent__matrix"), pk=pk)
 
 
@@ -94,6 +95,10 @@ def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
     serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
     answer = str(request.POST.get("answer", "")).replace("\0", "").replace("\r\n", "\n").strip()[:ANSWER_CHARS]
     try:
+        if services.asks_judge(play):
+            job = services.start_finish(request.user, play, serial, answer)
+            messages.success(request, "A judge has to decide, so a job verifies the fork. It links the attempt here.")
+            return redirect("jobs:detail", job.pk)
         row = services.finish(request.user, play, serial, answer)
     except EnvariumError as error:
         play.refresh_from_db()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
 
 from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall
+from synthesis.formats.records import RunRecord, RunStep
+from synthesis.runtime import default_sandbox
 from webapp.accounts.services import audit
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.scenarios.audits.services import start_task_audit
-from webapp.scenarios.models import TaskReference
+from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import reference_hash, reference_of, save_reference
 from webapp.trajectories.forks.starts import CALLS
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.services import SETTLED
+from webapp.trajectories.reproduction import replay
+from webapp.trajectories.services import SETTLED, setting_of
 
 SOURCE = "fork"
 TRUSTED = (ReplayState.MADE_HERE, *(state for state in SETTLED if state != ReplayState.DIVERGED))
@@ -34,13 +38,33 @@ def no_reference(fork: Trajectory) -> str:
         return "A reference solves its task: this attempt did not earn the whole reward."
     if fork.replay not in TRUSTED:
         return "Its reward was not given by an execution here, or another execution differs from it."
-    if fork.revision_id != fork.task.current_id:
-        return "It was made at an older revision of the task; only the current one takes a reference."
-    known = reference_of(fork.revision)
-    taken = fork.revision.references.filter(content_hash=reference_hash(reference_in(fork))).first()
+    current = fork.task.current
+    if current is None:
+        return "Its task has no revision any more."
+    known = reference_of(current)
+    taken = current.references.filter(content_hash=reference_hash(reference_in(fork))).first()
     if taken is not None:
         which = "are" if known is not None and taken.pk == known.pk else "were, before a newer one,"
         return f"Its calls and answer {which} the reference of this task already."
+    return ""
+
+
+def _unsolved_now(fork: Trajectory) -> str:
+    """Why the fork's calls do not solve the task as it is now; empty where they do."""
+    known, current = reference_in(fork), fork.task.current
+    if current is None:
+        return "Its task has no revision any more."
+    calls = [
+        RunStep(kind="call", turn=number, tool=call.tool, arguments=call.arguments)
+        for number, call in enumerate(known.calls)
+    ]
+    record = RunRecord(environment_key="", task_key="", steps=tuple(calls), answer=known.answer, validation="schema")
+    done = replay(default_sandbox(), replace(setting_of(current), keeps_states=False), record)
+    where = f"It was made at revision {fork.revision.number}. At revision {current.number}, the current one, its calls"
+    if done.reward is None:
+        return f"{where} could not be judged by an execution alone. {done.note}".strip()
+    if done.reward.reward < SOLVED_AT:
+        return f"{where} earn {done.reward.reward:.3g}: a reference solves its task."
     return ""
 
 
@@ -54,13 +78,20 @@ def reference_in(fork: Trajectory) -> Reference:
 
 
 def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
-    """Let the fork's calls count as the reference from now on, and queue the audit that is stale by it. Raises
-    Conflict."""
+    """Let the fork's calls count as the reference from now on, and queue the audit that is stale by it.
+
+    Those of a fork at an older revision are executed at the current one first. Raises Conflict: it cannot become the
+    reference; SandboxUnavailable.
+    """
+    seen = fork.task.current_id
+    problem = no_reference(fork) or (_unsolved_now(fork) if fork.revision_id != seen else "")
+    if problem:
+        raise Conflict(problem)
     with transaction.atomic():
-        problem = no_reference(fork)
-        if problem:
-            raise Conflict(problem)
-        before = reference_of(fork.revision)
-        row = save_reference(fork.revision, reference_in(fork), SOURCE)
+        current = TaskRevision.objects.get(pk=seen or 0)
+        if Task.objects.select_for_update().get(pk=fork.task_id).current_id != seen:
+            raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
+        before = reference_of(current)
+        row = save_reference(current, reference_in(fork), SOURCE)
         audit(user, "reference.fork", fork, task=fork.task_id, reference=row.pk, before=before.pk if before else None)
         return row, start_task_audit(user, fork.task)

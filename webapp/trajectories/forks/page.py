@@ -87,6 +87,7 @@ def family(row: Trajectory, user: Any, *, has_forks: bool = True) -> dict[str, A
     context |= {"is_fork": True, "no_pair": no_pair(row)}
     if reward and row.outcome == "solved":
         context["no_reference"] = no_reference(row)
-        context["replaced"] = reference_of(row.revision)
+        current = row.task.current
+        context["replaced"] = reference_of(current) if current is not None else None
         context["takes_reference"] = may(user, "review")
     return context

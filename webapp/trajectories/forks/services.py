@@ -19,6 +19,8 @@ from synthesis.runtime import Episode, default_sandbox
 from synthesis.verifiers.doubts import may_be_judged
 from webapp.accounts.services import audit
 from webapp.endpoints.connections import connect
+from webapp.endpoints.models import LLMRole
+from webapp.endpoints.queries import default_of
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
@@ -135,15 +137,38 @@ def finish(user: Any, playground: Playground, serial: int, answer: str) -> Traje
     Raises ChangedMeanwhile (it went on elsewhere), Conflict (it comes out otherwise now), InputError and what the
     sandbox raises.
     """
+    fork, calls = _own_calls(playground, serial)
+    hand = ByHand(user.username, calls, answer, _identity(playground, answer))
+    return carry_out(whole_parent(fork.parent_id), fork.forked_at, hand, user, playgrounds.hash_now(playground))
+
+
+def start_finish(user: Any, playground: Playground, serial: int, answer: str) -> Job:
+    """The same as a job, where a judge may take its time. Raises as `finish` before the execution."""
+    fork, calls = _own_calls(playground, serial)
+    identity, expected = _identity(playground, answer), playgrounds.hash_now(playground)
+    return _start(user, fork.parent_id, fork.forked_at, calls, answer, identity=identity, expected=expected)
+
+
+def asks_judge(playground: Playground) -> bool:
+    """Whether a judge may have to decide what the fork of this playground earns."""
+    fork = fork_of(playground)
+    if fork is None or default_of(LLMRole.JUDGE) is None:
+        return False
+    return may_be_judged(task_of(fork.parent.revision).checks)
+
+
+def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
     fork = fork_of(playground)
     if fork is None:
         raise InputError("This playground is no fork, so there is no task to verify. Its calls stay where they are.")
     if playground.serial != serial:
         raise ChangedMeanwhile("This playground went on in another tab or window. Look at it again, then finish it.")
     rows = playground.calls.filter(index__gt=playground.kept).order_by("index")
-    calls = tuple(ReferenceCall(tool=row.tool, arguments=row.arguments) for row in rows)
-    hand = ByHand(user.username, calls, answer, ("playground", playground.pk, serial, answer))
-    return carry_out(whole_parent(fork.parent_id), fork.forked_at, hand, user, playgrounds.hash_now(playground))
+    return fork, tuple(ReferenceCall(tool=row.tool, arguments=row.arguments) for row in rows)
+
+
+def _identity(playground: Playground, answer: str) -> tuple[Any, ...]:
+    return ("playground", playground.pk, playground.serial, answer)
 
 
 def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[ReferenceCall], answer: str) -> Job:
@@ -151,15 +176,13 @@ def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[Referen
     require_hand(parent, step)
     if len(calls) > MOST_CALLS:
         raise InputError(f"A fork by hand makes at most {MOST_CALLS} calls; {len(calls)} were given.")
-    payload = {
-        "parent": parent.pk,
-        "step": step,
-        "calls": [call.model_dump() for call in calls],
-        "answer": answer,
-        "name": user.username,
-    }
-    title = f"Fork of trajectory {parent.pk} at step {step}, by hand"
-    return create("fork", title, payload, user, subject=f"trajectory:{parent.pk}")
+    return _start(user, parent.pk, step, calls, answer)
+
+
+def _start(user: Any, parent: int, step: int, calls: Sequence[ReferenceCall], answer: str, **more: Any) -> Job:
+    given = {"parent": parent, "step": step, "calls": [call.model_dump() for call in calls], "answer": answer}
+    title = f"Fork of trajectory {parent} at step {step}, by hand"
+    return create("fork", title, given | {"name": user.username} | more, user, subject=f"trajectory:{parent}")
 
 
 def whole_parent(pk: int) -> Trajectory:

@@ -22,6 +22,7 @@ from synthesis.contracts import (
     Reward,
     TrajectoryStep,
     Validation,
+    same_reward,
 )
 from synthesis.errors import SandboxUnavailable
 from synthesis.formats.records import RunRecord
@@ -38,8 +39,6 @@ from webapp.trajectories.totals import counted
 
 SEED, NOW, VALIDATION = DEFAULT_SEED, DEFAULT_NOW, AttemptSetting().validation
 """As `task_of` and `AttemptSetting` make every attempt at a task of this site."""
-SAME_REWARD = 1e-9
-"""Rewards that differ by no more are the same one, summed in another order."""
 NOTE_CHARS = 1_000
 
 
@@ -79,10 +78,6 @@ def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, gr
         validation=grounds.validation,
     )
     return replay(sandbox, setting, record)
-
-
-def same_reward(one: float, other: float) -> bool:
-    return abs(one - other) <= SAME_REWARD
 
 
 def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:

@@ -16,4 +16,4 @@ router = Router(tags=["trajectories"])
 @router.get("/trajectories/compare", auth=needs("read"), response=ComparisonOut)
 def compare_trajectories(request: HttpRequest, query: Query[ComparisonQuery]) -> Comparison:
     """Two to four attempts at one task: where they part, their steps aligned, their checks side by side."""
-    return compare(queries.require_attempts(queries.read_ids([query.ids])))
+    return compare(queries.require_attempts(queries.read_ids([query.ids])), query.start)

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.errors import Refusal
-from webapp.query_params import Params
+from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
@@ -42,7 +42,7 @@ def compared(request: HttpRequest) -> HttpResponse:
         attempts = queries.require_attempts(ids)
     except Refusal as error:
         return _choose(request, ids, None, str(error))
-    found = compare(attempts)
+    found = compare(attempts, params.number("start", high=LARGEST_ID) or 0)
     context = {
         "task": attempts[0].task,
         "found": found,

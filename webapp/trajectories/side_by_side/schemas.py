@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from webapp.query_params import LARGEST_ID
 from webapp.rest.types import ShortText
 from webapp.templatetags.show import plain
 from webapp.trajectories.models import Trajectory
@@ -19,6 +20,7 @@ LikenessName = Literal["same", "words", "result", "state", "arguments", "missing
 
 class ComparisonQuery(Schema):
     ids: Annotated[ShortText, Field(description="Two to four attempts at one task, such as 12,15.", examples=["12,15"])]
+    start: Annotated[int, Field(0, ge=0, le=LARGEST_ID, description="The first line of the table that is wanted.")]
 
 
 class ComparedStepOut(Schema):
@@ -108,7 +110,10 @@ class ComparedAttemptOut(TrajectoryLine):
 
 
 class ComparisonOut(Schema):
-    """Attempts side by side. `hidden_lines` of the table and `uncompared_steps` of long attempts are left out."""
+    """Attempts side by side: at most 300 lines of the table, from `start` on.
+
+    `hidden_lines` follow; `uncompared_steps` of long attempts are left out.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -118,6 +123,7 @@ class ComparisonOut(Schema):
                     "sentence": "They part at step 4: attempt 15 calls list_rooms() where attempt 12 has ended.",
                     "attempts": [],
                     "lines": [],
+                    "start": 0,
                     "hidden_lines": 0,
                     "uncompared_steps": 0,
                     "checks": [],
@@ -130,6 +136,7 @@ class ComparisonOut(Schema):
     sentence: str
     attempts: list[ComparedAttemptOut]
     lines: list[AlignedLineOut]
+    start: int
     hidden_lines: Annotated[int, Field(validation_alias="hidden")]
     uncompared_steps: Annotated[int, Field(validation_alias="uncompared")]
     checks: list[ComparedCheckOut]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from django.urls import reverse
 
@@ -16,7 +18,7 @@ from webapp.trajectories.side_by_side.check_grid import CheckGrid, check_flips, 
 from webapp.trajectories.side_by_side.parting_point import Parting, parting, told
 
 MOST_LINES = 300
-"""So many lines of the table are shown; the others are counted."""
+"""So many lines of the table are shown at once."""
 MOST_NAMED = 4
 """So many steps of a folded line are named."""
 SAID = 160
@@ -97,15 +99,30 @@ class SentencePart:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two to four attempts side by side. `hidden` counts the lines that are left out, `uncompared` the steps."""
+    """Two to four attempts side by side.
+
+    `lines` begin at line `start` of the table; `hidden` counts those after them, `uncompared` the steps left out.
+    """
 
     attempts: tuple[Trajectory, ...]
     sentence: tuple[SentencePart, ...]
     lines: tuple[TableLine, ...]
+    start: int
+    parted: int
+    """Where the page of lines begins on which they part."""
     hidden: int
     uncompared: int
     checks: CheckGrid
     parting: Parting | None
+
+    @property
+    def earlier(self) -> int:
+        """Where the page of lines before this one begins."""
+        return max(0, self.start - MOST_LINES)
+
+    @property
+    def later(self) -> int:
+        return self.start + len(self.lines)
 
     @property
     def revisions(self) -> list[int]:
@@ -121,8 +138,8 @@ def step_url(pk: int, step: int) -> str:
     return f"{reverse('trajectories:detail', args=[pk])}?step={step}"
 
 
-def compare(attempts: Sequence[Trajectory]) -> Comparison:
-    """Align the attempts and set their checks beside each other."""
+def compare(attempts: Sequence[Trajectory], start: int = 0) -> Comparison:
+    """Align the attempts and set their checks beside each other. `start` is the first line that is shown."""
     steps = [queries.steps_of(row) for row in attempts]
     rows = aligned([one.compared for one in steps])
     found = parting(rows)
@@ -130,10 +147,14 @@ def compare(attempts: Sequence[Trajectory]) -> Comparison:
     labels = labels_of({row.revision_id for row in attempts} | {score.revision_id for score in scores.values()})
     turned = [check_flips(row, labels) for row in attempts]
     folded = list(stretches(rows))
-    results = queries.results_of(_results_wanted(attempts, steps, folded[:MOST_LINES], found))
+    start = min(start, max(0, len(folded) - 1)) // MOST_LINES * MOST_LINES
+    page = folded[start : start + MOST_LINES]
+    results = queries.results_of(_results_wanted(attempts, steps, page, found))
     writer = _CellWriter(attempts, steps, turned, results)
-    lines, number = [], 0
-    for run in folded[:MOST_LINES]:
+    firsts = list(accumulate(map(len, folded), initial=0))
+    parted = bisect_right(firsts, found.row) - 1 if found is not None else 0
+    lines, number = [], firsts[start]
+    for run in page:
         lines.append(writer.line(run, found is not None and number == found.row))
         number += len(run)
     names = [row.pk for row in attempts]
@@ -145,7 +166,9 @@ def compare(attempts: Sequence[Trajectory]) -> Comparison:
             for one in phrases
         ),
         lines=tuple(lines),
-        hidden=max(0, len(folded) - MOST_LINES),
+        start=start,
+        parted=parted // MOST_LINES * MOST_LINES,
+        hidden=len(folded) - start - len(page),
         uncompared=sum(max(0, row.step_count - queries.MOST_STEPS) for row in attempts),
         checks=check_grid(attempts, scores, labels, turned),
         parting=found,
