@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from synthesis.errors import InputError, MalformedReply
 from synthesis.llm.asker import Asker
+from synthesis.llm.reply_reader import MOST, read_code, read_json
 from synthesis.llm.store import MemoryStore
-from synthesis.llm.structured import MOST, read_code, read_json
 from tests.llm_layer.support import Far, said, stage_call
 
 
@@ -35,6 +35,15 @@ GOOD = '{"word": "a", "count": 2}'
         f"Sure! The object is {GOOD}. Tell me if it fits.",
         f"```json\n{GOOD}\n```\n```python\nprint(1)\n```",
         f"```json\n{GOOD}",
+        '{"word": "a", "count": 2,}',
+        "{'word': 'a', 'count': 2}",
+        "{word: 'a', count: 2}",
+        f"{GOOD}\n{GOOD}",
+        f"either {GOOD} or {GOOD}",
+        f"[1] {GOOD}",
+        f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```",
+        f'<think>{{"word": "b"}} or so</think>{GOOD}',
+        f'First draft: {{"word": "b", "count": 1}} Final: {GOOD}',
     ],
 )
 def test_one_object_is_found_with_or_without_words_around(text: str) -> None:
@@ -44,19 +53,18 @@ def test_one_object_is_found_with_or_without_words_around(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"word": "a",}', "not one JSON object"),
-        ("{'word': 'a'}", "not one JSON object"),
-        ('{"word": "a"', "not one JSON object"),
-        (f"{GOOD}\n{GOOD}", "not one JSON object"),
-        (f"either {GOOD} or {GOOD}", "not one JSON object"),
+        ('{"word": "a"', "cut short"),
+        (f'[{GOOD}, {{"word": "b"}}', "cut short"),
+        (f'{GOOD} or {{"word": "b", "count": 2}}', "two different answers"),
+        (f'{{"answer": {GOOD}}}', "puts the answer into 'answer'"),
+        ('{"word": , "count": 2}', "not one JSON object"),
+        ('{"word": "he said "no" to it"}', "a comma is missing"),
+        ("null", "no JSON object"),
         (f"[{GOOD}]", "the object"),
-        (f"[1] {GOOD}", "Extra data|not one JSON"),
-        (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "2 fenced blocks"),
         ("I'm sorry, but I can't help with that.", "a refusal"),
         ("As an AI I have no such data.", "a refusal"),
         ("<!doctype html><title>Sign in</title>", "HTML"),
         ("", "no JSON object"),
-        ("null", "the object"),
         ('{"word": NaN}', "NaN"),
         ('{"word": "a", "count": Infinity}', "Infinity"),
         ('{"word": "a", "count": 1e999}', "too large"),
@@ -64,8 +72,8 @@ def test_one_object_is_found_with_or_without_words_around(text: str) -> None:
         ('{"word": "a", "word": "b"}', "stands twice"),
         ('{"word": "a", "x": {"y": 1, "y": 2}}', "stands twice"),
         ('{"word": "a", "x": ' + "[" * 500 + "]" * 500 + "}", "levels deep"),
-        ('{"x":' * 100_000, "not one JSON object"),
-        ("{" * 100_000 + "}" * 100_000, "not one JSON object"),
+        ('{"x":' * 100_000, "nested more than"),
+        ("{" * 100_000 + "}" * 100_000, "no JSON object"),
         ('{"count": 1}', "word: Field required"),
         ('{"word": "a", "count": "many"}', "count: "),
         ("{" + f'"word": "{"a" * MOST}"' + "}", "characters"),
