@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from synthesis import syntax
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.files import loads, require_usable
 from synthesis.formats.values import clean
@@ -262,7 +263,7 @@ def _defines(source: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = syntax.parse(source)
+    except syntax.UNREADABLE:
         return False
     return any(isinstance(part, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for part in tree.body)

@@ -46,8 +46,11 @@ SELECTIONS = {"new dataset by audit", "search", "search by two words", "search o
 TASKS = {"scenarios_task", "scenarios_taskrevision"}
 """The first 5,000 tasks of a selection are looked at in one query, and this one holds almost half of those here; a word
 that every fifth task holds is found soonest by reading until there are enough."""
-COUNTED = {"trajectories, lowest": {"trajectories_trajectory"}}
-"""All but every row of the table is on these lists, and they are counted."""
+COUNTED = {
+    "trajectories, lowest": {"trajectories_trajectory"},
+    "statistics": {"trajectories_trajectory", "batches_llmcall"},
+}
+"""All but every row of the table is on these lists, or of the last days and among the newest 50,000, and is counted."""
 AT_MOST = {"new dataset by audit": 10, "new dataset of trajectories": 16}
 """Queries of what looks at thousands of tasks, and of what reads the conversations of a hundred trajectories."""
 
