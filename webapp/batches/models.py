@@ -116,6 +116,10 @@ class BatchItem(models.Model):
     """What failures of the same kind share; empty unless it failed or was rejected."""
     call_key = models.CharField(max_length=64, blank=True)
     """The call whose reply was at fault, where one was."""
+    attempt = models.ForeignKey(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="rejected_items"
+    )
+    """Of a rejected trajectory: what the teacher did, kept to be looked at."""
     seconds = models.FloatField(default=0.0)
     cost = models.FloatField(default=0.0)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -298,6 +298,7 @@ class ProductOut(Schema):
 class ItemOut(ItemLine):
     runs: list[StageRunOut]
     product: ProductOut | None
+    attempt_id: Annotated[int | None, Field(description="Of a rejected trajectory: what the teacher did.")]
 
 
 class CallQuery(PageQuery):
