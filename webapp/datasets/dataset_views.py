@@ -153,7 +153,7 @@ def dataset(request: HttpRequest, dataset: str) -> HttpResponse:
     row = _found(dataset)
     context = _shown(row) | {"copy_as": api_call(request, "GET", "api:get_dataset", args=(row.public_id,))}
     if row.state == DatasetState.READY:
-        context |= row_page.page_of(request, row) | shown_exports(request, row)
+        context |= row_page.page_of(request, row) | shown_exports(row)
     return render(request, "datasets/page.html", context)
 
 

@@ -18,14 +18,13 @@ from webapp.datasets import queries
 from webapp.datasets.export import services
 from webapp.datasets.export.record_forms import FORMS, snippet
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
-from webapp.rest.api_examples import api_call
 from webapp.trajectories.export.archive import attachment, stored
 
 SHOWN = 20
 FORMATS = {"jsonl": "JSON Lines", "parquet": "Parquet"}
 
 
-def shown_exports(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
+def shown_exports(dataset: Dataset) -> dict[str, Any]:
     """What the dataset's page shows of its exports, and of the forms that it can be exported in."""
     rows = list(services.exports_of(dataset)[:SHOWN])
     fit = [(name, about.label, about.holds[dataset.kind]) for name, about in FORMS.items() if about.suits(dataset.kind)]
@@ -35,22 +34,18 @@ def shown_exports(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
         "forms": fit,
         "formats": FORMATS.items(),
         "unfit": [(about.label, about.why_not) for about in FORMS.values() if not about.suits(dataset.kind)],
-        "export_call": api_call(
-            request,
-            "POST",
-            "api:create_dataset_export",
-            args=(dataset.public_id,),
-            body={"form": "trl", "format": "jsonl"},
-        ),
     }
 
 
 def _line(row: DatasetExport) -> dict[str, Any]:
+    there = services.is_there(row)
+    lost = row.state == ExportState.READY and not there
     return {
         "row": row,
+        "state": ExportState.CLEARED if lost else row.state,
         "label": next((about.label for name, about in FORMS.items() if name == row.form), row.form),
         "format": FORMATS.get(row.format, row.format),
-        "there": services.is_there(row),
+        "there": there,
         "snippet": snippet(row.form, row.dataset.kind, row.format),
     }
 
@@ -69,7 +64,7 @@ def _back(dataset: Dataset) -> HttpResponse:
 def exports(request: HttpRequest, dataset: str) -> HttpResponse:
     """The part that changes while one of them is made."""
     row = _found(dataset)
-    return render(request, "datasets/page/exports.html", {"dataset": row, **shown_exports(request, row)})
+    return render(request, "datasets/page/exports.html", {"dataset": row, **shown_exports(row)})
 
 
 @access("train")
