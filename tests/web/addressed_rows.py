@@ -16,6 +16,7 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
 from webapp.content_store import store
+from webapp.datasets.export.services import start_export
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
@@ -90,10 +91,11 @@ def a_training(run: Trajectory) -> dict[str, Any]:
 
 
 def a_dataset() -> dict[str, Any]:
-    """Of an uploaded file, frozen by its job; and the file."""
+    """Of an uploaded file, frozen by its job; the file, and an export."""
     line = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
     file = store_file(None, ContentFile(line, name="talks.jsonl"))
-    return {"dataset": carry_out(uploaded(None, file)), "file": file}
+    dataset = carry_out(uploaded(None, file))
+    return {"dataset": dataset, "file": file, "export": start_export(None, dataset, "trl", "jsonl")[0]}
 
 
 def objects() -> dict[str, Any]:
@@ -188,7 +190,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
         "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
-        "datasets": {"dataset": made["dataset"].public_id, "side": "train"},
+        "datasets": {"dataset": made["dataset"].public_id, "side": "train", "export": made["export"].public_id},
         "datasets:file": {"file": made["file"].public_id},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
         "scenarios:of_environment": {"pk": run.environment_id},
@@ -217,7 +219,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches": {"pk": made["batch"].pk},
         "batch-items": {"pk": made["item"].pk},
         "llm-calls": {"pk": made["call"].pk},
-        "datasets": {"dataset": made["dataset"].public_id},
+        "datasets": {"dataset": made["dataset"].public_id, "export": made["export"].public_id},
         "edits": {"pk": made["edit"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
         "exports": {"job": made["job"].pk},

@@ -18,6 +18,7 @@ from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.datasets import dataset_lists, queries, row_page, services
 from webapp.datasets.dataset_lists import KINDS
+from webapp.datasets.export.export_views import shown_exports
 from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, DatasetPreview, look
@@ -152,7 +153,7 @@ def dataset(request: HttpRequest, dataset: str) -> HttpResponse:
     row = _found(dataset)
     context = _shown(row) | {"copy_as": api_call(request, "GET", "api:get_dataset", args=(row.public_id,))}
     if row.state == DatasetState.READY:
-        context |= row_page.page_of(request, row)
+        context |= row_page.page_of(request, row) | shown_exports(row)
     return render(request, "datasets/page.html", context)
 
 

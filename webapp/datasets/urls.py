@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from webapp.datasets import dataset_views, file_views
+from webapp.datasets.export import export_views
 
 app_name = "datasets"
 urlpatterns: list[URLPattern] = [
@@ -16,6 +17,10 @@ urlpatterns: list[URLPattern] = [
     path("datasets/<slug:dataset>/<slug:side>.jsonl", dataset_views.download, name="side"),
     path("datasets/<slug:dataset>/archive/", dataset_views.archive, name="archive"),
     path("datasets/<slug:dataset>/restore/", dataset_views.restore, name="restore"),
+    path("datasets/<slug:dataset>/exports/", export_views.exports, name="exports"),
+    path("datasets/<slug:dataset>/exports/start/", export_views.start, name="export_start"),
+    path("datasets/<slug:dataset>/exports/<slug:export>.zip", export_views.fetch, name="export_file"),
+    path("datasets/<slug:dataset>/exports/<slug:export>/delete/", export_views.delete, name="export_delete"),
     path("files/", file_views.files, name="files"),
     path("files/upload/", file_views.upload, name="file_upload"),
     path("files/<slug:file>/", file_views.file, name="file"),

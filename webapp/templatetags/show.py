@@ -105,6 +105,11 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "ready": ("✓", "frozen", "good"),
         "failed": ("✕", "failed", "bad"),
     },
+    "dataset_export": {
+        "ready": ("✓", "made", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "cleared": ("□", "cleared away", ""),
+    },
     "file": {
         "uploaded": ("…", "being checked", "accent"),
         "processed": ("✓", "checked", "good"),
