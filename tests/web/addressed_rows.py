@@ -57,6 +57,9 @@ def a_grouping() -> Grouping:
     return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
 
 
+BULK_ACTS = (("jobs", "cancel"), ("batches", "pause"), ("datasets", "archive"))
+
+
 def a_batch() -> dict[str, Any]:
     """A draft with one theme, and a call."""
     batch = Batch.objects.create(name="a batch")
@@ -170,6 +173,8 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:start_rerun": {"pk": made["assessment"].pk},
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
+        **{f"{name}:bulk": {"act": act} for name, act in BULK_ACTS},
+        "datasets:bulk_files": {"act": "delete"},
         "lists": {"list_name": "tasks", "pk": made["view"].pk},
         "review": {"pk": made["queue"].pk, "kind": "task"},
         "review:item": {"pk": made["review_item"].pk},
