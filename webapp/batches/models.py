@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings as site
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from webapp.content_store import Content
@@ -248,6 +248,7 @@ class LLMCall(models.Model):
             models.Index(fields=["role", "stage", "-id"], name="llmcall_by_stage"),
             models.Index(fields=["batch", "role", "stage", "-id"], name="llmcall_by_place"),
             models.Index(fields=["item", "id"], name="llmcall_of_item"),
+            models.Index(F("batch"), F("id").desc(), condition=Q(lost__gt=0), name="llmcall_lost"),
         ]
 
 

@@ -305,6 +305,7 @@ class CallQuery(PageQuery):
     state: Annotated[Literal["sent", "done", "failed", "aside"] | None, Field(description="In this state.")] = None
     role: Annotated[ShortText, Field(description="Asked as this role.")] = ""
     stage: Annotated[ShortText, Field(description="Asked in this stage.")] = ""
+    lost: Annotated[bool, Field(description="Only those of which a request gave no reply that was stored.")] = False
 
 
 class CallLine(Schema):
