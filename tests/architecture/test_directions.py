@@ -15,7 +15,7 @@ import pytest
 from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tree_of
 
 APPS = ["accounts", "lists", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
-APPS += ["review", "batches", "datasets", "runs", "workers", "edits", "pages"]
+APPS += ["review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
