@@ -20,9 +20,9 @@ FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
     {"stages"},
-    {"verifiers", "themes", "skeleton", "assessment"},
+    {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios"},
-    {"tasks", "taxonomy", "starter", "scripted"},
+    {"tasks", "starter", "scripted"},
     {"pipeline"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
