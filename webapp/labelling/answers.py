@@ -157,7 +157,11 @@ def undo(user: Any, pk: int) -> Reservation:
     label.undone_at = timezone.now()
     label.save(update_fields=["undone_at"])
     reopen(row)
-    body = {"node": label.node, "second": label.second, "none": label.groups is None and label.node is None}
+    body: dict[str, Any] = {
+        "node": label.node,
+        "second": label.second,
+        "none": label.groups is None and label.node is None,
+    }
     if label.groups is not None:
         body = {"groups": {str(one): group["name"] for group in label.groups for one in group["labels"]}}
     body |= {"confidence": label.confidence, "comment": label.comment}

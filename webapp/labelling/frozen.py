@@ -141,8 +141,8 @@ def _environments(keys: Sequence[int]) -> dict[int, FrozenItem]:
     rows = list(chosen.defer("current__source", "current__record", "current__state_schema"))
     tools: dict[int, list[dict[str, str]]] = {}
     listed = Tool.objects.filter(version__in=[row.current_id for row in rows]).order_by("version", "position")
-    for version, name, kind, words in listed.values_list("version", "name", "kind", "description"):
-        tools.setdefault(version, []).append({"name": name, "kind": kind, "description": words[:300]})
+    for owner, name, kind, words in listed.values_list("version", "name", "kind", "description"):
+        tools.setdefault(owner, []).append({"name": name, "kind": kind, "description": words[:300]})
     found = {}
     for row in rows:
         version = row.current
@@ -184,7 +184,7 @@ def labels_now(first_levels: Sequence[int]) -> FrozenItem:
         raise InputError("There are fewer than two second-level labels there: nothing can be put together.")
     if len(found) > MOST_LABELS:
         raise InputError(f"One person can group {MOST_LABELS} labels at most. Choose fewer first-level labels.")
-    named: dict[int, list[str]] = {}
+    named: dict[int | None, list[str]] = {}
     lower = Node.objects.filter(parent__in=[row.pk for row in found]).order_by("position", "path")
     for parent, name in lower.values_list("parent", "name"):
         named.setdefault(parent, []).append(name)
