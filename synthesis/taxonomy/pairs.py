@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -85,14 +86,14 @@ class Likeness:
     rand: Figure
 
 
-def rand_indices(groupings: Mapping[Hashable, Mapping[Hashable, Hashable]]) -> tuple[Likeness, ...]:
+def rand_indices(groupings: Mapping[Any, Mapping[Any, Hashable]]) -> tuple[Likeness, ...]:
     """The adjusted Rand index of each two annotators' groupings (annotator: thing: group), over what both grouped."""
     return tuple(
         Likeness(one, other, _rand(groupings[one], groupings[other])) for one, other in combinations(groupings, 2)
     )
 
 
-def _rand(left: Mapping[Hashable, Hashable], right: Mapping[Hashable, Hashable]) -> Figure:
+def _rand(left: Mapping[Any, Hashable], right: Mapping[Any, Hashable]) -> Figure:
     from sklearn.metrics import adjusted_rand_score
     from sklearn.metrics.cluster import pair_confusion_matrix
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.utils import timezone
 
+from tests.agreement import seed as labelled
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
 from tests.fixtures import pages_seed, replay_seed, runs_seed
@@ -132,6 +133,7 @@ def objects() -> dict[str, Any]:
         **a_training(run),
         **a_review(run),
         "edit": services.start_task_edit(owner, run.task),
+        "label_session": labelled.measured(),
     }
 
 
@@ -155,6 +157,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "accounts": {"pk": made["owner"].pk},
         "accounts:revoke_token": {"pk": made["token"].pk},
+        "agreement": {"pk": made["label_session"].pk},
         "batches": {"pk": made["batch"].pk},
         "batches:item": {"pk": made["item"].pk},
         "batches:keep": {"pk": made["item"].pk},
@@ -237,6 +240,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "role": "user",
         },
         "jobs": {"pk": made["job"].pk},
+        "label-sessions": {"pk": made["label_session"].pk},
         "review": {"kind": "task", "pk": run.task_id},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},

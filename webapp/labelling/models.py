@@ -290,3 +290,14 @@ class Settlement(models.Model):
     words = models.TextField(blank=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(auto_now=True)
+
+
+class Agreement(models.Model):
+    """What a job measured of a session's closed rounds (one `results.schemas.RoundAgreementOut` each), and the hash of
+    what it read: with another hash it is stale."""
+
+    session = models.OneToOneField(LabelSession, primary_key=True, on_delete=models.CASCADE, related_name="agreement")
+    digest = models.CharField(max_length=64)
+    rounds = OrderedJSONField(default=list)
+    job = models.BigIntegerField(null=True)
+    measured_at = models.DateTimeField(auto_now=True)

@@ -30,6 +30,7 @@ from webapp.labelling.models import (
     SessionState,
 )
 from webapp.labelling.reservations import give_up_all
+from webapp.labelling.results import services as measuring
 from webapp.labelling.rights import require_editor
 from webapp.review.assignments import GOLD_OVERLAP
 from webapp.review.models import MOST_OVERLAP
@@ -201,6 +202,7 @@ def close_round(user: Any, pk: int) -> LabelRound:
     found.save(update_fields=["missing", "is_open", "closed_at", "closed_by"])
     LabelSession.objects.filter(pk=session.pk).update(state=SessionState.CLOSED)
     audit(user, "label_session.close_round", session, round=found.number, missing=found.missing)
+    measuring.start(user, session)
     return found
 
 
