@@ -16,7 +16,7 @@ from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.types import Id
 
-router = Router(tags=["label sessions"])
+router = Router(tags=["labelling"])
 
 
 @router.get("/label-sessions/{pk}/agreement", auth=needs("read"), response=AgreementOut)
