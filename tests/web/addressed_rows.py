@@ -31,6 +31,9 @@ from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, 
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
 
+HELD_ROUTES = ("desk", "submit", "fill", "draft", "heartbeat", "skip", "leave")
+ITEM_ROUTES = ("item", "take", "settle", "unsettle", "discuss")
+
 
 def a_rollout(run: Trajectory) -> Rollout:
     """A queued one, with one attempt."""
@@ -78,6 +81,23 @@ def a_review(run: Trajectory) -> dict[str, Any]:
     decision = ReviewDecision.objects.create(task=run.task, revision=run.revision, user=owner, verdict="approve")
     remark = Remark.objects.create(task=run.task, remark="comment", text="So so.", user=owner)
     return {"queue": queue, "review_item": item, "held": held, "review_decision": decision, "remark": remark}
+
+
+def a_labelling(owner: User) -> dict[str, Any]:
+    """A session that was measured, with a discussion; and an open one of which the annotator holds and labelled one."""
+    measured = labelled.measured()
+    item = measured.items.get(position=2)
+    thread = item.discussions.create(by=owner)
+    open_one = labelled.session("an open label session", state="open")
+    first, second = labelled.items(open_one, 2)
+    found = labelled.labelled(open_one, [first, second], {owner.username: [11, 0]}, is_open=True)
+    ask = found.asks.get(item=second)
+    end = timezone.now() + timedelta(hours=1)
+    held = ask.reservations.create(round=found, user=owner, place=1, expires_at=end)
+    label = found.labels.get()
+    return {
+        "label_session": measured, "label_item": item, "thread": thread, "reservation": held, "own_label": label,
+    }  # fmt: skip
 
 
 def a_training(run: Trajectory) -> dict[str, Any]:
@@ -133,7 +153,7 @@ def objects() -> dict[str, Any]:
         **a_training(run),
         **a_review(run),
         "edit": services.start_task_edit(owner, run.task),
-        "label_session": labelled.measured(),
+        **a_labelling(owner),
     }
 
 
@@ -148,6 +168,17 @@ def edit_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "edits:restore_program": version,
         "edits:start_task": {"pk": made["run"].task_id},
         "edits:restore_task": {"pk": made["run"].revision_id},
+    }
+
+
+def labelling_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of labelling sessions."""
+    return {
+        "labelling": {"pk": made["label_session"].pk, "kind": "place"},
+        **{f"labelling:{name}": {"pk": made["reservation"].pk} for name in HELD_ROUTES},
+        **{f"labelling:{name}": {"pk": made["label_item"].pk} for name in ITEM_ROUTES},
+        "labelling:undo": {"pk": made["own_label"].pk},
+        "labelling:post": {"pk": made["thread"].pk},
     }
 
 
@@ -171,6 +202,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:start_rerun": {"pk": made["assessment"].pk},
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
+        **labelling_arguments(made),
         "lists": {"list_name": "tasks", "pk": made["view"].pk},
         "review": {"pk": made["queue"].pk, "kind": "task"},
         "review:item": {"pk": made["review_item"].pk},
@@ -240,7 +272,10 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "role": "user",
         },
         "jobs": {"pk": made["job"].pk},
+        "label-items": {"pk": made["label_item"].pk},
+        "label-reservations": {"pk": made["reservation"].pk},
         "label-sessions": {"pk": made["label_session"].pk},
+        "labels": {"pk": made["own_label"].pk},
         "review": {"kind": "task", "pk": run.task_id},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},

@@ -34,6 +34,11 @@ LEXERS = {"python": PythonLexer, "json": JsonLexer, "text": TextLexer}
 NOTHING = "\u2013"
 
 TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "label_session": {
+        "open": ("◌", "labelling", "accent"),
+        "closed": ("◇", "adjudication", "warn"),
+        "applied": ("✓", "applied", "good"),
+    },
     "outcome": {
         "solved": ("✓", "solved", "good"),
         "failed": ("✕", "failed", "bad"),
