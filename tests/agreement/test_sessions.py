@@ -161,3 +161,22 @@ def test_the_page_and_the_api_say_the_same_and_keep_known_answers_from_who_label
     assert {line["gold"] for line in client.get(api).json()["rounds"][0]["annotators"]} == {1}
     assert "Known answers right" in client.get(address).content.decode()
     assert "After discussion" in client.get(f"{address}?round=2").content.decode()
+
+
+def test_an_adjudicator_who_labels_now_is_not_told_of_known_answers(client: Client) -> None:
+    session = seed.ordinary()
+    measured(session)
+    seed.labelled(session, list(session.items.filter(position=2)), {"ines": [31]}, number=3, is_open=True)
+    client.force_login(seed.adjudicator())
+    api, page = (
+        client.get(address).content.decode()
+        for address in (
+            f"/api/v1/label-sessions/{session.pk}/agreement",
+            f"/taxonomy/sessions/{session.pk}/agreement/",
+        )
+    )
+    assert '"gold": 1' not in api.replace('"gold":1', '"gold": 1')
+    assert "Known answers right" not in page
+    assert "Round 3 is open and blind" in page
+    session.members.set(seed.people().values())
+    assert "Known answers right" in client.get(f"/taxonomy/sessions/{session.pk}/agreement/").content.decode()
