@@ -8,10 +8,12 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from tests.labelling import seed
+from webapp.environments.models import Environment
 from webapp.errors import Conflict
 from webapp.labelling import adjudication, answers, sessions
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.models import LabelItem, Settlement
+from webapp.labelling.outcomes import outcome_of
 from webapp.labelling.sessions import SessionSettings, looked
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +53,13 @@ def test_disputes_stand_by_their_distance_and_are_settled() -> None:
     assert dict(Settlement.objects.values_list("item__name", "node")) == {
         "agreed": nodes["Clubs"], "near": nodes["Payroll"], "far": nodes["Lending"],
     }  # fmt: skip
+    found = outcome_of(session)
+    assert {one.node: one.names for one in found.movements} == {nodes["Payroll"]: ("near",), nodes["Lending"]: ("far",)}
+    assert (found.unchanged, found.open_items, found.hindrances) == (1, 0, ())
+    Environment.objects.filter(name="near").update(node=nodes["Payroll"])
+    Environment.objects.filter(name="far").delete()
+    again = outcome_of(session)
+    assert (again.changes, again.unchanged, again.hindrances) == (0, 2, ("“far” is gone.",))
     adjudication.unsettle(maker, far.item.pk)
     assert Settlement.objects.count() == 2
 
@@ -89,6 +98,13 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
     assert pks["Ticketing"] in groups["Sharing"]
     client.post(reverse("labelling:settle", args=[item.pk]), {"label": [pks["Lending"]], "out": "1"})
     assert {"name": "Lending", "labels": [pks["Lending"]]} in Settlement.objects.get().groups
+    found = outcome_of(session)
+    assert {(one.into, one.sources, one.name) for one in found.mergers} == {
+        (pks["Clubs"], (pks["Ticketing"],), "Sharing"),
+        (pks["Banking"], (pks["Bookkeeping"],), "Money"),
+    }
+    assert (found.unchanged, found.changes) == (1, 2)
+    assert client.get(reverse("labelling:outcome", args=[session.pk])).status_code == 200
 
 
 def test_what_is_asked_stays_as_it_was_and_hostile_text_stays_text() -> None:

@@ -19,6 +19,7 @@ from webapp.labelling.models import (
     Reservation,
     SessionKind,
 )
+from webapp.labelling.outcomes import Outcome, outcome_of
 from webapp.labelling.schemas import (
     AskAgainIn,
     DisputeOut,
@@ -33,6 +34,7 @@ from webapp.labelling.schemas import (
     LabelSessionOut,
     LabelSessionQuery,
     NextReservationOut,
+    OutcomeOut,
     PostIn,
     PostOut,
     ReservationOut,
@@ -129,6 +131,12 @@ def list_disputes(request: HttpRequest, pk: Id) -> Any:
         }
         for one in adjudication.disputes(_session(pk))
     ]  # fmt: skip
+
+
+@router.get("/label-sessions/{pk}/result", auth=needs("read"), response=OutcomeOut)
+def get_label_session_result(request: HttpRequest, pk: Id) -> Outcome:
+    """What the settled items make of the tree."""
+    return outcome_of(_session(pk))
 
 
 @router.post("/label-sessions/{pk}/settle-agreed", auth=needs("review"), response=LabelSessionLine)

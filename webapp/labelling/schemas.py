@@ -191,6 +191,33 @@ class DisputeOut(Schema):
     settlement: SettlementOut | None
 
 
+class MovementOut(Schema):
+    """Things that hang elsewhere than where it was settled that they belong."""
+
+    kind: str
+    node: int
+    words: str
+    ids: list[int]
+
+
+class MergerOut(Schema):
+    """The `sources` become `into`, which is called `name` from then on."""
+
+    into: int
+    sources: list[int]
+    name: str
+
+
+class OutcomeOut(Schema):
+    """What the settled items make of the tree as it is now; `hindrances` say what cannot be carried out."""
+
+    movements: list[MovementOut]
+    mergers: list[MergerOut]
+    unchanged: int
+    open_items: int
+    hindrances: list[str]
+
+
 class AskAgainIn(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [3, 9]}]})
 

@@ -23,6 +23,7 @@ urlpatterns = [
     path("held/<int:pk>/leave/", desk_views.leave, name="leave"),
     path("labels/<int:pk>/undo/", desk_views.undo, name="undo"),
     path("<int:pk>/adjudication/", adjudication_views.adjudicate, name="adjudication"),
+    path("<int:pk>/result/", adjudication_views.outcome, name="outcome"),
     path("<int:pk>/settle-agreed/", adjudication_views.settle_agreed, name="settle_agreed"),
     path("items/<int:pk>/", adjudication_views.item, name="item"),
     path("items/<int:pk>/take/", adjudication_views.take, name="take"),
