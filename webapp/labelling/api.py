@@ -20,6 +20,7 @@ from webapp.labelling.models import (
     SessionKind,
 )
 from webapp.labelling.outcomes import Outcome, outcome_of
+from webapp.labelling.proposals import services as proposals
 from webapp.labelling.schemas import (
     AskAgainIn,
     DisputeOut,
@@ -37,6 +38,8 @@ from webapp.labelling.schemas import (
     OutcomeOut,
     PostIn,
     PostOut,
+    ProposalIn,
+    ProposalOut,
     ReservationOut,
     ReservationTimeIn,
     SettlementIn,
@@ -131,6 +134,13 @@ def list_disputes(request: HttpRequest, pk: Id) -> Any:
         }
         for one in adjudication.disputes(_session(pk))
     ]  # fmt: skip
+
+
+@router.post("/label-sessions/{pk}/proposals", auth=needs("review"), response={202: ProposalOut})
+@idempotent
+def propose_labels(request: HttpRequest, pk: Id, wish: ProposalIn) -> Any:
+    """Ask a model about the newest round; its labels are hidden until that is closed, and never count."""
+    return Status(202, proposals.start(person(request), _session(pk), wish.model))
 
 
 @router.get("/label-sessions/{pk}/result", auth=needs("read"), response=OutcomeOut)

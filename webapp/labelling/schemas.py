@@ -218,6 +218,17 @@ class OutcomeOut(Schema):
     hindrances: list[str]
 
 
+class ProposalIn(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model": "1/qwen3-32b"}]})
+
+    model: Annotated[Text, Field(max_length=400, description="The id of an endpoint, /, and a model that it lists.")]
+
+
+class ProposalOut(Schema):
+    job_id: Annotated[int, Field(validation_alias="pk")]
+    state: str
+
+
 class AskAgainIn(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [3, 9]}]})
 

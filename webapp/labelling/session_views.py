@@ -15,11 +15,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access
+from webapp.endpoints.queries import choices
 from webapp.error_responses import http_terms
 from webapp.labelling import sessions
 from webapp.labelling.forms import FORMS, SessionForm
 from webapp.labelling.models import Guideline, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.progress import round_progress
+from webapp.labelling.proposals import services as proposals
 from webapp.labelling.reservations import free_asks, open_round_of, unskip
 from webapp.labelling.rights import may_adjudicate, may_label
 from webapp.labelling.schemas import LabelSessionQuery
@@ -126,6 +128,8 @@ def session(request: HttpRequest, pk: int) -> HttpResponse:
         "adjudicates": may_adjudicate(user),
         "members": sorted(row.members.all(), key=lambda one: one.username),
         "page": page,
+        "models": choices() if may_edit(user) and row.kind == SessionKind.PLACE else [],
+        "proposing": proposals.proposing(row),
     }
     return render(request, "labelling/session.html", context)
 
@@ -180,6 +184,19 @@ def take_up_skipped(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"{number} skipped items are offered to you again.")
+    return redirect("labelling:session", pk)
+
+
+@access("review")
+@require_POST
+def ask_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask a model about the newest round, as an annotator whose labels are hidden and do not count."""
+    try:
+        job = proposals.start(request.user, find_session(pk), Params(request.POST).text("model", 400))
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Job {job.pk} asks the model. Nobody sees its labels before the round is closed.")
     return redirect("labelling:session", pk)
 
 

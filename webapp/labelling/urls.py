@@ -12,6 +12,7 @@ urlpatterns = [
     path("<int:pk>/close/", session_views.close, name="close"),
     path("<int:pk>/again/", session_views.again, name="again"),
     path("<int:pk>/skipped/", session_views.take_up_skipped, name="skipped"),
+    path("<int:pk>/ask-model/", session_views.ask_model, name="propose"),
     path("<int:pk>/guideline/", session_views.guideline, name="guideline"),
     path("<int:pk>/next/", desk_views.pull, name="pull"),
     path("held/<int:pk>/", desk_views.desk, name="desk"),
