@@ -155,6 +155,15 @@ def test_a_session_that_cannot_be_answered_is_refused_before_it_opens() -> None:
         seed.place_session(ann)
 
 
+def test_the_starter_session_is_opened_once() -> None:
+    nodes = seed.tree()
+    seed.environment("one", nodes["Clubs"])
+    session, new = sessions.starter_session()
+    assert (new, session.item_count, session.overlap) == (True, 1, 2)
+    assert sessions.starter_session() == (session, False)
+    assert "Never go by the name" in sessions.newest_guideline(session).text
+
+
 def test_a_label_says_which_guideline_it_was_made_with() -> None:
     maker, ann = seed.people("adjudicator", "annotator")
     nodes = seed.tree()

@@ -124,6 +124,26 @@ def open_session(user: Any, settings: SessionSettings) -> LabelSession:
     return _made(user, checked(settings))
 
 
+STARTER_SESSION = "Place the starter environments"
+STARTER_GUIDELINE = (
+    "Ask what the state holds and what the tools change, not where it happens: the books of a club are bookkeeping.\n"
+    "Take the deepest node that covers more than half of the tools that change something.\n"
+    "Two fit? Take the one that the rules speak of, and name the other as the second.\n"
+    "Never go by the name of the environment."
+)
+
+
+def starter_session() -> tuple[LabelSession, bool]:
+    """(a session in which the bundled environments are placed, whether it was opened just now)."""
+    known = LabelSession.objects.filter(name=STARTER_SESSION).defer("tree").first()
+    if known is not None:
+        return known, False
+    given = SessionSettings(
+        STARTER_SESSION, SessionKind.PLACE, PlacedKind.ENVIRONMENT, most=12, overlap=2, guideline=STARTER_GUIDELINE
+    )
+    return _made(None, checked(given)), True
+
+
 def _made(user: Any, given: SessionSettings) -> LabelSession:
     try:
         with transaction.atomic():
