@@ -22,6 +22,8 @@ from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
 from webapp.jobs.api import router as jobs
+from webapp.labelling.api import router as labelling
+from webapp.labelling.results.agreement_api import router as agreement
 from webapp.pages.ecosystem_api import router as ecosystem
 from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
@@ -57,6 +59,8 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", trajectories),
     ("", rollouts),
     ("", review),
+    ("", agreement),
+    ("", labelling),
     ("", edits),
     ("", batches),
     ("", files),

@@ -108,6 +108,7 @@ INSTALLED_APPS = [
     "webapp.scenarios",
     "webapp.trajectories",
     "webapp.review",
+    "webapp.labelling",
     "webapp.batches",
     "webapp.datasets",
     "webapp.runs",

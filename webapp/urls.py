@@ -16,6 +16,8 @@ urlpatterns = [
     path("lists/", include("webapp.lists.urls")),
     path("jobs/", include("webapp.jobs.urls")),
     path("endpoints/", include("webapp.endpoints.urls")),
+    path("taxonomy/sessions/", include("webapp.labelling.urls")),
+    path("taxonomy/sessions/", include("webapp.labelling.results.urls")),
     path("taxonomy/", include("webapp.taxonomy.urls")),
     path("environments/", include("webapp.environments.urls")),
     path("tasks/", include("webapp.scenarios.urls")),

@@ -110,7 +110,7 @@
   /* The next item */
   async function fetchAhead() {
     const mine = desk;
-    if (!mine?.bar) return;
+    if (!mine?.bar?.dataset.ahead) return;
     try {
       const answer = await post(mine.bar.dataset.ahead);
       const { url } = await answer.json();

@@ -19,7 +19,7 @@
 
   /* Only the item itself is a stop: its links stay for the mouse. */
   function settle(part) {
-    for (const link of part.querySelectorAll(".node a")) link.tabIndex = -1;
+    for (const link of part.querySelectorAll(".node a, .node button")) link.tabIndex = -1;
   }
 
   function focus(item) {
@@ -159,7 +159,7 @@
   });
 
   tree.addEventListener("click", (event) => {
-    const twist = event.target.closest("a.twist");
+    const twist = event.target.closest("a.twist, button.twist");
     const rest = event.target.closest(".rest > a");
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (rest) { event.preventDefault(); more(rest); return; }

@@ -15,14 +15,14 @@ import pytest
 from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tree_of
 
 APPS = ["accounts", "lists", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
-APPS += ["review", "batches", "datasets", "runs", "workers", "edits", "pages"]
+APPS += ["review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
     {"stages"},
-    {"verifiers", "themes", "skeleton", "assessment"},
+    {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios"},
-    {"tasks", "taxonomy", "starter", "scripted"},
+    {"tasks", "starter", "scripted"},
     {"pipeline"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}

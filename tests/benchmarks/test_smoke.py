@@ -16,6 +16,10 @@ HERE = Path(__file__).resolve().parent
 HELPERS = {"chaos_victims", "chaos_work", "curation_people", "curation_seed", "databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
+    "agreement": (
+        "--items 40 --labels 8 --resamples 20 --plain-items 12",
+        {"max_error", "errors", "seconds", "bootstrap_ratio", "bootstrap_gap"},
+    ),
     "audits": (
         "--tasks 1",
         {"judging_ratio", "cpu_judging_ratio", "audit_ratio", "audit_median_s", "audit_max_s", "mutants", "states"},

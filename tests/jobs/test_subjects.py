@@ -65,7 +65,7 @@ def test_every_sort_of_subject_has_a_page() -> None:
         "themes",
     }
     assert all(subjects.page_of(one) for one in shown)
-    assert {"dataset", "training"} | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
+    assert {"dataset", "training", "label_session"} | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
 
 
 @pytest.mark.parametrize("subject", ["", "dataset:1", "training:1", "task:x", "unknown:1"])

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.utils import timezone
 
+from tests.agreement import seed as labelled
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
 from tests.fixtures import pages_seed, replay_seed, runs_seed
@@ -30,6 +31,9 @@ from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
+
+HELD_ROUTES = ("desk", "submit", "fill", "draft", "heartbeat", "skip", "leave")
+ITEM_ROUTES = ("item", "take", "settle", "unsettle", "discuss")
 
 
 def a_rollout(run: Trajectory) -> Rollout:
@@ -57,7 +61,12 @@ def a_grouping() -> Grouping:
     return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
 
 
-BULK_ACTS = (("jobs", "cancel"), ("batches", "pause"), ("datasets", "archive"))
+BULK_ACTS = {
+    "jobs:bulk": {"act": "cancel"},
+    "batches:bulk": {"act": "pause"},
+    "datasets:bulk": {"act": "archive"},
+    "datasets:bulk_files": {"act": "delete"},
+}
 
 
 def a_batch() -> dict[str, Any]:
@@ -81,6 +90,23 @@ def a_review(run: Trajectory) -> dict[str, Any]:
     decision = ReviewDecision.objects.create(task=run.task, revision=run.revision, user=owner, verdict="approve")
     remark = Remark.objects.create(task=run.task, remark="comment", text="So so.", user=owner)
     return {"queue": queue, "review_item": item, "held": held, "review_decision": decision, "remark": remark}
+
+
+def a_labelling(owner: User) -> dict[str, Any]:
+    """A session that was measured, with a discussion; and an open one of which the annotator holds and labelled one."""
+    measured = labelled.measured()
+    item = measured.items.get(position=2)
+    thread = item.discussions.create(by=owner)
+    open_one = labelled.session("an open label session", state="open")
+    first, second = labelled.items(open_one, 2)
+    found = labelled.labelled(open_one, [first, second], {owner.username: [11, 0]}, is_open=True)
+    ask = found.asks.get(item=second)
+    end = timezone.now() + timedelta(hours=1)
+    held = ask.reservations.create(round=found, user=owner, place=1, expires_at=end)
+    label = found.labels.get()
+    return {
+        "label_session": measured, "label_item": item, "thread": thread, "reservation": held, "own_label": label,
+    }  # fmt: skip
 
 
 def a_training(run: Trajectory) -> dict[str, Any]:
@@ -137,6 +163,7 @@ def objects() -> dict[str, Any]:
         **a_training(run),
         **a_review(run),
         "edit": services.start_task_edit(owner, run.task),
+        **a_labelling(owner),
     }
 
 
@@ -154,12 +181,24 @@ def edit_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def labelling_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those of labelling sessions."""
+    return {
+        "labelling": {"pk": made["label_session"].pk, "kind": "place"},
+        **{f"labelling:{name}": {"pk": made["reservation"].pk} for name in HELD_ROUTES},
+        **{f"labelling:{name}": {"pk": made["label_item"].pk} for name in ITEM_ROUTES},
+        "labelling:undo": {"pk": made["own_label"].pk},
+        "labelling:post": {"pk": made["thread"].pk},
+    }
+
+
 def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What each route's arguments are: by route name, else by its namespace."""
     run = made["run"]
     return {
         "accounts": {"pk": made["owner"].pk},
         "accounts:revoke_token": {"pk": made["token"].pk},
+        "agreement": {"pk": made["label_session"].pk},
         "batches": {"pk": made["batch"].pk},
         "batches:item": {"pk": made["item"].pk},
         "batches:keep": {"pk": made["item"].pk},
@@ -169,12 +208,11 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "endpoints": {"pk": made["endpoint"].pk},
         "environments": {"pk": run.environment_id, "a": 1, "b": 1},
         "environments:of_node": {"pk": made["node"].pk},
-        "environments:assessment": {"pk": made["assessment"].pk},
-        "environments:start_rerun": {"pk": made["assessment"].pk},
+        **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
-        **{f"{name}:bulk": {"act": act} for name, act in BULK_ACTS},
-        "datasets:bulk_files": {"act": "delete"},
+        **BULK_ACTS,
+        **labelling_arguments(made),
         "lists": {"list_name": "tasks", "pk": made["view"].pk},
         "review": {"pk": made["queue"].pk, "kind": "task"},
         "review:item": {"pk": made["review_item"].pk},
@@ -244,6 +282,10 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "role": "user",
         },
         "jobs": {"pk": made["job"].pk},
+        "label-items": {"pk": made["label_item"].pk},
+        "label-reservations": {"pk": made["reservation"].pk},
+        "label-sessions": {"pk": made["label_session"].pk},
+        "labels": {"pk": made["own_label"].pk},
         "review": {"kind": "task", "pk": run.task_id},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},

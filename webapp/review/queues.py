@@ -100,7 +100,8 @@ def checked(given: QueueSettings) -> QueueSettings:
     )  # fmt: skip
 
 
-def _people(names: Sequence[str]) -> list[User]:
+def people_named(names: Sequence[str]) -> list[User]:
+    """The people with these user names. Raises InputError: one of them is nobody's."""
     wanted = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     found = {user.username: user for user in User.objects.filter(username__in=wanted, is_active=True)}
     missing = [name for name in wanted if name not in found]
@@ -113,7 +114,7 @@ def make_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
     """Make a queue and fill it. Raises InputError; Conflict: the name is taken, or the person may not."""
     require_editor(user)
     given = checked(settings)
-    people = _people(given.members)
+    people = people_named(given.members)
     try:
         with acting(user):
             queue = ReviewQueue.objects.create(
@@ -159,7 +160,7 @@ def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
     """
     require_editor(user)
     given = checked(settings)
-    people = _people(given.members)
+    people = people_named(given.members)
     try:
         with acting(user):
             queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()

@@ -61,6 +61,7 @@ def main() -> int:
             step("demo user", lambda: call_command("ensure_demo_user", verbosity=0))
             step("demo content", lambda: call_command("demo"))
             step("demo queue", lambda: call_command("demo_queue", verbosity=0))
+            step("demo session", lambda: call_command("demo_session", verbosity=0))
     except CommandError as error:
         print(f"{error}", file=sys.stderr, flush=True)
         return 1

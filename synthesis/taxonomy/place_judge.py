@@ -1,0 +1,72 @@
+"""A judge that places an item on a tree as a person does: one node or none, how sure, and why (ours)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from synthesis.contracts import Frozen, Message
+from synthesis.errors import InputError
+from synthesis.llm.asker import Asker
+from synthesis.llm.calls import Site, StageCall
+from synthesis.prompts import fenced, prompt
+
+STAGE = "place"
+COMMENT_CHARS = 2_000
+ASKED_AT_ONCE = 400
+"""A tree of more nodes is asked about in two steps: the first level, then what is below the one that was chosen."""
+
+
+class OfferedPlace(Frozen):
+    """A node that can be chosen. `path` is the ids from the first level down to it, `words` the names."""
+
+    id: int
+    path: tuple[int, ...]
+    words: str
+
+
+class PlaceBrief(Frozen):
+    """What a judge is told of one item."""
+
+    what: str
+    object: str
+    guideline: str = ""
+    places: tuple[OfferedPlace, ...]
+
+
+class PlaceReply(Frozen):
+    """What a judge replies: the number of a place that was offered, or None where none fits."""
+
+    comment: str = Field(max_length=COMMENT_CHARS)
+    place: int | None
+    confidence: int = Field(ge=1, le=3)
+
+
+async def placed(asker: Asker, brief: PlaceBrief, item: str) -> PlaceReply:
+    """The judge's placing. Raises MalformedReply: none that fits after a bounded number of tries; LLMError."""
+    if len(brief.places) <= ASKED_AT_ONCE:
+        return await _asked(asker, brief, brief.places, f"{item}/all")
+    first = tuple(one for one in brief.places if len(one.path) == 1)[:ASKED_AT_ONCE]
+    branch = await _asked(asker, brief, first, f"{item}/first")
+    if branch.place is None:
+        return branch
+    below = [one for one in brief.places if one.path[0] == branch.place]
+    nearest = sorted(below, key=lambda one: len(one.path))[:ASKED_AT_ONCE]
+    return await _asked(asker, brief, tuple(nearest), f"{item}/below")
+
+
+async def _asked(asker: Asker, brief: PlaceBrief, places: tuple[OfferedPlace, ...], item: str) -> PlaceReply:
+    words = prompt("judge", "place").render(
+        what=brief.what,
+        guideline=fenced("guideline", brief.guideline or "Nothing further."),
+        object=fenced("object", brief.object),
+        places=fenced("places", "\n".join(f"{one.id}: {one.words}" for one in places)),
+    )
+    known = {one.id for one in places}
+
+    def require_offered(reply: PlaceReply) -> None:
+        if reply.place is not None and reply.place not in known:
+            raise InputError(f"there is no place {reply.place}; choose a number that was offered, or null")
+
+    site = Site(role="judge", stage=STAGE, item=item)
+    call = StageCall(site=site, messages=(Message(role="user", content=words),))
+    return await asker.structured(call, PlaceReply, require_offered)

@@ -1,0 +1,153 @@
+"""Three annotators through a session that places and one that merges, in Chromium and by keys; one leaves half-way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.checks import faults
+from tests.fixtures import pages_seed
+from tests.labelling import seed
+from webapp.accounts.models import User
+from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+EVIL = pages_seed.EVIL
+
+
+class Person:
+    """Somebody at a browser of their own."""
+
+    def __init__(self, chromium: Browser, site: str, user: User) -> None:
+        self.user = user
+        self.context: BrowserContext = chromium.new_context(base_url=site)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda one: self.complaints.append(one.text) if one.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.goto("/account/login/")
+        self.page.fill("[name=username]", user.username)
+        self.page.fill("[name=password]", pages_seed.PASSWORD)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector(".rail .brand")
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def begins(self, session: LabelSession) -> None:
+        self.page.goto(f"/taxonomy/sessions/{session.pk}/")
+        self.press("n")
+        self.page.wait_for_selector("#decide")
+
+    def places(self, name: str, confidence: str = "2") -> None:
+        """The item in hand, by keys alone: find the node, choose it, say how sure, save."""
+        self.press("/")
+        self.page.keyboard.type(name)
+        self.press("Enter", "Enter", confidence)
+        expect(self.page.locator("#chosen-path [data-name]")).to_have_text(name)
+        with self.page.expect_navigation():
+            self.press("Control+Enter")
+
+    def groups(self, labels: list[str], name: str) -> None:
+        """Labels into one group: ticked by Space, named, put by Enter."""
+        for label in labels:
+            self.page.locator("#grouping li", has_text=label).first.locator("input").focus()
+            self.press("Space")
+        self.press("g")
+        self.page.keyboard.type(name)
+        self.press("Enter")
+        self.page.wait_for_selector(f"[data-drop='{name}'] >> text={labels[-1]}")
+
+
+@pytest.fixture
+def team(live_site: str, chromium: Browser) -> Any:
+    users = seed.people("adjudicator", "annotator", "annotator", "annotator")
+    found = [Person(chromium, live_site, user) for user in users]
+    yield found
+    for one in found:
+        assert one.complaints == [], one.user.username
+        one.context.close()
+
+
+def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Person]) -> None:
+    judge, ann, bob, eve = team
+    nodes = seed.tree()
+    for name in ("Sports club ledger", "Ferry line", EVIL):
+        seed.environment(name[:300], nodes["Clubs"], rules=(EVIL,))
+    session = seed.place_session(judge.user, overlap=2, guideline=EVIL)
+    ann.begins(session)
+    assert faults(ann.page, "place desk") == []
+    ann.places("Clubs", "3")
+    ann.press("c")
+    ann.page.keyboard.type("Half a thought")
+    ann.press("Escape")
+    expect(ann.page.locator("[data-draft-said]")).to_have_text("Draft kept")
+    left = Reservation.objects.get(user=ann.user, state="held")
+    Reservation.objects.filter(pk=left.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    for person in (bob, eve):
+        person.begins(session)
+        for _ in range(Label.objects.count(), 6):
+            if not person.page.locator("#decide").count():
+                break
+            person.places("Ticketing" if person is bob else "Payroll")
+    assert Label.objects.count() == 6, "who left blocked nobody"
+    ann.page.goto(f"/taxonomy/sessions/held/{left.pk}/")
+    assert ann.page.locator("#label-comment").input_value() == "Half a thought"
+    judge.page.goto(f"/taxonomy/sessions/{session.pk}/")
+    judge.page.get_by_text("Close round 1").press("Enter")
+    judge.page.get_by_role("button", name="Close it now").press("Enter")
+    judge.page.wait_for_selector("text=Its labels can be seen now")
+    assert faults(judge.page, "session") == []
+    judge.press("a")
+    judge.page.wait_for_selector(".disputes")
+    assert faults(judge.page, "adjudication") == []
+    for number in range(3):
+        judge.press("1")
+        expect(judge.page.locator(".disputes .tag", has_text="settled")).to_have_count(number + 1)
+    assert Settlement.objects.count() == 3
+    judge.page.locator("[data-row-link]").first.press("Enter")
+    judge.page.wait_for_selector("#discussion")
+    judge.press("/")
+    judge.page.keyboard.type("Banking")
+    judge.press("Enter", "Enter")
+    with judge.page.expect_navigation():
+        judge.press("Control+Enter")
+    assert Settlement.objects.filter(node=nodes["Banking"]).count() == 1
+    assert faults(judge.page, "item") == []
+
+
+def test_three_people_group_labels_and_an_adjudicator_adjusts(team: list[Person]) -> None:
+    judge, *people = team
+    seed.tree()
+    session = seed.merge_session(judge.user, overlap=3)
+    for person in people:
+        person.begins(session)
+        if person is people[0]:
+            assert faults(person.page, "merge desk") == []
+        person.groups(["Clubs", "Lending"], "Sharing")
+        person.groups(["Banking", "Bookkeeping"] if person is not people[2] else ["Banking"], "Money")
+        person.groups(["Ticketing"] if person is not people[2] else ["Ticketing", "Bookkeeping"], "Desks")
+        with person.page.expect_navigation():
+            person.press("Control+Enter")
+        person.page.wait_for_selector("text=Nothing is left for you")
+    judge.page.goto(f"/taxonomy/sessions/{session.pk}/")
+    judge.page.get_by_text("Close round 1").press("Enter")
+    judge.page.get_by_role("button", name="Close it now").press("Enter")
+    item = session.items.get()
+    judge.page.goto(f"/taxonomy/sessions/items/{item.pk}/")
+    first = judge.page.locator("[aria-label='Labels as people grouped them'] tbody tr").first
+    expect(first).to_contain_text("Bookkeeping")
+    judge.press("1")
+    judge.page.wait_for_selector("#grouping")
+    assert faults(judge.page, "grouping settled") == []
+    judge.page.locator("#grouping li", has_text="Ticketing").locator("input").focus()
+    judge.press("Space")
+    judge.page.get_by_role("button", name="Put ticked labels into Money").press("Enter")
+    judge.page.wait_for_selector("[data-drop='Money'] >> text=Ticketing")
+    assert {group["name"] for group in Settlement.objects.get().groups} == {"Sharing", "Money"}

@@ -1,0 +1,78 @@
+"""A model as an annotator, over HTTP: asked once, hidden until the round is closed, and counted in nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.edits.test_pages import carried_out
+from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.labelling import seed
+from tests.rollouts_web.support import endpoint_at
+from webapp.errors import Conflict
+from webapp.labelling import adjudication, sessions
+from webapp.labelling.models import Ask, Label
+from webapp.labelling.progress import round_progress
+from webapp.labelling.proposals.services import start
+from webapp.labelling.visibility import shown_labels
+from webapp.taxonomy.services import place
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_model_labels_what_it_can_hidden_and_beside_the_quorum() -> None:
+    maker, ann, bob = seed.people("adjudicator", "annotator", "annotator")
+    nodes = seed.tree()
+    for name in ("plain desk", "odd desk"):
+        seed.environment(name, nodes["Clubs"])
+    session = seed.place_session(maker, overlap=2)
+
+    def model(request: Request) -> Scripted:
+        words = str(request["messages"][0]["content"])
+        chosen = 999_999 if "odd desk" in words else nodes["Payroll"]
+        return say(json.dumps({"comment": "It pays.", "place": chosen, "confidence": 3}))
+
+    with llm_server(model) as server:
+        endpoint = endpoint_at(server.url)
+        with pytest.raises(Conflict, match="open and close sessions"):
+            start(ann, session, f"{endpoint.pk}/scripted-1")
+        start(maker, session, f"{endpoint.pk}/scripted-1")
+        job = carried_out("propose_labels")
+    assert (job.result["asked"], job.result["labelled"], len(job.result["failed"])) == (2, 1, 1)
+    words = str(server.requests[0]["messages"])
+    assert "Ask what the state holds." in words
+    assert "do_1 (changes)" in words
+    assert not shown_labels(maker, session).exists(), "hidden from everybody while people label"
+    assert set(Ask.objects.values_list("free", flat=True)) == {2}
+    for user in (ann, bob):
+        for _ in range(2):
+            seed.labelled(user, session, nodes["Clubs"])
+    assert round_progress(session, session.rounds.get()).answers == 4
+    sessions.close_round(maker, session.pk)
+    assert Label.objects.filter(judge__contains="scripted-1").count() == 1
+    assert adjudication.disputes(session) == [], "it disagrees, and does not count"
+    shown = [one for one in adjudication.disputes(session, all_items=True) if one.judges]
+    assert [one.judges[0].node for one in shown] == [nodes["Payroll"]]
+
+
+def test_a_large_tree_is_asked_about_in_two_steps() -> None:
+    maker = seed.people("adjudicator")[0]
+    nodes = seed.tree()
+    more = place([(f"First {a}", f"Second {a}.{b}") for a in range(20) for b in range(20)])
+    seed.environment("plain desk", nodes["Clubs"])
+    session = seed.place_session(maker, overlap=1)
+    asked: list[str] = []
+
+    def model(request: Request) -> Scripted:
+        asked.append(str(request["messages"][0]["content"]))
+        chosen = more[("First 7",)] if len(asked) == 1 else more[("First 7", "Second 7.3")]
+        return say(json.dumps({"comment": "There.", "place": chosen, "confidence": 2}))
+
+    with llm_server(model) as server:
+        endpoint = endpoint_at(server.url)
+        start(maker, session, f"{endpoint.pk}/scripted-1")
+        carried_out("propose_labels")
+    assert Label.objects.get().node == more[("First 7", "Second 7.3")]
+    assert "Second 7.3" not in asked[0]
+    assert "Second 8.3" not in asked[1]

@@ -1,0 +1,197 @@
+"""What people say of an item: checked against what was asked, submitted, kept as a draft, and taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from synthesis.errors import InputError
+from synthesis.formats.values import clean
+from webapp.accounts.services import audit
+from webapp.errors import Conflict, NotFound
+from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.models import (
+    Confidence,
+    Label,
+    LabelDraft,
+    LabelItem,
+    LabelSession,
+    Reservation,
+    SessionKind,
+)
+from webapp.labelling.reservations import finish, reopen, require_held, require_reservation
+from webapp.review.models import AssignmentState
+
+COMMENT_CHARS = 2_000
+GROUP_CHARS = 200
+"""As long as the name of a node."""
+DRAFT_BYTES = 64 << 10
+Groups = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where a thing belongs. Without a `node` no node fits; `second` is another one that fits too."""
+
+    node: int | None
+    second: int | None = None
+
+
+@dataclass(frozen=True)
+class LabelChoice:
+    """What a person fills in: a placing or a grouping, how sure they are, and why."""
+
+    placing: Placing | None = None
+    groups: Sequence[Mapping[str, Any]] | None = None
+    confidence: int = Confidence.FAIR
+    comment: str = ""
+    guideline: int = 0
+    """The number of the version that they saw; 0: the newest."""
+    seconds: float | None = None
+
+
+def checked_placing(tree: FrozenTree, given: Placing) -> Placing:
+    """A placing on nodes that were asked. Raises InputError."""
+    for pk in (given.node, given.second):
+        if pk is not None and tree.get(pk) is None:
+            raise InputError(f"There is no node {pk} in the tree of this session.")
+    if given.node is None and given.second is not None:
+        raise InputError("Name the first node before a second one.")
+    if given.node is not None and given.second == given.node:
+        raise InputError("The second node is the first one. Choose another, or none.")
+    return given
+
+
+def checked_groups(item: LabelItem, given: Sequence[Mapping[str, Any]]) -> Groups:
+    """A grouping in which every label of the item is in exactly one group, by the item's order. Raises InputError."""
+    known = {label["id"]: label["name"] for label in item.content["labels"]}
+    named: dict[str, list[int]] = {}
+    placed: set[int] = set()
+    for group in given:
+        name = clean(str(group.get("name", ""))).strip()
+        labels = group.get("labels")
+        if not name or len(name) > GROUP_CHARS:
+            raise InputError(f"Every group needs a name of 1 to {GROUP_CHARS} characters.")
+        if name in named:
+            raise InputError(f"Two groups are called “{name}”. Put their labels together, or rename one.")
+        if not isinstance(labels, list | tuple) or not labels:
+            raise InputError(f"The group “{name}” has no labels.")
+        for pk in labels:
+            if pk not in known:
+                raise InputError(f"There is no label {str(pk)[:20]} in this session.")
+            if pk in placed:
+                raise InputError(f"“{known[pk]}” is in two groups. Every label is in exactly one.")
+            placed.add(pk)
+        named[name] = list(labels)
+    left = [name for pk, name in known.items() if pk not in placed]
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise InputError(f"“{left[0]}”{more} is in no group yet. A label that stands alone is a group of one.")
+    order = {pk: number for number, pk in enumerate(known)}
+    found = [{"name": name, "labels": sorted(labels, key=lambda pk: order[pk])} for name, labels in named.items()]
+    return sorted(found, key=lambda group: order[group["labels"][0]])
+
+
+def checked_comment(text: str) -> str:
+    words = clean(text).strip()
+    if len(words) > COMMENT_CHARS:
+        raise InputError(f"A comment may have {COMMENT_CHARS:,} characters; this one has {len(words):,}.")
+    return words
+
+
+@transaction.atomic
+def submit(user: Any, pk: int, given: LabelChoice) -> Label:
+    """Submit a label for an item that the person holds. Raises NotFound; InputError; Conflict: it is held no more."""
+    row = require_held(user, pk)
+    session, item = LabelSession.objects.get(pk=row.ask.session_id), row.ask.item
+    values = answer_values(session, item, given)
+    number = given.guideline
+    versions = session.guidelines.order_by("-number")
+    guideline = (versions.filter(number=number) if number else versions).first()
+    if guideline is None:
+        raise InputError(f"The guideline of this session has no version {number}.")
+    finish(row, given.seconds)
+    label = Label.objects.create(
+        ask=row.ask, item=item, round=row.round, reservation=row, user=user, guideline=guideline,
+        seconds=row.seconds, gold_right=None if item.gold is None else values["node"] == item.gold, **values,
+    )  # fmt: skip
+    LabelDraft.objects.filter(ask=row.ask, user=user).delete()
+    return label
+
+
+def answer_values(session: LabelSession, item: LabelItem, given: LabelChoice) -> dict[str, Any]:
+    """The columns of a label. Raises InputError: what cannot be used."""
+    if given.confidence not in Confidence.values:
+        raise InputError("Say how sure you are: 1 a guess, 2 fair, 3 sure.")
+    values: dict[str, Any] = {"confidence": given.confidence, "comment": checked_comment(given.comment)}
+    if session.kind == SessionKind.MERGE:
+        if given.groups is None:
+            raise InputError("This session groups labels: say which labels are together.")
+        return values | {"groups": checked_groups(item, given.groups), "node": None, "second": None}
+    if given.placing is None:
+        raise InputError("Choose the node it belongs on, or say that no node fits.")
+    placing = checked_placing(FrozenTree.of(session), given.placing)
+    return values | {"node": placing.node, "second": placing.second}
+
+
+@transaction.atomic
+def undo(user: Any, pk: int) -> Reservation:
+    """Take one's own label back while its round is open: the item is held again, with what was filled in as its draft.
+
+    Raises NotFound; Conflict: the round is closed, or it was undone.
+    """
+    label = Label.objects.filter(pk=pk, user=user).select_related("reservation", "round").first()
+    if label is None or label.reservation is None:
+        raise NotFound("There is no such label of yours.")
+    row = require_reservation(user, label.reservation.pk)
+    label = Label.objects.select_for_update(of=("self",)).get(pk=pk)
+    if not row.round.is_open:
+        raise Conflict("This round is closed; its labels stay. Say what you think now in the discussion.")
+    if label.undone_at is not None or row.state != AssignmentState.DECIDED:
+        raise Conflict("This label was taken back already.")
+    label.undone_at = timezone.now()
+    label.save(update_fields=["undone_at"])
+    reopen(row)
+    body: dict[str, Any] = {
+        "node": label.node,
+        "second": label.second,
+        "none": label.groups is None and label.node is None,
+    }
+    if label.groups is not None:
+        body = {"groups": {str(one): group["name"] for group in label.groups for one in group["labels"]}}
+    body |= {"confidence": label.confidence, "comment": label.comment}
+    LabelDraft.objects.update_or_create(ask=row.ask, user=user, defaults={"body": body})
+    audit(user, "label.undo", label)
+    return row
+
+
+@transaction.atomic
+def save_draft(user: Any, pk: int, body: Mapping[str, Any]) -> LabelDraft:
+    """Keep what is filled in for a reserved item, also after the reservation ended. Raises NotFound; InputError."""
+    row = Reservation.objects.filter(pk=pk, user=user).select_related("ask").first()
+    if row is None:
+        raise NotFound("There is no such item of yours.")
+    kept = {name: clean(value) if isinstance(value, str) else value for name, value in body.items()}
+    if len(json.dumps(kept)) > DRAFT_BYTES:
+        raise InputError(f"A draft may have {DRAFT_BYTES >> 10} KiB; shorten the comment.")
+    draft, _ = LabelDraft.objects.update_or_create(ask=row.ask, user=user, defaults={"body": kept})
+    return draft
+
+
+def draft_of(user: Any, ask: int) -> LabelDraft | None:
+    return LabelDraft.objects.filter(ask=ask, user=user).first()
+
+
+def labels_grouped(item: LabelItem, names: Mapping[str, str]) -> Groups:
+    """Groups from the name that each label (its id as text) was given, in the item's order; others are left out."""
+    found: dict[str, list[int]] = {}
+    for label in item.content["labels"]:
+        name = str(names.get(str(label["id"]), "")).strip()
+        if name:
+            found.setdefault(name, []).append(label["id"])
+    return [{"name": name, "labels": labels} for name, labels in found.items()]

@@ -1,0 +1,169 @@
+"""Forms of labelling: a new session, and what the desks send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from webapp.forms.rows import PlainInput, PlainTextarea, options
+from webapp.labelling.answers import COMMENT_CHARS, GROUP_CHARS, LabelChoice, Placing, labels_grouped
+from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
+from webapp.labelling.sessions import MOST_ASKED, SessionSettings
+from webapp.query_params import Params, whole_number
+from webapp.review.models import MOST_OVERLAP
+from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
+from webapp.taxonomy.models import Node
+
+FIRST_LEVELS_SHOWN = 300
+
+
+class SessionForm(forms.Form):
+    """What both kinds of sessions ask for."""
+
+    kind = ""
+    name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
+    overlap = forms.IntegerField(
+        min_value=1, max_value=MOST_OVERLAP, initial=3, label="Answers for each item",
+        help_text="So many different people are asked about each. Three or more can be outvoted one by one.",
+    )  # fmt: skip
+    members = forms.CharField(
+        max_length=2_000, required=False, widget=PlainInput, label="People",
+        help_text="User names with commas between them. Nobody named: everybody who may annotate.",
+    )  # fmt: skip
+    lease_minutes = forms.IntegerField(
+        min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=15, label="Minutes that an item is held",
+        help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
+    )  # fmt: skip
+    guideline = forms.CharField(
+        max_length=GUIDELINE_CHARS, required=False, widget=PlainTextarea(attrs={"rows": 6}), label="Guideline",
+        help_text="What people go by; it stands beside every item. It can be changed: each label says which version "
+        "it was made with.",
+    )  # fmt: skip
+
+    def settings(self) -> SessionSettings:
+        """What was filled in."""
+        given = self.cleaned_data
+        return SessionSettings(
+            name=given["name"], kind=self.kind, overlap=given["overlap"], lease_minutes=given["lease_minutes"],
+            members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
+            guideline=given["guideline"], **self.asked(),
+        )  # fmt: skip
+
+    def asked(self) -> dict[str, Any]:
+        return {}
+
+
+class PlaceForm(SessionForm):
+    """A session in which things are placed on the tree."""
+
+    kind = SessionKind.PLACE
+    places = forms.ChoiceField(
+        choices=[(one.value, one.label) for one in (PlacedKind.ENVIRONMENT, PlacedKind.THEME)], label="What is placed"
+    )
+    query = forms.CharField(
+        max_length=2_000, required=False, widget=PlainInput, label="Filters",
+        help_text="Copy the address of the list of environments or themes with your filters. Empty: the newest.",
+    )  # fmt: skip
+    most = forms.IntegerField(
+        min_value=1, max_value=MOST_ASKED, initial=60, label="At most",
+        help_text="The newest that the filters choose. An item takes a person about a minute.",
+    )  # fmt: skip
+    known = forms.CharField(
+        max_length=1_000, required=False, widget=PlainInput, label="Known answers",
+        help_text="Numbers of things (as in the address of their page) that hang where they belong. Everybody is asked "
+        "about them and nobody is told which they are; you see how often each person is right.",
+    )  # fmt: skip
+    field_order = ("name", "places", "query", "most", "overlap", "members", "lease_minutes", "known", "guideline")
+
+    def clean_known(self) -> tuple[int, ...]:
+        parts = [part.strip() for part in self.cleaned_data["known"].split(",") if part.strip()]
+        numbers = [whole_number(part, 1) for part in parts]
+        if None in numbers:
+            raise forms.ValidationError("Write numbers with commas between them, such as 12, 40.")
+        return tuple(number for number in numbers if number is not None)
+
+    def asked(self) -> dict[str, Any]:
+        query = self.cleaned_data["query"]
+        query = query.rpartition("?")[2] if "?" in query else query if "=" in query else ""
+        kept = {name: self.cleaned_data[name] for name in ("places", "most", "known")}
+        return kept | {"query": query}
+
+
+class MergeForm(SessionForm):
+    """A session in which second-level labels are grouped."""
+
+    kind = SessionKind.MERGE
+    nodes = forms.TypedMultipleChoiceField(
+        required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Second-level labels of",
+        help_text="None ticked: of all.",
+    )  # fmt: skip
+    field_order = ("name", "nodes", "overlap", "members", "lease_minutes", "guideline")
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        rows = Node.objects.filter(level=1, counts__children__gt=0).order_by("position", "path")
+        field: Any = self.fields["nodes"]
+        field.choices = options(rows.values_list("pk", "name")[:FIRST_LEVELS_SHOWN], 80)
+        self.fields["lease_minutes"].initial = 120
+
+    def asked(self) -> dict[str, Any]:
+        return {"nodes": tuple(self.cleaned_data["nodes"])}
+
+
+FORMS: dict[str, type[SessionForm]] = {SessionKind.PLACE: PlaceForm, SessionKind.MERGE: MergeForm}
+
+
+def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
+    """What a desk sent, as a draft keeps it."""
+    params = Params(data)
+    found: dict[str, Any] = {
+        "confidence": params.number("confidence", 1, 3) or Confidence.FAIR,
+        "comment": params.text("comment", COMMENT_CHARS + 1),
+    }
+    if "labels" in item.content:
+        keys = [str(one["id"]) for one in item.content["labels"]]
+        named = {key: params.text(f"group-{key}", GROUP_CHARS, strip=True) for key in keys}
+        return found | {"groups": {key: name for key, name in named.items() if name}}
+    return found | {
+        "node": params.id("node"),
+        "second": params.id("second"),
+        "none": params.flag("none"),
+        "slot": params.choice("slot", ("node", "second"), "node"),
+    }
+
+
+def put_together(data: QueryDict, item: LabelItem, body: dict[str, Any]) -> str:
+    """Put the ticked labels into the group that is named, or out of any; what is wrong with that, or nothing."""
+    params = Params(data)
+    ticked = {str(pk) for pk in params.picks("label", 1_000)}
+    out = params.flag("out")
+    name = params.text("into", GROUP_CHARS, strip=True) or params.text("group", GROUP_CHARS, strip=True)
+    if not ticked:
+        return "Tick the labels that belong together first."
+    if not out and not name:
+        return "Name the group that they go into."
+    for label in item.content["labels"]:
+        key = str(label["id"])
+        if key in ticked and out:
+            body["groups"].pop(key, None)
+        elif key in ticked:
+            body["groups"][key] = name
+    return ""
+
+
+def choice_of(data: QueryDict, item: LabelItem) -> LabelChoice:
+    """What a desk submits."""
+    params, body = Params(data), body_of(data, item)
+    placing, groups = None, None
+    if "labels" in item.content:
+        groups = labels_grouped(item, body["groups"])
+    elif params.flag("none"):
+        placing = Placing(None)
+    elif body["node"] is not None:
+        placing = Placing(body["node"], body["second"])
+    return LabelChoice(
+        placing=placing, groups=groups, confidence=body["confidence"], comment=body["comment"],
+        guideline=params.number("guideline") or 0, seconds=params.decimal("seconds", 0, 86_400),
+    )  # fmt: skip

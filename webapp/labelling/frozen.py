@@ -1,0 +1,200 @@
+"""What a session asks about, as it is now: the nodes of the tree, and the environments, themes or labels themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from django.http import QueryDict
+
+from synthesis.errors import InputError
+from webapp.environments import queries as environment_queries
+from webapp.environments.models import Environment, Tool
+from webapp.labelling.models import LabelSession, PlacedKind
+from webapp.taxonomy import queries as tree_queries
+from webapp.taxonomy.models import Node, Theme, ThemeTool
+
+MOST_NODES = 5_000
+MOST_ITEMS = 2_000
+MOST_LABELS = 300
+TEXT_CHARS = 4_000
+TOOLS_KEPT = 60
+RULES_KEPT = 40
+EXAMPLES = 3
+SEPARATOR = " \u203a "
+
+
+@dataclass(frozen=True)
+class FrozenNode:
+    """A node as it was. `path` is the ids from the first level down to it."""
+
+    id: int
+    level: int
+    name: str
+    path: tuple[int, ...]
+
+    @property
+    def parent(self) -> int | None:
+        return self.path[-2] if len(self.path) > 1 else None
+
+
+@dataclass(frozen=True)
+class FrozenTree:
+    """The nodes of a session in the order of the tree, parents before what is below them."""
+
+    nodes: dict[int, FrozenNode] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, session: LabelSession) -> FrozenTree:
+        nodes: dict[int, FrozenNode] = {}
+        for pk, parent, level, name in session.tree:
+            above = nodes[parent].path if parent in nodes else ()
+            nodes[pk] = FrozenNode(pk, level, name, (*above, pk))
+        return cls(nodes)
+
+    def __iter__(self) -> Iterator[FrozenNode]:
+        return iter(self.nodes.values())
+
+    def get(self, pk: int | None) -> FrozenNode | None:
+        return self.nodes.get(pk) if pk is not None else None
+
+    def path(self, pk: int | None) -> tuple[int, ...]:
+        """The ids from the first level down; empty where no node fits."""
+        node = self.get(pk)
+        return node.path if node is not None else ()
+
+    def names(self, pk: int | None) -> list[str]:
+        """The names from the first level down."""
+        return [self.nodes[one].name for one in self.path(pk)]
+
+    def words(self, pk: int | None) -> str:
+        """A node and what it is below, in words."""
+        return SEPARATOR.join(self.names(pk)) or "No node fits"
+
+    @cached_property
+    def below(self) -> dict[int | None, list[FrozenNode]]:
+        """The nodes directly below each; None: the first level."""
+        found: dict[int | None, list[FrozenNode]] = {}
+        for node in self.nodes.values():
+            found.setdefault(node.parent, []).append(node)
+        return found
+
+
+@dataclass(frozen=True)
+class FrozenItem:
+    """A thing to ask about: its id, its name and what people see of it. They do not see `node`, where it hangs."""
+
+    key: int
+    name: str
+    content: dict[str, Any]
+    node: int | None = None
+
+
+def tree_now() -> list[list[Any]]:
+    """The tree as rows of (id, parent, level, name), parents first. Raises InputError: there are too many nodes."""
+    rows = list(Node.objects.order_by("level", "position", "path").values_list("pk", "parent_id", "level", "name"))
+    if not rows:
+        raise InputError("The tree is empty: there is nothing to place things on. Import themes or environments first.")
+    if len(rows) > MOST_NODES:
+        raise InputError(f"The tree has {len(rows):,} nodes; a session can show {MOST_NODES:,}.")
+    below: dict[int | None, list[Any]] = {}
+    for row in rows:
+        below.setdefault(row[1], []).append(row)
+    ordered: list[list[Any]] = []
+    stack = list(reversed(below.get(None, [])))
+    while stack:
+        row = stack.pop()
+        ordered.append(list(row))
+        stack.extend(reversed(below.get(row[0], [])))
+    return ordered
+
+
+def items_now(kind: str, query: str, most: int, known: Sequence[int] = ()) -> list[FrozenItem]:
+    """The things that a list's filters choose now, and those with these ids, as people will see them.
+
+    Raises InputError: there are none, or one with a known answer does not exist.
+    """
+    given = QueryDict(query)
+    if kind == PlacedKind.ENVIRONMENT:
+        filters = environment_queries.read_filters(given)
+        chosen = environment_queries.environments(filters)
+        keys = list(chosen.filter(current__isnull=False).order_by("-id").values_list("pk", flat=True)[:most])
+        found = _environments([*keys, *known])
+    else:
+        wanted = tree_queries.theme_filters(given)
+        themes = tree_queries.themes(wanted)
+        keys = list(themes.order_by("-id").values_list("pk", flat=True)[:most])
+        found = _themes([*keys, *known])
+    missing = [pk for pk in known if pk not in found or found[pk].node is None]
+    if missing:
+        words = PlacedKind(kind).label
+        raise InputError(f"There is no {words.removesuffix('s')} {missing[0]} on the tree whose place could be known.")
+    if not keys:
+        raise InputError(f"These filters choose no {PlacedKind(kind).label}. Take others, or none.")
+    return [found[pk] for pk in dict.fromkeys([*keys, *known]) if pk in found]
+
+
+def _environments(keys: Sequence[int]) -> dict[int, FrozenItem]:
+    chosen = Environment.objects.filter(pk__in=keys).select_related("current")
+    rows = list(chosen.defer("current__source", "current__record", "current__state_schema"))
+    tools: dict[int, list[dict[str, str]]] = {}
+    listed = Tool.objects.filter(version__in=[row.current_id for row in rows]).order_by("version", "position")
+    for owner, name, kind, words in listed.values_list("version", "name", "kind", "description"):
+        tools.setdefault(owner, []).append({"name": name, "kind": kind, "description": words[:300]})
+    found = {}
+    for row in rows:
+        version = row.current
+        rules = [str(rule)[:500] for rule in (version.rules if version else [])]
+        text = row.summary or (version.introduction if version else "")
+        content = _content(text, tools.get(version.pk, []) if version else []) | {
+            "rules": rules[:RULES_KEPT], "rule_count": len(rules),
+        }  # fmt: skip
+        found[row.pk] = FrozenItem(row.pk, row.name, content, row.node_id)
+    return found
+
+
+def _themes(keys: Sequence[int]) -> dict[int, FrozenItem]:
+    tools: dict[int, list[dict[str, str]]] = {}
+    listed = ThemeTool.objects.filter(theme__in=keys).order_by("theme", "position")
+    for theme, name, words in listed.values_list("theme", "name", "description"):
+        tools.setdefault(theme, []).append({"name": name, "kind": "", "description": words[:300]})
+    rows = Theme.objects.filter(pk__in=keys).only("id", "name", "description", "node")
+    return {
+        row.pk: FrozenItem(row.pk, row.name, _content(row.description, tools.get(row.pk, [])), row.node_id)
+        for row in rows
+    }
+
+
+def _content(text: str, tools: list[dict[str, str]]) -> dict[str, Any]:
+    return {"text": text[:TEXT_CHARS], "tools": tools[:TOOLS_KEPT], "tool_count": len(tools)}
+
+
+def labels_now(first_levels: Sequence[int]) -> FrozenItem:
+    """The second-level labels below these nodes (none named: below all) as the one item of a session that merges.
+
+    Raises InputError: there are fewer than two, or too many for one person.
+    """
+    rows = Node.objects.filter(level=2).select_related("parent", "counts")
+    if first_levels:
+        rows = rows.filter(parent__in=first_levels)
+    found = list(rows.order_by("parent__position", "parent__path", "position", "path")[: MOST_LABELS + 1])
+    if len(found) < 2:
+        raise InputError("There are fewer than two second-level labels there: nothing can be put together.")
+    if len(found) > MOST_LABELS:
+        raise InputError(f"One person can group {MOST_LABELS} labels at most. Choose fewer first-level labels.")
+    named: dict[int | None, list[str]] = {}
+    lower = Node.objects.filter(parent__in=[row.pk for row in found]).order_by("position", "path")
+    for parent, name in lower.values_list("parent", "name"):
+        named.setdefault(parent, []).append(name)
+    labels = [
+        {
+            "id": row.pk, "name": row.name,
+            "parent": row.parent_id, "parent_name": row.parent.name if row.parent else "",
+            "environments": row.counts.environments, "themes": row.counts.themes,
+            "below": named.get(row.pk, [])[:EXAMPLES], "below_count": len(named.get(row.pk, [])),
+        }
+        for row in found
+    ]  # fmt: skip
+    return FrozenItem(0, f"{len(labels)} second-level labels", {"labels": labels})

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from webapp.labelling.sessions import starter_session
+
+
+class Command(BaseCommand):
+    help = "Open a labelling session on the bundled starter environments. Where it is there already, nothing changes."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        session, new = starter_session()
+        self.stdout.write(
+            f"The session “{session.name}” {'is open' if new else 'was there'}: {session.item_count} items."
+        )

@@ -1,0 +1,157 @@
+"""Proposals asked of a model for the newest round of a session, and written as labels without a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from synthesis.errors import InputError, LLMError, MalformedReply
+from synthesis.formats.values import clean
+from synthesis.llm.asker import Asker
+from synthesis.llm.store import MemoryStore
+from synthesis.taxonomy.place_judge import OfferedPlace, PlaceBrief, PlaceReply, placed
+from webapp.endpoints.connections import chat_with
+from webapp.endpoints.models import Endpoint
+from webapp.endpoints.queries import find_choice
+from webapp.errors import Conflict, NotFound
+from webapp.jobs.models import Job
+from webapp.jobs.queries import open_of
+from webapp.jobs.services import create
+from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.models import Ask, Guideline, Label, LabelItem, LabelSession, SessionKind, SessionState
+from webapp.labelling.rights import require_editor
+from webapp.labelling.sessions import APPLIED, newest_guideline
+
+PROPOSE_JOB = "propose_labels"
+AT_ONCE = 8
+NAME_CHARS = 200
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class ProposalRun:
+    """What became of a round's items: `malformed` gave no usable reply, and left nothing."""
+
+    judge: str
+    asked: int = 0
+    labelled: int = 0
+    malformed: list[dict[str, str]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        return {"judge": self.judge, "asked": self.asked, "labelled": self.labelled, "failed": self.malformed}
+
+
+def proposing(session: LabelSession) -> Job | None:
+    """The job that asks a model now."""
+    return open_of(PROPOSE_JOB, f"label_session:{session.pk}")
+
+
+def start(user: Any, session: LabelSession, model: str) -> Job:
+    """Queue the asking of a model. Raises NotFound: no such model; Conflict: it merges, is applied, or who asks."""
+    require_editor(user)
+    if session.kind != SessionKind.PLACE:
+        raise Conflict("Models place things; they are not asked to group labels.")
+    if session.state == SessionState.APPLIED:
+        raise Conflict(APPLIED)
+    if find_choice(model) is None:
+        raise NotFound("There is no such model. Choose one that an endpoint lists.")
+    known = proposing(session)
+    if known is not None:
+        return known
+    payload = {"session": session.pk, "model": model}
+    title = f"A model's labels in {session.name}"
+    return create(PROPOSE_JOB, title, payload, user, subject=f"label_session:{session.pk}")
+
+
+def unlabelled(session: LabelSession, judge: str) -> list[Ask]:
+    """The items of the newest round that a model has not labelled."""
+    newest = session.rounds.order_by("-number").first()
+    mine = Label.objects.filter(ask=OuterRef("pk"), judge=judge, undone_at__isnull=True)
+    rows = Ask.objects.filter(round=newest).exclude(Exists(mine))
+    return list(rows.select_related("item").order_by("position"))
+
+
+def propose(session: LabelSession, model: str, progress: Progress) -> ProposalRun:
+    """Ask a model about every item that it has not labelled; what is written stays. `progress` may raise to stop.
+
+    Raises InputError: no such model; LLMError: the endpoint.
+    """
+    chosen = find_choice(model)
+    if chosen is None:
+        raise InputError("There is no such model any more. Choose another one.")
+    row, name = chosen
+    run = ProposalRun(f"{row.name}: {name}"[:NAME_CHARS])
+    asks, guideline = unlabelled(session, run.judge), newest_guideline(session)
+    tree = FrozenTree.of(session)
+    places = tuple(OfferedPlace(id=node.id, path=node.path, words=tree.words(node.id)) for node in tree)
+    for start_at in range(0, len(asks), AT_ONCE):
+        progress(start_at, len(asks), f"{run.labelled} labels")
+        some = asks[start_at : start_at + AT_ONCE]
+        replies = async_to_sync(_asked)(row, name, [_brief(session, guideline, ask.item, places) for ask in some])
+        for ask, reply in zip(some, replies, strict=True):
+            if isinstance(reply, MalformedReply) or not isinstance(reply, LLMError):
+                _keep(run, ask, guideline, reply)
+        for reply in replies:
+            if isinstance(reply, LLMError) and not isinstance(reply, MalformedReply):
+                raise reply
+    progress(len(asks), len(asks), f"{run.labelled} labels")
+    return run
+
+
+def _brief(
+    session: LabelSession, guideline: Guideline, item: LabelItem, places: tuple[OfferedPlace, ...]
+) -> PlaceBrief:
+    """The question: what people see of the item, and no more."""
+    tools = ", ".join(
+        f"{tool['name']}{' (changes)' if tool['kind'] == 'change' else ''}" for tool in item.content["tools"]
+    )
+    rules = "\n".join(f"- {rule}" for rule in item.content.get("rules", []))
+    told = [
+        f"Name: {item.name}",
+        item.content["text"],
+        f"Tools: {tools or 'none'}",
+        f"Rules:\n{rules}" if rules else "",
+    ]
+    return PlaceBrief(
+        what=session.get_places_display(), object="\n\n".join(part for part in told if part),
+        guideline=guideline.text, places=places,
+    )  # fmt: skip
+
+
+async def _asked(
+    row: Endpoint, model: str, briefs: Sequence[PlaceBrief]
+) -> list[PlaceReply | MalformedReply | LLMError]:
+    """The replies, in order; a failure stands in its place, so that the others are kept."""
+    async with chat_with(row, model, "judge") as chat:
+        asker = Asker({"judge": chat}, MemoryStore())
+
+        async def one(number: int, brief: PlaceBrief) -> PlaceReply | MalformedReply | LLMError:
+            try:
+                return await placed(asker, brief, f"item-{number}")
+            except (MalformedReply, LLMError) as error:
+                return error
+
+        return list(await asyncio.gather(*(one(number, brief) for number, brief in enumerate(briefs))))
+
+
+def _keep(run: ProposalRun, ask: Ask, guideline: Guideline, reply: PlaceReply | MalformedReply) -> None:
+    run.asked += 1
+    if isinstance(reply, MalformedReply):
+        run.malformed.append({"place": f"item {ask.item.position}", "reason": clean(str(reply))[:500]})
+        return
+    with transaction.atomic():
+        _, new = Label.objects.get_or_create(
+            ask=ask, judge=run.judge, undone_at=None,
+            defaults={
+                "item": ask.item, "round_id": ask.round_id, "guideline": guideline, "node": reply.place,
+                "confidence": reply.confidence, "comment": clean(reply.comment),
+                "gold_right": None if ask.item.gold is None else reply.place == ask.item.gold,
+            },
+        )  # fmt: skip
+    run.labelled += new

@@ -1,0 +1,225 @@
+"""The agreement page's drawings as numbers: the scale of alpha, where labels part, annotator by annotator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from webapp.labelling.results.schemas import AgreementFigureOut, AnnotatorPairOut, ConfusionOut, RoundAgreementOut
+
+TENTATIVE, GOOD = 0.667, 0.80
+"""Krippendorff's marks: below the first no conclusion is drawn, from the second on labels can be relied on."""
+USUAL_LOW = 0.4
+CROSSED = 8
+"""So many nodes stand in the matrix; the list beside it has the others."""
+STEPS = 4
+SEPARATOR = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
+TOPS, LINE = 38, 19
+GUTTER = 27.0
+"""Percent of the scale's width that the rounds' names take, on its left."""
+ABBREVIATED = 3
+NAMED_HEADS = 5
+"""More columns than so many are headed by numbers where three letters do not tell them apart."""
+
+
+@dataclass(frozen=True)
+class ScaleLine:
+    """One round on the scale: positions in percent of its width."""
+
+    name: str
+    figure: AgreementFigureOut
+    y: int
+    at: float
+    start: float
+    end: float
+
+    @property
+    def text_y(self) -> int:
+        return self.y + 4
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From `low` to 1; `tentative` and `good` are where Krippendorff's marks stand, in percent."""
+
+    low: float
+    tentative: float
+    good: float
+    lines: list[ScaleLine]
+
+    @property
+    def words(self) -> str:
+        return ", ".join(f"{line.figure.value:.2f} {line.name}" for line in self.lines)
+
+    @property
+    def height(self) -> int:
+        return TOPS + LINE * len(self.lines) + 18
+
+    @property
+    def bottom(self) -> int:
+        return TOPS + LINE * len(self.lines) - 10
+
+    @property
+    def words_y(self) -> int:
+        return self.bottom + 14
+
+    @property
+    def start(self) -> float:
+        return GUTTER
+
+    @property
+    def middles(self) -> tuple[float, float, float]:
+        return (GUTTER + self.tentative) / 2, (self.tentative + self.good) / 2, (self.good + 100) / 2
+
+    @property
+    def widths(self) -> tuple[float, float, float]:
+        return self.tentative - GUTTER, self.good - self.tentative, 100 - self.good
+
+
+def round_names(rounds: Sequence[RoundAgreementOut]) -> list[str]:
+    """Before and after discussion, and the number where there are further rounds."""
+    names = ["before discussion", "after discussion"]
+    return [name or f"round {one.number}" for one, name in zip_longest(rounds, names[: len(rounds)])]
+
+
+def figure_of(one: RoundAgreementOut, key: str) -> AgreementFigureOut | None:
+    return next((measure.figure for measure in one.measures if measure.key == key), None)
+
+
+def scale(rounds: Sequence[RoundAgreementOut], key: str) -> Scale | None:
+    """One measure of each round on one scale; None where it is undefined in all of them."""
+    found = [(name, figure_of(one, key)) for name, one in zip(round_names(rounds), rounds, strict=True)]
+    known = [(name, figure) for name, figure in found if figure is not None and figure.value is not None]
+    if not known:
+        return None
+    least = min(figure.low if figure.low is not None else figure.value or 0.0 for _, figure in known)
+    low = USUAL_LOW if least >= USUAL_LOW else max(-1.0, (least * 5 // 1) / 5)
+
+    def place(value: float) -> float:
+        share = min(1.0, max(0.0, (value - low) / (1 - low)))
+        return round(GUTTER + share * (100 - GUTTER), 1)
+
+    lines = []
+    for number, (name, figure) in enumerate(known):
+        value = figure.value or 0.0
+        start = place(figure.low if figure.low is not None else value)
+        end = place(figure.high if figure.high is not None else value)
+        lines.append(ScaleLine(name, figure, TOPS + LINE * number, place(value), start, end))
+    return Scale(round(low, 1), place(TENTATIVE), place(GOOD), lines)
+
+
+def verdict(figure: AgreementFigureOut | None) -> tuple[str, str]:
+    """Tone and words for what alpha allows to conclude, by the lower end of its interval."""
+    if figure is None or figure.value is None:
+        return "", ""
+    least = figure.low if figure.low is not None else figure.value
+    if least >= GOOD:
+        return "good", "Good: the whole interval lies above 0.80."
+    if least >= TENTATIVE:
+        return "warn", "Fair: the interval lies above 0.667, and reaches below 0.80."
+    if (figure.high if figure.high is not None else figure.value) >= TENTATIVE:
+        return "warn", "Tentative: the interval reaches below 0.667."
+    return "bad", "Too low: the whole interval lies below 0.667. Labels like these carry no conclusion."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`tone` 0 to 4; `words` say what the number counts."""
+
+    text: str
+    tone: int
+    words: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A lower triangle: each row has the cells up to its own name. Heads are short; rows say what they stand for."""
+
+    heads: list[tuple[str, str]]
+    """What stands above a column, and its whole name."""
+    rows: list[tuple[str, list[Cell]]]
+    left_out: int = 0
+
+
+def parting_grid(found: ConfusionOut) -> Grid:
+    """First-level nodes crossed: how often labels of one item were split between two, and how often they met."""
+    weight: dict[str, int] = {}
+    met = {SEPARATOR.join(one.value): one.pairs for one in found.together}
+    split: dict[frozenset[str], int] = {}
+    for part in found.partings:
+        one, other = SEPARATOR.join(part.one), SEPARATOR.join(part.other)
+        split[frozenset((one, other))] = part.pairs
+        for name in (one, other):
+            weight[name] = weight.get(name, 0) + part.pairs
+    order = sorted(met.keys() | weight.keys(), key=lambda name: (-weight.get(name, 0), -met.get(name, 0), name))
+    heads = order[:CROSSED]
+    most = max(split.values(), default=1)
+    rows = []
+    for place, name in enumerate(heads):
+        cells = []
+        for other in heads[:place]:
+            pairs = split.get(frozenset((name, other)), 0)
+            tone = -(-pairs * STEPS // most)
+            cells.append(Cell(str(pairs) if pairs else "", tone, f"{name} and {other} part {times(pairs)}"))
+        same = met.get(name, 0)
+        cells.append(Cell(str(same), 0, f"both {name} {times(same)}", "same"))
+        rows.append((name, cells))
+    return _headed(heads, rows, len(order) - len(heads), ABBREVIATED)
+
+
+def _headed(names: list[str], rows: list[tuple[str, list[Cell]]], left_out: int, letters: int | None) -> Grid:
+    """With the first letters of each name as its column's head, or its number where those do not tell them apart."""
+    short = [name[:letters] for name in names]
+    if len(set(short)) < len(names) or (letters is None and len(names) > NAMED_HEADS):
+        short = [str(number) for number in range(1, len(names) + 1)]
+        rows = [(f"{number}. {name}", cells) for number, (name, cells) in enumerate(rows, start=1)]
+    return Grid(list(zip(short, names, strict=True)), rows, left_out)
+
+
+def times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def pair_grid(pairs: Sequence[AnnotatorPairOut]) -> Grid:
+    """Annotators by annotators, with kappa or the Rand index."""
+    names = list(dict.fromkeys(name for pair in pairs for name in (pair.one, pair.other)))
+    by_pair = {frozenset((pair.one, pair.other)): pair for pair in pairs}
+    rows: list[tuple[str, list[Cell]]] = []
+    for place, name in enumerate(names):
+        cells = [_pair_cell(by_pair.get(frozenset((name, other))), name, other) for other in names[:place]]
+        rows.append((name, [*cells, Cell("", 0, "", "self")]))
+    return _headed(names, rows, 0, None)
+
+
+def _pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Cell:
+    figure = (pair.kappa or pair.rand) if pair is not None else None
+    if figure is None:
+        return Cell("?", 0, f"{name} and {other}: not compared")
+    if figure.value is None:
+        return Cell("undefined", 0, f"{name} and {other}: {figure.reason}", "undefined")
+    tone = min(STEPS, max(0, int(figure.value * 5)))
+    return Cell(f"{figure.value:.2f}", tone, f"{name} and {other}: {figure.items:,} in common")
+
+
+def in_words(found: ConfusionOut) -> str:
+    """The confusion in a sentence: how many pairs part, and where most of them do."""
+    parted = found.pairs - found.agreeing
+    if not found.pairs:
+        return ""
+    if not parted:
+        return f"All {found.pairs:,} pairs of labels agree."
+    tops = found.partings[:3]
+    share = sum(part.pairs for part in tops)
+    places = {1: "one place", 2: "two places", 3: "three places"}[len(tops)]
+    words = [f"{SEPARATOR.join(part.one)} and {SEPARATOR.join(part.other)} ({part.pairs:,})" for part in tops]
+    return f"{parted:,} of {found.pairs:,} pairs part, {share:,} of them in {places}: {', '.join(words)}."
+
+
+def grouped_in_words(found: ConfusionOut) -> str:
+    """Of groupings: on how many of every two labels people part, some having them in one group and others not."""
+    parted = found.pairs - found.agreeing
+    if not parted:
+        return "Everybody made the same groups."
+    return f"Of {found.pairs:,} pairs of labels, {parted:,} are together for some and apart for others."

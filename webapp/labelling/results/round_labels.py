@@ -1,0 +1,143 @@
+"""What was said in the closed rounds of a session, read for measuring, and its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import F, QuerySet
+
+from synthesis.taxonomy.agreement import Path
+from webapp.content_store import content_hash
+from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.models import Label, LabelItem, LabelRound, LabelSession, Settlement
+from webapp.labelling.visibility import closed_labels
+
+METHOD = 1
+"""Raised where the same labels would be measured otherwise than before."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One label: who put which item where, in how many seconds."""
+
+    item: int
+    annotator: str
+    path: Path
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class PlaceRound:
+    """What was said in a round, and what it is held against. Paths are ids of frozen nodes."""
+
+    number: int
+    said: Sequence[Said]
+    names: Mapping[Hashable, str]
+    categories: Sequence[int]
+    """How many nodes could be chosen from at each level."""
+    models: frozenset[str] = frozenset()
+    """Annotators that are models: they stand beside the people and count in no measure of the round."""
+    settled: Mapping[int, Path] = field(default_factory=dict)
+    gold: Mapping[int, Path] = field(default_factory=dict)
+    """Items whose answer is known. They show what an annotator is worth, and are no part of the agreement."""
+
+
+@dataclass(frozen=True)
+class MergeRound:
+    """By annotator, in which group each label was put."""
+
+    number: int
+    groups: Mapping[str, Mapping[int, Hashable]]
+    labels: Mapping[int, str]
+    """Names of what was grouped."""
+    models: frozenset[str] = frozenset()
+    settled: Mapping[int, Hashable] = field(default_factory=dict)
+    """In which group each label ended, once it is settled."""
+
+
+def closed_rounds(session: LabelSession) -> list[LabelRound]:
+    return list(session.rounds.filter(is_open=False).order_by("number"))
+
+
+def digest(session: LabelSession) -> str:
+    """Hash of all that is measured. A label is written once, so its number stands for it; a settlement may change."""
+    labels = list(closed_labels(session).order_by("round__number", "pk").values_list("round__number", "pk"))
+    settled = list(
+        Settlement.objects.filter(item__session=session).order_by("item").values_list("item", "node", "groups")
+    )
+    return content_hash([METHOD, session.pk, labels, settled])
+
+
+def place_rounds(session: LabelSession) -> list[PlaceRound]:
+    """Every closed round with the labels that stood when it ended: items that were not asked again keep theirs."""
+    tree = FrozenTree.of(session)
+    offered = [sum(node.level == level for node in tree) for level in (1, 2, 3)]
+    gold = {
+        pk: tree.path(node)
+        for pk, node in LabelItem.objects.filter(session=session, gold__isnull=False).values_list("pk", "gold")
+    }
+    settled = Settlement.objects.filter(item__session=session).values_list("item", "node")
+    said = _by_round(closed_labels(session).annotate(name=F("user__username")), ("item", "node", "seconds"))
+    names: Mapping[Hashable, str] = {node.id: node.name for node in tree}
+    rounds: list[PlaceRound] = []
+    stood: dict[int, list[Said]] = {}
+    for number, rows in said.items():
+        again: dict[int, list[Said]] = {}
+        for name, (item, node, seconds) in rows:
+            again.setdefault(item, []).append(Said(item, name, tree.path(node), seconds))
+        stood |= again
+        rounds.append(
+            PlaceRound(
+                number=number,
+                said=[one for given in stood.values() for one in given],
+                names=names,
+                categories=offered,
+                models=_models(session),
+                settled={item: tree.path(node) for item, node in settled},
+                gold=gold,
+            )
+        )
+    return rounds
+
+
+def merge_rounds(session: LabelSession) -> list[MergeRound]:
+    """Every closed round of groupings; a person who was not asked again keeps theirs."""
+    item = LabelItem.objects.filter(session=session).first()
+    listed = item.content.get("labels", []) if item is not None else []
+    settlement = Settlement.objects.filter(item__session=session, groups__isnull=False).first()
+    said = _by_round(closed_labels(session).annotate(name=F("user__username")), ("groups",))
+    groups: dict[str, Mapping[int, Hashable]] = {}
+    rounds = []
+    for number, rows in said.items():
+        for name, (given,) in rows:
+            groups[name] = placed(given)
+        rounds.append(
+            MergeRound(
+                number=number,
+                groups=dict(groups),
+                labels={row["id"]: row["name"] for row in listed},
+                models=_models(session),
+                settled=placed(settlement.groups) if settlement is not None else {},
+            )
+        )
+    return rounds
+
+
+def placed(groups: Any) -> dict[int, Hashable]:
+    """By label, the number of the group that it was put in."""
+    return {label: number for number, group in enumerate(groups or ()) for label in group["labels"]}
+
+
+def _by_round(labels: QuerySet[Label], fields: Sequence[str]) -> dict[int, list[tuple[str, tuple[Any, ...]]]]:
+    """By number of the round: who said what."""
+    found: dict[int, list[tuple[str, tuple[Any, ...]]]] = {}
+    rows = labels.order_by("round__number", "pk").values_list("round__number", "name", "judge", *fields)
+    for number, name, judge, *said in rows:
+        found.setdefault(number, []).append((name or judge, tuple(said)))
+    return found
+
+
+def _models(session: LabelSession) -> frozenset[str]:
+    return frozenset(closed_labels(session).exclude(judge="").values_list("judge", flat=True))

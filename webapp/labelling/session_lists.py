@@ -1,0 +1,36 @@
+"""The list of sessions: its columns and filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.labelling.models import SessionKind, SessionState
+from webapp.lists import list_filters
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_filters import ListFilter
+
+SESSIONS = RowList(
+    "label_sessions",
+    "Labelling sessions",
+    (
+        Column("name", "Session", ascending="name", descending="-name", needed=True),
+        Column("kind", "People"),
+        Column("state", "State"),
+        Column("items", "Items", "item_count", "-item_count", numeric=True),
+        Column("settled", "Settled", "settled_count", "-settled_count", numeric=True),
+        Column("overlap", "Answers an item", numeric=True),
+        Column("by", "By"),
+        Column("created", "Opened", ascending="id", descending="-id"),
+        Column("begin", "Begin", needed=True),
+    ),
+)
+
+
+def session_filters(user: Any) -> tuple[ListFilter, ...]:
+    """The filters of the list of sessions."""
+    return (
+        list_filters.contains("q", "Name", "name"),
+        list_filters.choice("kind", "People", [(one.value, f"{one.label} things") for one in SessionKind]),
+        list_filters.choice("state", "State", SessionState.choices),
+        list_filters.started_by(user),
+    )
