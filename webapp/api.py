@@ -15,6 +15,7 @@ from ninja.operation import Operation
 
 from webapp.batches.api import router as batches
 from webapp.datasets.api import router as datasets
+from webapp.datasets.export.api import router as dataset_exports
 from webapp.datasets.file_api import router as files
 from webapp.edits.api import router as edits
 from webapp.endpoints.api import router as endpoints
@@ -64,6 +65,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", batches),
     ("", files),
     ("", datasets),
+    ("", dataset_exports),
     ("", fine_tuning),
     ("", demo),
     ("", workers),
@@ -87,10 +89,12 @@ PATH_PARAMETERS = {
     "index": "The first is 0.",
     "worker": "The id of the worker.",
     "checkpoint": "The id of the checkpoint.",
+    "export": "The id of the export.",
     "step": "The trainer's step.",
 }
 PUBLIC_IDS = {
     "dataset": "ds-3f1c0a9be2d44c7718a6b5f0",
+    "export": "dsx-3f1c0a9be2d44c7718a6b5f0",
     "file": "file-3f1c0a9be2d44c7718a6b5f0",
     "job": "ftjob-3f1c0a9be2d44c7718a6b5f0",
     "worker": "wk-3f1c0a9be2d44c7718a6b5f0",

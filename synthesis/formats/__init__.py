@@ -6,4 +6,5 @@ within bounds, `signatures.py` fills in what a source says of its tools. `envsca
 equal to what came in.
 
 `sft.py` turns a `Conversation` into records for supervised fine-tuning: TRL's, ShareGPT's, Alpaca's.
+`atif.py` writes one as a trajectory of Harbor's interchange format.
 """

@@ -25,6 +25,8 @@ RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
 UNFINISHED = ("infra_error", "cancelled", "")
 NO_CALL = ("malformed", "unknown_tool")
+IMPOSSIBLE, INVENTED_FACTS = "impossible_task", "user_invented_facts"
+"""The reasons that only a judge gives."""
 POSSIBLE, INVENTED = 0, 1
 """The samples of the stage `judge_run` that ask each of the two questions."""
 LINE_CHARS = 2_000
@@ -34,7 +36,8 @@ REASON_CHARS = 2_000
 
 class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
-    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use."""
+    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use. `judged_impossible`: a
+    judge called its task impossible when it was made."""
 
     outcome: str
     user_error: bool = False
@@ -44,6 +47,7 @@ class AttemptFacts(Frozen):
     actions: int = 0
     refused: tuple[str, ...] = ()
     silent: int = 0
+    judged_impossible: bool = False
 
 
 class FilterSettings(Frozen):
@@ -107,6 +111,7 @@ def first_filters() -> tuple[TrajectoryFilter, ...]:
         TrajectoryFilter("program_error", _ended),
         TrajectoryFilter("user_error", _user),
         TrajectoryFilter("invalid_format", _malformed),
+        TrajectoryFilter(IMPOSSIBLE, _impossible),
     )
 
 
@@ -183,6 +188,10 @@ def _malformed(run: AttemptFacts) -> str:
     return ""
 
 
+def _impossible(run: AttemptFacts) -> str:
+    return "A judge called the task impossible when the attempt was made." if run.judged_impossible else ""
+
+
 def _unsolved(run: AttemptFacts, least: float) -> str:
     if run.reward is not None and run.reward >= least - 1e-9:
         return ""
@@ -198,9 +207,7 @@ async def _require_possible(kit: Kit, task: TaskDraft, attempt: Attempt) -> None
     words = prompt("teaching", "possible").render(recording=fenced("evidence", _recording(task, attempt)))
     verdict = await kit.ask("judge", "judge_run", words, PossibleVerdict, sample=POSSIBLE, temperature=0.0)
     if not verdict.possible:
-        raise Rejected(
-            "impossible_task", f"The judge calls the task impossible: {verdict.reason}", verdict.model_dump()
-        )
+        raise Rejected(IMPOSSIBLE, f"The judge calls the task impossible: {verdict.reason}", verdict.model_dump())
 
 
 async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) -> None:
@@ -222,7 +229,7 @@ async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) ->
         note = f"The simulated user made facts up: {made_up}."[:REASON_CHARS]
         spoilt = blamed_on_user(attempt, note)
         evidence = run_of(spoilt).model_dump(mode="json") | verdict.model_dump()
-        raise Rejected("user_invented_facts", note, evidence)
+        raise Rejected(INVENTED_FACTS, note, evidence)
 
 
 def talk_of(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--searches 6",
         {"p95_ms", "requests", "decisions_per_s", "decision_to_next_ms", "search_p95_ms", "sizes", "seed_s"},
     ),
+    "dataset_export": ("--rows 200", {"exports", "most_seconds", "most_growth_mib", "hashes_equal"}),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
@@ -77,6 +78,7 @@ def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
     assert said.get("duplicates", 0) == said.get("gaps", 0) == 0
     assert said.get("lost", 0) == said.get("doubled", 0) == 0, said
     assert said.get("content_equal", True), said
+    assert said.get("hashes_equal", True), said
     for wrong in ("double_assignments", "lost_decisions", "counts_wrong", "server_errors"):
         assert said.get(wrong, 0) == 0, said
     assert said.get("kills", 1) > 0

@@ -211,5 +211,6 @@ def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     counts = {one.name: (one.seen, one.dropped) for one in tally.counts()}
     assert counts == {
         "infra_error": (4, 1), "program_error": (3, 0), "user_error": (3, 0), "invalid_format": (3, 1),
+        "impossible_task": (2, 0),
         "not_solved": (2, 1),
     }  # fmt: skip

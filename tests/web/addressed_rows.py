@@ -17,6 +17,7 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
 from webapp.content_store import store
+from webapp.datasets.export.services import start_export
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
@@ -32,6 +33,7 @@ from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
 
 HELD_ROUTES = ("desk", "submit", "fill", "draft", "heartbeat", "skip", "leave")
+PANEL_ROUTES = ("panel", "decide", "draft", "remarks")
 ITEM_ROUTES = ("item", "take", "settle", "unsettle", "discuss")
 
 
@@ -58,6 +60,9 @@ def a_grouping() -> Grouping:
     """Of nothing, with its decision."""
     decision = Decision.objects.create(kind="grouping", words="Grouped no themes")
     return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
+
+
+BULK_ACTS = (("jobs", "cancel"), ("batches", "pause"), ("datasets", "archive"))
 
 
 def a_batch() -> dict[str, Any]:
@@ -111,10 +116,11 @@ def a_training(run: Trajectory) -> dict[str, Any]:
 
 
 def a_dataset() -> dict[str, Any]:
-    """Of an uploaded file, frozen by its job; and the file."""
+    """Of an uploaded file, frozen by its job; the file, and an export."""
     line = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
     file = store_file(None, ContentFile(line, name="talks.jsonl"))
-    return {"dataset": carry_out(uploaded(None, file)), "file": file}
+    dataset = carry_out(uploaded(None, file))
+    return {"dataset": dataset, "file": file, "export": start_export(None, dataset, "trl", "jsonl")[0]}
 
 
 def objects() -> dict[str, Any]:
@@ -174,6 +180,7 @@ def edit_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def labelling_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Those of labelling sessions."""
     return {
+        "agreement": {"pk": made["label_session"].pk},
         "labelling": {"pk": made["label_session"].pk, "kind": "place"},
         **{f"labelling:{name}": {"pk": made["reservation"].pk} for name in HELD_ROUTES},
         **{f"labelling:{name}": {"pk": made["label_item"].pk} for name in ITEM_ROUTES},
@@ -188,7 +195,6 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "accounts": {"pk": made["owner"].pk},
         "accounts:revoke_token": {"pk": made["token"].pk},
-        "agreement": {"pk": made["label_session"].pk},
         "batches": {"pk": made["batch"].pk},
         "batches:item": {"pk": made["item"].pk},
         "batches:keep": {"pk": made["item"].pk},
@@ -203,6 +209,8 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:case": {"pk": made["case"].pk},
         "jobs": {"pk": made["job"].pk},
         **labelling_arguments(made),
+        **{f"{name}:bulk": {"act": act} for name, act in BULK_ACTS},
+        "datasets:bulk_files": {"act": "delete"},
         "lists": {"list_name": "tasks", "pk": made["view"].pk},
         "review": {"pk": made["queue"].pk, "kind": "task"},
         "review:item": {"pk": made["review_item"].pk},
@@ -214,7 +222,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "review:make_gold": {"pk": made["review_decision"].pk},
         "review:undo_group": {"group": uuid.UUID(int=1)},
         "review:resolve_remark": {"pk": made["remark"].pk},
-        **{f"review:{name}": {"kind": "task", "pk": run.task_id} for name in ("panel", "decide", "draft", "remarks")},
+        **{f"review:{name}": {"kind": "task", "pk": run.task_id} for name in PANEL_ROUTES},
         "runs": {
             "job": made["training"].public_id,
             "step": 1,
@@ -223,7 +231,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
         "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
-        "datasets": {"dataset": made["dataset"].public_id, "side": "train"},
+        "datasets": {"dataset": made["dataset"].public_id, "side": "train", "export": made["export"].public_id},
         "datasets:file": {"file": made["file"].public_id},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
         "scenarios:of_environment": {"pk": run.environment_id},
@@ -252,7 +260,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches": {"pk": made["batch"].pk},
         "batch-items": {"pk": made["item"].pk},
         "llm-calls": {"pk": made["call"].pk},
-        "datasets": {"dataset": made["dataset"].public_id},
+        "datasets": {"dataset": made["dataset"].public_id, "export": made["export"].public_id},
         "edits": {"pk": made["edit"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
         "exports": {"job": made["job"].pk},

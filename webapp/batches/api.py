@@ -133,7 +133,7 @@ def list_batch_items(request: HttpRequest, pk: Id, query: Query[ItemQuery]) -> A
 def list_batch_calls(request: HttpRequest, pk: Id, query: Query[CallQuery]) -> Any:
     """The LLM calls that this batch was the first to make, newest first."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    chosen = filters.CallFilter(query.state or "", query.role, query.stage)
+    chosen = filters.CallFilter(query.state or "", query.role, query.stage, query.lost)
     return cursor_page(filters.calls(pk, chosen), query)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings as site
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from webapp.content_store import Content
@@ -116,6 +116,10 @@ class BatchItem(models.Model):
     """What failures of the same kind share; empty unless it failed or was rejected."""
     call_key = models.CharField(max_length=64, blank=True)
     """The call whose reply was at fault, where one was."""
+    attempt = models.ForeignKey(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="rejected_items"
+    )
+    """Of a rejected trajectory: what the teacher did, kept to be looked at."""
     seconds = models.FloatField(default=0.0)
     cost = models.FloatField(default=0.0)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -244,6 +248,7 @@ class LLMCall(models.Model):
             models.Index(fields=["role", "stage", "-id"], name="llmcall_by_stage"),
             models.Index(fields=["batch", "role", "stage", "-id"], name="llmcall_by_place"),
             models.Index(fields=["item", "id"], name="llmcall_of_item"),
+            models.Index(F("batch"), F("id").desc(), condition=Q(lost__gt=0), name="llmcall_lost"),
         ]
 
 

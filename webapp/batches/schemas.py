@@ -298,12 +298,14 @@ class ProductOut(Schema):
 class ItemOut(ItemLine):
     runs: list[StageRunOut]
     product: ProductOut | None
+    attempt_id: Annotated[int | None, Field(description="Of a rejected trajectory: what the teacher did.")]
 
 
 class CallQuery(PageQuery):
     state: Annotated[Literal["sent", "done", "failed", "aside"] | None, Field(description="In this state.")] = None
     role: Annotated[ShortText, Field(description="Asked as this role.")] = ""
     stage: Annotated[ShortText, Field(description="Asked in this stage.")] = ""
+    lost: Annotated[bool, Field(description="Only those of which a request gave no reply that was stored.")] = False
 
 
 class CallLine(Schema):

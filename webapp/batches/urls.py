@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern] = [
     path("new/typed/", launch_views.typed_row, name="typed_row"),
     path("made/", provenance_views.made, name="made"),
     path("limits/", launch_views.limits, name="limits"),
+    path("selected/<slug:act>/", action_views.bulk, name="bulk"),
     path("<int:pk>/clone/", launch_views.clone, name="clone"),
     path("<int:pk>/clone/estimate/", launch_views.clone_estimate, name="clone_estimate"),
     path("<int:pk>/clone/differences/", launch_views.clone_differences, name="clone_differences"),

@@ -13,4 +13,6 @@ them, so a split means the same there. Whoever reads a dataset goes through `sto
 
 `file_uploads.py` checks an uploaded file while it is handed in, a large one in the job `check_file`. It becomes a
 dataset of source `file` when a training job or a person names it.
+
+`export/` writes a frozen dataset in the forms of others; `manage.py export_dataset` does it without a job.
 """

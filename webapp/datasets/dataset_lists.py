@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from webapp.datasets.models import DatasetState, FileState
+from django.urls import reverse
+
+from webapp.datasets import services
+from webapp.datasets.file_uploads import delete_file
+from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.lists import list_filters
+from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
 
@@ -64,3 +69,44 @@ def file_filters(user: Any) -> tuple[ListFilter, ...]:
         list_filters.choice("state", "State", FileState.values),
         list_filters.started_by(user, "nobody known"),
     )
+
+
+DATASET_ACTS = BulkList(
+    "dataset",
+    "datasets",
+    "datasets:list",
+    "datasets:bulk",
+    Dataset.objects.all,
+    lambda row: (
+        row.name,
+        "archived" if row.archived else row.state,
+        reverse("datasets:dataset", args=[row.public_id]),
+    ),
+    (
+        BulkAct(
+            "archive",
+            "Archive",
+            "archived",
+            "Lists and forms leave archived ones out; their files stay, and each can be taken back.",
+            services.archive,
+        ),
+        BulkAct("restore", "Take back", "back in the lists", "Archived ones are back in the lists.", services.restore),
+    ),
+)
+FILE_ACTS = BulkList(
+    "file",
+    "files",
+    "datasets:files",
+    "datasets:bulk_files",
+    lambda: StoredFile.objects.filter(deleted_at__isnull=True),
+    lambda row: (row.filename, row.state, reverse("datasets:file", args=[row.public_id])),
+    (
+        BulkAct(
+            "delete",
+            "Delete",
+            "deleted",
+            "Deleted files are gone for good. One that a dataset was made of stays.",
+            delete_file,
+        ),
+    ),
+)

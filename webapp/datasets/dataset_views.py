@@ -14,16 +14,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from training.dataset import Split
-from webapp.accounts.access import access
+from webapp.accounts.access import access, may
 from webapp.accounts.services import audit
 from webapp.datasets import dataset_lists, queries, row_page, services
 from webapp.datasets.dataset_lists import KINDS
+from webapp.datasets.export.export_views import shown_exports
 from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, DatasetPreview, look
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection, words
 from webapp.datasets.storage import open_file, sentence_of
+from webapp.lists.bulk_acts import bulk_page
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
@@ -44,9 +46,18 @@ def listed(request: HttpRequest) -> HttpResponse:
         "page": page,
         "asked": asked,
         "list": asked_list(request, asked, page),
+        "bulk": dataset_lists.DATASET_ACTS if may(request.user, "train") else None,
         "copy_as": list_call(request, "api:list_datasets", DatasetQuery),
     }
     return render(request, "datasets/list.html", context)
+
+
+@access("train")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def bulk(request: HttpRequest, act: str) -> HttpResponse:
+    """What an act on the selected datasets would be, and the act."""
+    return bulk_page(request, dataset_lists.DATASET_ACTS, act)
 
 
 @access("train")
@@ -152,7 +163,7 @@ def dataset(request: HttpRequest, dataset: str) -> HttpResponse:
     row = _found(dataset)
     context = _shown(row) | {"copy_as": api_call(request, "GET", "api:get_dataset", args=(row.public_id,))}
     if row.state == DatasetState.READY:
-        context |= row_page.page_of(request, row)
+        context |= row_page.page_of(request, row) | shown_exports(row)
     return render(request, "datasets/page.html", context)
 
 

@@ -10,14 +10,15 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access, takes_bytes
+from webapp.accounts.access import access, may, takes_bytes
 from webapp.datasets import dataset_lists, file_uploads, queries, services
 from webapp.datasets.forms import SplitForm
 from webapp.datasets.models import FileState, StoredFile
 from webapp.datasets.preview import MEANINGS, SplitSides, look_at_file
+from webapp.lists.bulk_acts import bulk_page
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
@@ -79,6 +80,7 @@ def _list(request: HttpRequest, form: UploadForm, refused: file_uploads.BadFile 
     page = keyset(request, asked.narrow(queries.files().select_related("created_by")), asked.order)
     context: dict[str, Any] = {"form": form, "refused": refused, "page": page, "most": file_uploads.limits()}
     context |= {"asked": asked, "list": asked_list(request, asked, page), "copy_as_label": "Upload by API"}
+    context["bulk"] = dataset_lists.FILE_ACTS if may(request.user, "train") else None
     context["copy_as"] = api_call(request, "POST", "api:upload_file", files={"file": "data.jsonl"})
     return render(request, "datasets/files/list.html", context, status=422 if form.errors else 200)
 
@@ -106,6 +108,14 @@ def make(request: HttpRequest, file: str) -> HttpResponse:
         else:
             return redirect("datasets:dataset", made.public_id)
     return _page(request, row, form, 422)
+
+
+@access("train")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def bulk(request: HttpRequest, act: str) -> HttpResponse:
+    """What an act on the selected files would be, and the act."""
+    return bulk_page(request, dataset_lists.FILE_ACTS, act)
 
 
 @access("train")

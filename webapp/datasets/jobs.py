@@ -1,4 +1,4 @@
-"""Background jobs of datasets: freezing one, and checking a large uploaded file."""
+"""Background jobs of datasets: freezing one, exporting one, and checking a large uploaded file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from webapp.datasets import file_uploads, freeze_job
+from webapp.datasets.export import export_job
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
@@ -38,6 +39,12 @@ def frozen(job: Job) -> list[MadeLink]:
 def freeze_dataset(context: JobContext) -> dict[str, Any]:
     """Freeze a selection or an uploaded file. A second run keeps its own files in the place of the first one's."""
     return freeze_job.freeze_dataset(context)
+
+
+@job(export_job.KIND, queue="sandbox", closing=export_job.close_export)
+def export_dataset(context: JobContext) -> dict[str, Any]:
+    """Make the files of an export. A second run keeps its own file in the place of the first one's."""
+    return export_job.export_dataset(context)
 
 
 @job(file_uploads.KIND, queue="sandbox", closing=file_uploads.close_check)

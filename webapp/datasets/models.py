@@ -92,3 +92,44 @@ class Dataset(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ExportState(models.TextChoices):
+    """A cleared one was made once, and its file is gone."""
+
+    MAKING = "making"
+    READY = "ready"
+    FAILED = "failed"
+    CLEARED = "cleared"
+
+
+class DatasetExport(models.Model):
+    """A dataset in a form and format of others, as an archive in the file store (`stored`, of so many `bytes`).
+
+    `sha256` is that of the manifest in it, which has the hashes of the files; `files` lists them.
+    """
+
+    public_id = public_id_field("dsx")
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="exports")
+    form = models.CharField(max_length=16)
+    format = models.CharField(max_length=8)
+    state = models.CharField(max_length=8, choices=ExportState.choices, default=ExportState.MAKING)
+    error = models.TextField(blank=True)
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    stored = models.CharField(max_length=200, blank=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+    files = OrderedJSONField(default=list)
+    rows = models.PositiveIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["dataset", "-id"], name="datasetexport_newest")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["dataset", "form", "format"],
+                condition=models.Q(state__in=["making", "ready"]),
+                name="datasetexport_once",
+            )
+        ]

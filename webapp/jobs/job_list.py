@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
+from django.urls import reverse
 
+from webapp.errors import Conflict
+from webapp.jobs import services
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.queries import NOT_LISTED
 from webapp.jobs.registry import KINDS
 from webapp.lists import list_filters
+from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
 
@@ -42,6 +46,30 @@ def filters_for(user: Any) -> tuple[ListFilter, ...]:
         list_filters.until("until", "Created to", "created_at"),
         list_filters.linked("subject", "Works on", "subject", 64),
     )
+
+
+def _cancel(user: Any, job: Job) -> None:
+    if not services.cancel(job.pk, user):
+        raise Conflict("it had ended before it could be stopped.")
+
+
+def _retry(user: Any, job: Job) -> None:
+    if not services.retry(job.pk, user):
+        raise Conflict("only a failed or cancelled job can be tried again.")
+
+
+BULK = BulkList(
+    "job",
+    "jobs",
+    "jobs:list",
+    "jobs:bulk",
+    lambda: rows(),
+    lambda job: (job.title, job.state, reverse("jobs:detail", args=[job.pk])),
+    (
+        BulkAct("cancel", "Cancel", "asked to stop", "Each is asked to stop, and stops at its next step.", _cancel),
+        BulkAct("retry", "Try again", "queued again", "Each failed or cancelled one is queued again.", _retry),
+    ),
+)
 
 
 def rows() -> QuerySet[Job]:

@@ -8,13 +8,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import access, may
 from webapp.jobs import job_list, queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobQuery
 from webapp.jobs.subjects import made_links, page_of
+from webapp.lists.bulk_acts import bulk_page
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
@@ -31,6 +32,7 @@ def listing(request: HttpRequest) -> HttpResponse:
         "page": page,
         "asked": asked,
         "list": asked_list(request, asked, page, {"subject": subject} if subject else {}),
+        "bulk": job_list.BULK if may(request.user, "synthesise") else None,
         "copy_as": list_call(request, "api:list_jobs", JobQuery),
     }
     return render(request, "jobs/list.html", context)
@@ -64,6 +66,14 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
 def live(request: HttpRequest, pk: int) -> HttpResponse:
     """The part of the page that changes while the job is open; asked for every second until it ends."""
     return render(request, "jobs/live.html", job_context(pk))
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def bulk(request: HttpRequest, act: str) -> HttpResponse:
+    """What an act on the selected jobs would be, and the act."""
+    return bulk_page(request, job_list.BULK, act)
 
 
 @access("synthesise")

@@ -34,11 +34,6 @@ LEXERS = {"python": PythonLexer, "json": JsonLexer, "text": TextLexer}
 NOTHING = "\u2013"
 
 TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
-    "label_session": {
-        "open": ("◌", "labelling", "accent"),
-        "closed": ("◇", "adjudication", "warn"),
-        "applied": ("✓", "applied", "good"),
-    },
     "outcome": {
         "solved": ("✓", "solved", "good"),
         "failed": ("✕", "failed", "bad"),
@@ -109,6 +104,11 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "freezing": ("▶", "being frozen", "accent"),
         "ready": ("✓", "frozen", "good"),
         "failed": ("✕", "failed", "bad"),
+    },
+    "dataset_export": {
+        "ready": ("✓", "made", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "cleared": ("□", "cleared away", ""),
     },
     "file": {
         "uploaded": ("…", "being checked", "accent"),

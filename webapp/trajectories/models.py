@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
@@ -27,6 +27,7 @@ class ReplayState(models.TextChoices):
 class Trajectory(models.Model):
     """One attempt at a task. `record` is the run as imported, for an export equal to it.
 
+    `rejected` names the filter by which its batch left it out of what it keeps (`provenance` has the sentence).
     While `live` it is being made; `starts` counts how often it was begun. `provenance` says what a rollout was made
     with (prompt style, prompts by hash, user, seeds, usage) and how it ended; the seconds are where its time went.
     """
@@ -48,6 +49,7 @@ class Trajectory(models.Model):
     starts = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=16, blank=True)
     user_error = models.BooleanField(default=False)
+    rejected = models.CharField(max_length=60, blank=True)
     note = models.TextField(blank=True)
     recorded_reward = models.FloatField(null=True, blank=True)
     reward = models.FloatField(null=True, blank=True)
@@ -80,6 +82,7 @@ class Trajectory(models.Model):
             models.Index(fields=["outcome", "-id"], name="trajectory_outcome"),
             models.Index(fields=["replay", "-id"], name="trajectory_replay"),
             models.Index(fields=["source", "-id"], name="trajectory_source"),
+            models.Index(F("id").desc(), condition=~Q(rejected=""), name="trajectory_rejected"),
             models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
             models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
             models.Index(F("reward").desc(nulls_last=True), F("id").desc(), name="trajectory_highest"),

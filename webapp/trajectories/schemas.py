@@ -31,6 +31,7 @@ class TrajectorySelectionQuery(Schema):
     parent: Annotated[Id | None, Field(description="Forks of this trajectory.")] = None
     policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
     source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
+    rejected: Annotated[Literal["yes", "no"] | None, Field(description="Left out by the batch that made it.")] = None
     low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
     high: Annotated[Reward | None, Field(description="The reward is at most this.")] = None
 
@@ -43,6 +44,7 @@ class TrajectorySelectionQuery(Schema):
             parent=self.parent,
             policy=self.policy,
             source=self.source,
+            rejected=self.rejected or "",
             low=self.low,
             high=self.high,
         )
@@ -74,6 +76,7 @@ class TrajectoryLine(Schema):
     parent_id: Annotated[int | None, Field(description="Of a fork: the attempt whose first steps it made again.")]
     forked_at: Annotated[int | None, Field(description="Of a fork: its first step that is not the parent's.")]
     outcome: str
+    rejected: Annotated[str, Field(description="The filter by which its batch left it out; empty of any other.")]
     recorded_reward: float | None
     reward: float | None
     replay: str

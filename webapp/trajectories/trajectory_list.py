@@ -20,6 +20,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
+REJECTED = ("yes", "no")
 ORDERS = ("-id", "id", "reward", "-reward")
 TRAJECTORIES = RowList(
     "trajectories",
@@ -57,6 +58,7 @@ COLUMNS = (
     "source",
     "live",
     "outcome",
+    "rejected",
     "recorded_reward",
     "reward",
     "replay",
@@ -81,6 +83,7 @@ class Filters:
     parent: int | None = None
     policy: str = ""
     source: str = ""
+    rejected: str = ""
     low: float | None = None
     high: float | None = None
     order: str = "-id"
@@ -90,7 +93,7 @@ class Filters:
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        return any(chosen) or bool(self.ids) or self.low is not None or self.high is not None
+        return any(chosen) or bool(self.rejected or self.ids) or self.low is not None or self.high is not None
 
     @property
     def environment_row(self) -> Environment | None:
@@ -112,6 +115,7 @@ def read_filters(query: QueryDict) -> Filters:
         parent=params.id("parent"),
         policy=params.text("policy"),
         source=params.text("source", 32),
+        rejected=params.choice("rejected", REJECTED),
         low=params.decimal("low"),
         high=params.decimal("high"),
         order=params.choice("order", ORDERS, "-id"),
@@ -129,6 +133,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
         "source": filter_bar.text("Source", maxlength=32),
+        "rejected": filter_bar.select("By its batch", [("yes", "rejected"), ("no", "not rejected")]),
         **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
         **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
     }
@@ -174,6 +179,8 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(policy__startswith=filters.policy)
     if filters.source:
         rows = rows.filter(source=filters.source)
+    if filters.rejected:
+        rows = rows.exclude(rejected="") if filters.rejected == "yes" else rows.filter(rejected="")
     if filters.low is not None:
         rows = rows.filter(reward__gte=filters.low)
     if filters.high is not None:

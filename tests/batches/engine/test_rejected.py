@@ -1,18 +1,22 @@
-"""A whole environment that its assessment rejects."""
+"""What a batch rejects: a whole environment by its assessment, an attempt by a filter."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from django.test import Client
 
+from synthesis.tasks.trajectory_filters import FilterSettings
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.models import BatchStageCount, Body
+from webapp.batches.models import BatchItem, BatchProduct, BatchStageCount, Body
 from webapp.content_store import load
 from webapp.environments.models import Assessment, Environment
+from webapp.trajectories.export.filters import FilterCounts
+from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,3 +47,48 @@ def test_an_environment_below_the_threshold_is_rejected_with_its_cases_and_may_b
         work_off(batch)
         assert item(batch, "badge-desk").state == "kept"
     assert Assessment.objects.get(version__environment__key="badge-desk").kept
+
+
+IMPOSSIBLE = Bad(
+    "badge-desk",
+    "judge_run",
+    json.dumps({"reason": "Nobody can do <b>that</b>.", "possible": False}),
+    below="scenario-0/task-0/work-0",
+    role="judge",
+)
+
+
+def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_data(client: Client) -> None:
+    stages = SHORT.model_copy(update={"scenarios": 1, "tasks": 1, "teacher_runs": 1, "conversational": False})
+    user = person("operator")
+    client.force_login(user)
+    with real_pipeline(HostileModel([IMPOSSIBLE])) as model:
+        batch = work_off(real_batch(user, [theme_of("badge-desk")], stages))
+        row = BatchItem.objects.get(batch=batch, level="trajectory")
+        assert (row.state, row.stage, row.reason) == ("rejected", "filter", "impossible_task")
+        attempt = Trajectory.objects.get()
+        assert (row.attempt_id, attempt.rejected, attempt.outcome) == (attempt.pk, "impossible_task", "solved")
+        assert attempt.steps.exists()
+        assert not BatchProduct.objects.filter(trajectory__isnull=False).exists()
+        page = client.get(f"/trajectories/{attempt.pk}/").content.decode()
+        assert "Rejected by its batch" in page
+        assert "Nobody can do &lt;b&gt;that" in page
+        assert f'href="/trajectories/{attempt.pk}/"' in client.get(f"/batches/items/{row.pk}/").content.decode()
+        assert f"/batches/items/{row.pk}/" in client.get(f"/batches/made/?trajectory={attempt.pk}").content.decode()
+        assert f'id="trajectory-{attempt.pk}"' in client.get("/trajectories/?rejected=yes").content.decode()
+        assert f'id="trajectory-{attempt.pk}"' not in client.get("/trajectories/?rejected=no").content.decode()
+        counts = FilterCounts(FilterSettings())
+        rows = list(Trajectory.objects.all())
+        assert list(counts.passed(rows, lambda row, talk: "")) == []
+        assert {one.name: one.dropped for one in counts.tally.counts()}["impossible_task"] == 1
+        services.retry_items(user, batch.pk, item=row.pk)
+        work_off(batch)
+        assert Trajectory.objects.get().pk == attempt.pk, "tried again it is the same attempt, and there once"
+        model.bad.clear()
+        services.retry_items(user, batch.pk, item=row.pk)
+        work_off(batch)
+    attempt.refresh_from_db()
+    row.refresh_from_db()
+    assert (row.state, row.attempt_id, attempt.rejected) == ("kept", None, "")
+    assert BatchProduct.objects.get(item=row).trajectory_id == attempt.pk
+    assert [one for one, _ in FilterCounts(FilterSettings()).passed([attempt], lambda row, talk: "")] == [attempt]

@@ -34,7 +34,7 @@ from webapp.batches.engine.call_store import CallWriter, ItemStore
 from webapp.batches.engine.cast import Models
 from webapp.batches.engine.failure_advice import OF_OURS, advised
 from webapp.batches.engine.item_state import StageEnding, release_one
-from webapp.batches.engine.products import ABOVE, SAVERS, SaveRequest
+from webapp.batches.engine.products import ABOVE, REJECTING, SAVERS, TRIED, SaveRequest, save_rejected
 from webapp.batches.engine.provenance import notes, provenance
 from webapp.batches.engine.stage_runs import SAVE, EndedStage, note_used
 from webapp.batches.engine.theme_source import note_theme
@@ -148,12 +148,35 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
     after = shared.pipeline.after(stage.name, shared.settings.stages, spec)
     following = after.name if after else SAVE
     barrier = after is not None and after.group is not None
-    kept = await _end(shared, StageEnding(item.pk, ended, following, barrier))
+    ended, attempt = await _with_attempt(shared, item, ended, known)
+    kept = await _end(shared, StageEnding(item.pk, ended, following, barrier, attempt=attempt))
     if not kept or barrier:
         return False
     known[stage.name] = ended.output
     item.stage = following
     return True
+
+
+async def _with_attempt(
+    shared: LaneContext, item: BatchItem, ended: EndedStage, known: dict[str, Any]
+) -> tuple[EndedStage, int | None]:
+    """Of an attempt that a filter rejects: the stored trajectory, so that it can be looked at. Where it cannot be
+    stored the stage has failed, and is tried again."""
+    if ended.state != StageState.REJECTED or ended.stage != REJECTING:
+        return ended, None
+    try:
+        drafts = dict(zip(TRIED, await _drafts(shared, item, TRIED, known), strict=True))
+        loop = asyncio.get_running_loop()
+        return ended, await loop.run_in_executor(shared.savers, released, _kept_attempt, shared, item, drafts, ended)
+    except (SandboxUnavailable, StaleClaim, *AWAY):
+        raise
+    except EnvariumError as error:
+        message = f"The rejected attempt could not be stored: {error}"
+        return replace(ended, state=StageState.FAILED, output=None, reason=_slug(error), message=message), None
+
+
+def _kept_attempt(shared: LaneContext, item: BatchItem, drafts: dict[str, Any], ended: EndedStage) -> int:
+    return save_rejected(_request(shared, item, drafts), ended.reason, ended.message).pk
 
 
 async def _end(shared: LaneContext, ending: StageEnding) -> bool:
@@ -316,9 +339,14 @@ async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> 
 def _saved(
     shared: LaneContext, item: BatchItem, drafts: dict[str, Any], saver: Callable[[SaveRequest], BatchProduct]
 ) -> BatchProduct:
+    request = _request(shared, item, drafts)
+    product = saver(request)
+    product.provenance = request.provenance | ({"notes": draft_notes} if (draft_notes := notes(drafts)) else {})
+    return product
+
+
+def _request(shared: LaneContext, item: BatchItem, drafts: dict[str, Any]) -> SaveRequest:
     rows = BatchProduct.objects.select_related(*ABOVE[item.level])
     above = rows.filter(item_id=item.parent_id).first() if item.parent_id else None
     about = provenance(item, shared.settings, shared.names)
-    product = saver(SaveRequest(shared.sandbox, item, drafts, above, about, shared.names))
-    product.provenance = about | ({"notes": draft_notes} if (draft_notes := notes(drafts)) else {})
-    return product
+    return SaveRequest(shared.sandbox, item, drafts, above, about, shared.names)

@@ -24,9 +24,10 @@ MOVED = f"""
 UPDATE {BatchItem._meta.db_table} AS row SET state = new.state, stage = coalesce(new.stage, row.stage),
     reason = coalesce(new.reason, row.reason), message = coalesce(new.message, row.message),
     signature = coalesce(new.signature, row.signature), call_key = coalesce(new.call_key, row.call_key),
+    attempt_id = coalesce(new.attempt, row.attempt_id),
     seconds = row.seconds + new.seconds, cost = row.cost + new.cost, updated_at = now()
 FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::float8[],
-    %s::float8[]) AS new (id, state, stage, reason, message, signature, call_key, seconds, cost)
+    %s::float8[], %s::bigint[]) AS new (id, state, stage, reason, message, signature, call_key, seconds, cost, attempt)
 WHERE row.id = new.id
 """
 
@@ -34,7 +35,8 @@ WHERE row.id = new.id
 @dataclass(frozen=True)
 class StageEnding:
     """How a stage ended for an item, which goes on to `following` (after a `barrier`: later) or ends where it was not
-    kept. With a `product` the item is through: that is what it became, and `parts` are made below it."""
+    kept. With a `product` the item is through: that is what it became, and `parts` are made below it. `attempt` is the
+    stored one of a rejected trajectory."""
 
     item: int
     ended: EndedStage
@@ -42,6 +44,7 @@ class StageEnding:
     barrier: bool = False
     product: BatchProduct | None = None
     parts: Sequence[ItemPart] = ()
+    attempt: int | None = None
 
 
 def new_item(
@@ -105,7 +108,7 @@ def end_stages(endings: Sequence[StageEnding]) -> None:
 def _columns(ending: StageEnding) -> tuple[Any, ...]:
     """As `MOVED` takes them: None leaves what there is."""
     ended = ending.ended
-    used = ended.seconds, ended.cost
+    used = ended.seconds, ended.cost, ending.attempt
     if ending.product is not None:
         return ending.item, str(ItemState.KEPT), None, "", "", "", "", *used
     if ended.state == StageState.KEPT:
@@ -160,5 +163,5 @@ def leave_out(row: BatchItem, stage: str, reason: str, message: str, alike: str)
 def put_back(row: BatchItem, stage: str) -> None:
     """Let an item wait at `stage`, without what it had ended of. Within a transaction that holds the item."""
     row.state, row.stage = ItemState.WAITING, stage
-    row.reason, row.message, row.signature, row.call_key = "", "", "", ""
+    row.reason, row.message, row.signature, row.call_key, row.attempt = "", "", "", "", None
     row.save()

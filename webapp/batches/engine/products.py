@@ -15,11 +15,14 @@ from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, T
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import form_record, without_form
 from synthesis.formats.records import TaskRecord
+from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.encoding import decode_state
 from synthesis.stages import ItemSpec
+from synthesis.tasks.trajectory_filters import INVENTED_FACTS, blamed_on_user
 from synthesis.themes.keys import APART
 from synthesis.verifiers.audit_report import AuditedTask
+from webapp.batches.engine.stage_runs import MESSAGE_CHARS
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
 from webapp.environments.assessment_services import save_assessment
@@ -31,9 +34,12 @@ from webapp.scenarios.importer import import_task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.services import save_scenario
 from webapp.scenarios.states import load_state, store_state
+from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.finished_attempt import record_whole
 
 SOURCE = "synthesis"
+REJECTING, TRIED = "filter", ("rollout",)
+"""The stage that rejects an attempt, and the one whose draft is the attempt."""
 SCRIPTED_SOURCE = "scripted"
 """Of what the scripted provider had a part in: lists say so, and no model's work becomes a version of it."""
 Drafts = Mapping[str, Any]
@@ -154,8 +160,32 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
 
 
 def save_trajectory(given: SaveRequest) -> BatchProduct:
-    attempt: Attempt = given.drafts["filter"]
     above = _above(given)
+    row = _stored(given, above, given.drafts["filter"], {})
+    if row.rejected:  # by an earlier try, and not by this one
+        row.rejected = ""
+        row.provenance = {name: part for name, part in row.provenance.items() if name != "rejected"}
+        row.save(update_fields=["rejected", "provenance"])
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=above.scenario,
+        task=above.task,
+        revision=above.revision,
+        trajectory=row,
+    )
+
+
+def save_rejected(given: SaveRequest, reason: str, message: str) -> Trajectory:
+    """An attempt that a filter rejected, with the reason. A trajectory that another batch kept stays as it is."""
+    attempt: Attempt = given.drafts["rollout"]
+    if reason == INVENTED_FACTS:
+        attempt = blamed_on_user(attempt, message)
+    told = {"reason": reason, "message": clean(message)[:MESSAGE_CHARS]}
+    return _stored(given, _above(given), attempt, {"rejected": told})
+
+
+def _stored(given: SaveRequest, above: BatchProduct, attempt: Attempt, more: dict[str, Any]) -> Trajectory:
     revision = above.revision
     assert revision is not None
     program = program_of(revision.scenario.version)
@@ -164,28 +194,25 @@ def save_trajectory(given: SaveRequest) -> BatchProduct:
     if attempt.steps:
         with given.sandbox.reset(program, initial, seed=attempt.seed, now=attempt.now) as episode:
             start = episode.state()
-    about = given.provenance | {
-        "ordinal": attempt.ordinal,
-        "ending": attempt.ending,
-        "prompt_style": attempt.prompt_style,
-        "user": attempt.user,
-        "prompts": attempt.prompts,
-        "usage": attempt.usage.model_dump(),
-        "user_usage": attempt.user_usage.model_dump(),
-        "judge_usage": attempt.judge_usage.model_dump(),
-    }
+    about = (
+        given.provenance
+        | more
+        | {
+            "ordinal": attempt.ordinal,
+            "ending": attempt.ending,
+            "prompt_style": attempt.prompt_style,
+            "user": attempt.user,
+            "prompts": attempt.prompts,
+            "usage": attempt.usage.model_dump(),
+            "user_usage": attempt.user_usage.model_dump(),
+            "judge_usage": attempt.judge_usage.model_dump(),
+        }
+    )
     messages = [message.model_dump(mode="json") for message in attempt.messages]
     # Another batch that replays the same calls finds the same trajectory, as it finds the same task.
     identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, messages, attempt.answer]
-    row = record_whole(attempt, revision, start, given.source, identity, about)
-    return BatchProduct(
-        environment_id=above.environment_id,
-        version=above.version,
-        scenario=above.scenario,
-        task=above.task,
-        revision=revision,
-        trajectory=row,
-    )
+    reason = more["rejected"]["reason"] if more else ""
+    return record_whole(attempt, revision, start, given.source, identity, about, rejected=reason)
 
 
 def _above(given: SaveRequest) -> BatchProduct:

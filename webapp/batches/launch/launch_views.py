@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
-from webapp.accounts.access import access, takes_bytes
+from webapp.accounts.access import access, may, takes_bytes
 from webapp.batches import queries, services
 from webapp.batches.launch import choice, task_files
 from webapp.batches.launch.choice import ChosenItems
@@ -58,6 +58,7 @@ def batches(request: HttpRequest) -> HttpResponse:
         "rows": batch_list.with_far(page.rows),
         "asked": asked,
         "list": asked_list(request, asked, page),
+        "bulk": batch_list.BULK if may(request.user, "synthesise") else None,
         "copy_as": list_call(request, "api:list_batches", BatchQuery),
     }
     return render(request, "batches/list.html", context)

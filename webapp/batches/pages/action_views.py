@@ -9,13 +9,16 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.views.decorators.http import require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, ItemState
+from webapp.batches.pages import batch_list
+from webapp.lists.bulk_acts import bulk_page
 from webapp.query_params import Params
 
 
@@ -41,6 +44,14 @@ def resume(request: HttpRequest, pk: int) -> HttpResponse:
         return services.resume_batch(request.user, pk, _money(request.POST.get("cap", "")))
 
     return _done(request, pk, act, "The batch goes on.")
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def bulk(request: HttpRequest, act: str) -> HttpResponse:
+    """What an act on the selected batches would be, and the act."""
+    return bulk_page(request, batch_list.BULK, act)
 
 
 @access("synthesise")

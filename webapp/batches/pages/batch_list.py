@@ -9,10 +9,13 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Sum
+from django.urls import reverse
 
+from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
 from webapp.lists import list_filters
+from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
 
@@ -53,6 +56,32 @@ def filters_for(user: Any) -> tuple[ListFilter, ...]:
         list_filters.since("since", "Created from", "created_at"),
         list_filters.until("until", "Created to", "created_at"),
     )
+
+
+BULK = BulkList(
+    "batch",
+    "batches",
+    "batches:list",
+    "batches:bulk",
+    lambda: queries.batches().defer("settings"),
+    lambda batch: (batch.name, batch.state, reverse("batches:batch", args=[batch.pk])),
+    (
+        BulkAct(
+            "pause",
+            "Pause",
+            "paused",
+            "Calls in flight end and are stored, nothing new begins; each can be resumed.",
+            lambda user, batch: services.pause_batch(user, batch.pk),
+        ),
+        BulkAct(
+            "cancel",
+            "Cancel",
+            "cancelled",
+            "What is kept stays, what waits is cancelled. That cannot be undone.",
+            lambda user, batch: services.cancel_batch(user, batch.pk),
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def item_context(pk: int) -> dict[str, Any]:
         "path": descriptions.path_of(row),
         "runs": runs,
         "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
-        "products": descriptions.products(row.level, product),
+        "products": descriptions.products(row.level, product) or descriptions.tried(row),
         "provenance": descriptions.provenance_of(product),
         "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,

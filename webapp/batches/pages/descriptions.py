@@ -119,6 +119,13 @@ class Link:
     url: str
 
 
+def tried(item: BatchItem) -> list[Link]:
+    """The attempt of a rejected trajectory."""
+    if item.attempt_id is None:
+        return []
+    return [Link(f"Attempt {item.attempt_id}", reverse("trajectories:detail", args=[item.attempt_id]))]
+
+
 def products(level: str, product: BatchProduct | None) -> list[Link]:
     """What an item became, its own thing first. What somebody deleted since is not there."""
     if product is None:
@@ -146,7 +153,7 @@ class ItemRow:
 
 def item_row(item: BatchItem) -> ItemRow:
     above, _, name = item.path.rpartition("/")
-    links = products(item.level, filters.product_of(item))
+    links = products(item.level, filters.product_of(item)) or tried(item)
     return ItemRow(item, links[0] if links else None, item.rank, name, above)
 
 

@@ -45,9 +45,12 @@ FIELDS = tuple(field.name for field in fields(ItemFilter))
 
 @dataclass(frozen=True)
 class CallFilter:
+    """`lost`: only those of which a request gave no reply that was stored."""
+
     state: str = ""
     role: str = ""
     stage: str = ""
+    lost: bool = False
 
     @property
     def place(self) -> str:
@@ -78,7 +81,8 @@ def call_filter(query: QueryDict) -> CallFilter:
     """`?place=author:plan_state`: what which role was asked for, the two together, as the index has them."""
     params = Params(query)
     role, _, stage = params.text("place", LONGEST).partition(":")
-    return CallFilter(state=params.choice("state", CallState.values), role=role, stage=stage)
+    state = params.choice("state", CallState.values)
+    return CallFilter(state=state, role=role, stage=stage, lost=params.flag("lost"))
 
 
 def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
@@ -100,7 +104,8 @@ def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
 
 def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
     """Calls that this batch was the first to make, by a filter."""
-    return _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
+    rows = _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
+    return rows.filter(lost__gt=0) if chosen.lost else rows
 
 
 def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:

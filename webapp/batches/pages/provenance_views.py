@@ -9,10 +9,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
-from webapp.batches.models import BatchProduct
+from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
+from webapp.trajectories.models import Trajectory
 
 KINDS = {"environment": "theme", "scenario": "scenario", "task": "task", "trajectory": "trajectory"}
 """What an address may name, with the level of the items that become one."""
@@ -33,10 +34,19 @@ def made(request: HttpRequest) -> HttpResponse:
     return render(request, "batches/made_part.html" if part else "batches/made.html", context)
 
 
+def _rejected(pk: int) -> list[BatchProduct]:
+    """The item that rejected this attempt, as if it had become it; nothing is stored."""
+    item = BatchItem.objects.filter(attempt=pk).select_related("batch").defer("spec", "batch__settings").first()
+    about = Trajectory.objects.filter(pk=pk).values_list("provenance", flat=True).first()
+    return [] if item is None else [BatchProduct(item=item, trajectory_id=pk, provenance=about or {})]
+
+
 def _made(kind: str, pk: int) -> dict[str, Any]:
     """Of the item that first became it; those that came to the same thing later are named beside it."""
     rows = BatchProduct.objects.filter(**{kind: pk}, item__level=KINDS[kind]).select_related("item__batch")
     products = list(rows.defer("item__spec", "item__batch__settings").order_by("id")[: OTHERS + 1])
+    if not products and kind == "trajectory":
+        products = _rejected(pk)
     if not products:
         return {"product": None}
     about = products[0].provenance

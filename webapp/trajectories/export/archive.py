@@ -47,17 +47,18 @@ def zipped(export: Export) -> Iterator[bytes]:
     """The archive, piece by piece. The same content gives the same bytes."""
     pipe = _Pipe()
     with zipfile.ZipFile(pipe, "w") as archive:
-        with archive.open(_entry(DATA), "w", force_zip64=True) as entry:
+        with archive.open(packed_entry(DATA), "w", force_zip64=True) as entry:
             for piece in export.pieces():
                 entry.write(piece)
                 yield pipe.take()
-        archive.writestr(_entry(MANIFEST), spelled_manifest(export))
+        archive.writestr(packed_entry(MANIFEST), spelled_manifest(export))
     yield pipe.take()
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
+def packed_entry(name: str, *, plain: bool = False) -> zipfile.ZipInfo:
+    """An entry of an archive that does not tell when it was made. What is compressed already goes in `plain`."""
     entry = zipfile.ZipInfo(name)
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.compress_type = zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
     return entry
 

@@ -12,12 +12,22 @@ from pydantic import ValidationError
 from synthesis.contracts import Message, Tool
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation, read_conversation
-from synthesis.tasks.trajectory_filters import AttemptFacts
+from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, StepKind, Trajectory
 
-COLUMNS = ("outcome", "live", "user_error", "conversational", "reward", "provenance", "policy", "revision_id")
+COLUMNS = (
+    "outcome",
+    "live",
+    "user_error",
+    "conversational",
+    "reward",
+    "provenance",
+    "policy",
+    "revision_id",
+    "rejected",
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
         actions=counted.get("actions", 0),
         refused=("malformed",) * counted.get("malformed", 0) + ("unknown_tool",) * counted.get("unknown", 0),
         silent=counted.get("silent", 0),
+        judged_impossible=row.rejected == IMPOSSIBLE,
     )
 
 

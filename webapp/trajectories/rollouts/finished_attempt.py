@@ -25,10 +25,11 @@ def record_whole(
     identity: list[Any],
     about: dict[str, Any],
     fork: tuple[Trajectory, int] | None = None,
+    rejected: str = "",
 ) -> Trajectory:
     """Store an attempt at this revision. `start` is the first state, `identity` what makes it the same attempt when it
     is stored twice: then nothing is written. `about` is its provenance, `fork` the parent
-    and the step of a fork."""
+    and the step of a fork, `rejected` the filter by which its batch left it out."""
     digest = content_hash([source, *identity])
     played, state = [], start or {}
     for index, step in enumerate(attempt.steps):
@@ -48,6 +49,7 @@ def record_whole(
             revision=revision,
             source=source,
             content_hash=digest,
+            rejected=rejected,
             conversational=attempt.conversational,
             validation=attempt.validation,
             parent=fork[0] if fork else None,

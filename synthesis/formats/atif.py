@@ -1,0 +1,134 @@
+"""Conversations in the Agent Trajectory Interchange Format (ATIF 1.8) of the Harbor framework.
+
+A message of the system, a user or the agent is a step; what an agent's calls returned is the observation of its step.
+What changed in the environment's state stands in the step's `extra` as RFC 6902 patches, by call: the format has no
+field of its own for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from synthesis.contracts import Frozen, Message, ToolCall
+from synthesis.errors import FormatError
+from synthesis.formats.sft import Conversation
+
+VERSION = "ATIF-v1.8"
+AGENT = "envarium"
+NOT_RECORDED = "not recorded"
+SOURCES = {"system": "system", "user": "user", "assistant": "agent"}
+
+
+class StateChange(Frozen):
+    """What one call changed. `patch` is None where it is too long to be kept; `count` says how many operations."""
+
+    tool: str
+    patch: tuple[dict[str, Any], ...] | None
+    count: int = 0
+
+
+def trajectory_to_atif(
+    conversation: Conversation,
+    identity: str,
+    *,
+    model: str = "",
+    about: dict[str, Any] | None = None,
+    changes: Sequence[StateChange] | None = None,
+) -> dict[str, Any]:
+    """One trajectory. `changes` are of all its calls in their order; None where they are not known.
+
+    Raises FormatError: a result answers no call, or `changes` are of other calls than the conversation's.
+    """
+    steps = _Steps(changes)
+    for message in conversation.messages:
+        steps.add(message)
+    agent: dict[str, Any] = {"name": AGENT, "version": NOT_RECORDED}
+    if model:
+        agent["model_name"] = model
+    if conversation.tools:
+        agent["tool_definitions"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in conversation.tools
+        ]
+    written = steps.done()
+    return {
+        "schema_version": VERSION,
+        "trajectory_id": identity,
+        "agent": agent,
+        "steps": written,
+        "final_metrics": {"total_steps": len(written)},
+        "extra": {**(about or {}), "state_changes": "by step" if changes is not None else "not known"},
+    }
+
+
+class _Steps:
+    def __init__(self, changes: Sequence[StateChange] | None) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.changes = None if changes is None else list(changes)
+        self.taken = 0
+        self.open: list[str] = []
+        """Ids of the last turn's calls that have no result yet."""
+
+    def add(self, message: Message) -> None:
+        if message.role == "tool":
+            self._observe(message)
+            return
+        step: dict[str, Any] = {
+            "step_id": len(self.steps) + 1,
+            "source": SOURCES[message.role],
+            "message": message.content,
+        }
+        if message.reasoning:
+            step["reasoning_content"] = message.reasoning
+        if message.tool_calls:
+            names = _call_ids(message.tool_calls, len(self.steps) + 1)
+            step["tool_calls"] = [
+                {"tool_call_id": name, "function_name": call.name, "arguments": call.arguments}
+                for name, call in zip(names, message.tool_calls, strict=True)
+            ]
+            self._state(step, names, message.tool_calls)
+            self.open = names
+        else:
+            self.open = []
+        self.steps.append(step)
+
+    def done(self) -> list[dict[str, Any]]:
+        if self.changes is not None and self.taken != len(self.changes):
+            raise FormatError("state changes", f"{len(self.changes)} are kept of {self.taken} calls")
+        return self.steps
+
+    def _observe(self, message: Message) -> None:
+        if not self.open:
+            raise FormatError(f"step {len(self.steps)}", "a tool's result answers no call of the turn before it")
+        named = message.tool_call_id if message.tool_call_id in self.open else self.open[0]
+        self.open.remove(named)
+        observation = self.steps[-1].setdefault("observation", {"results": []})
+        observation["results"].append({"source_call_id": named, "content": message.content})
+
+    def _state(self, step: dict[str, Any], names: list[str], calls: Sequence[ToolCall]) -> None:
+        if self.changes is None:
+            return
+        mine = self.changes[self.taken : self.taken + len(calls)]
+        if [change.tool for change in mine] != [call.name for call in calls]:
+            raise FormatError(f"step {step['step_id']}", "the state changes that are kept are of other calls")
+        self.taken += len(calls)
+        told = [
+            {
+                "tool_call_id": name,
+                **({"omitted": change.count} if change.patch is None else {"patch": [*change.patch]}),
+            }
+            for name, change in zip(names, mine, strict=True)
+            if change.patch is None or change.patch
+        ]
+        if told:
+            step["extra"] = {"state_changes": told}
+
+
+def _call_ids(calls: Sequence[ToolCall], step: int) -> list[str]:
+    """Ids of a turn's calls: their own, where each has one that no other has."""
+    own = [call.id for call in calls]
+    return own if all(own) and len(set(own)) == len(own) else [f"call_{step}_{n}" for n, _ in enumerate(calls, 1)]

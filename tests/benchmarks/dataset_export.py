@@ -1,0 +1,105 @@
+"""Export of a frozen dataset in every form and format: time, rows a second, most memory, and whether bytes repeat.
+
+    python -m tests.benchmarks.dataset_export --json [--rows 100000]
+
+Makes a database of its own on the server of DATABASE_URL (dropped at the end) and a dataset of N rows and one of N/10.
+Each export is a process of its own, called as people call it (`manage.py export_dataset`), so that its most memory is
+its own: `growth_mib` is what N rows need beyond N/10. Each is made twice; `hashes_equal` compares all their files. The
+last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.databases import own_database
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = [(form, written) for form in ("trl", "sharegpt", "envscaler", "atif") for written in ("jsonl", "parquet")]
+
+
+def seeded(rows: int) -> dict[str, int]:
+    """Ids of both datasets, with their rows."""
+    from django.core.management import call_command
+
+    from tests.fixtures import dataset_seed
+
+    call_command("migrate", verbosity=0)
+    sizes = (max(1, rows // 10), rows)
+    return {dataset_seed.frozen(dataset_seed.trajectory_rows(size), f"{size} rows").public_id: size for size in sizes}
+
+
+def exported(dataset: str, form: str, written: str) -> dict[str, Any]:
+    """What the command says of one export, in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
+        command = [sys.executable, "manage.py", "export_dataset", dataset, "--json", "--form", form]
+        command += ["--format", written, "--out", f"{folder}/out"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{form} as {written}: {done.stderr[-2_000:]}")
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def measured(datasets: dict[str, int]) -> dict[str, dict[str, Any]]:
+    small, large = datasets
+    found = {}
+    for form, written in PAIRS:
+        few, many, again = (exported(dataset, form, written) for dataset in (small, large, large))
+        found[f"{form} {written}"] = {
+            "seconds": many["seconds"],
+            "rows_per_s": round(many["rows"] / max(many["seconds"], 0.001)),
+            "peak_rss_mib": many["peak_rss_mib"],
+            "growth_mib": round(many["peak_rss_mib"] - few["peak_rss_mib"], 1),
+            "mib": round(sum(file["bytes"] for file in many["files"]) / (1 << 20), 1),
+            "sha256": many["sha256"],
+            "hashes_equal": (many["sha256"], many["files"]) == (again["sha256"], again["files"]),
+        }
+    return found
+
+
+def main() -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="only the JSON object")
+    parser.add_argument("--rows", type=int, default=100_000)
+    told = parser.parse_args()
+    with own_database("bench_export") as database, tempfile.TemporaryDirectory(prefix="bench-export-") as home:
+        os.environ |= {
+            "DATABASE_URL": database,
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+            "ENVARIUM_SECRET_KEY": secrets.token_hex(32),
+            "ENVARIUM_HOME": home,
+        }
+        import django
+
+        django.setup()
+        datasets = seeded(told.rows)
+        found = measured(datasets)
+        from django.db import connection
+
+        connection.close()
+    worst = max(found.values(), key=lambda one: one["seconds"])
+    result = {
+        "rows": told.rows,
+        "exports": found,
+        "most_seconds": worst["seconds"],
+        "most_growth_mib": max(one["growth_mib"] for one in found.values()),
+        "hashes_equal": all(one["hashes_equal"] for one in found.values()),
+    }
+    if not told.json:
+        for name, one in found.items():
+            print(f"{name:20} {one['seconds']:7.1f} s {one['rows_per_s']:9,} rows/s {one['peak_rss_mib']:7.1f} MiB")
+    print(json.dumps(result))
+    return result
+
+
+if __name__ == "__main__":
+    main()

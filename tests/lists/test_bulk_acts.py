@@ -1,0 +1,71 @@
+"""Acts on selected rows: a preview, then each row by its own service; what is refused is told and left."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.fixtures import pages_seed
+from tests.fixtures.markup import markup
+from webapp.accounts.models import AuditEntry
+from webapp.batches.models import Batch, BatchState
+from webapp.datasets.models import Dataset, StoredFile
+from webapp.jobs.models import Job, JobState
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "<img src=x onerror=window.hit=1>"
+
+
+@pytest.fixture
+def admin(client: Client) -> Client:
+    client.force_login(pages_seed.person("admin"))
+    return client
+
+
+def test_selected_jobs_are_looked_at_then_stopped_and_one_that_has_ended_is_told(admin: Client) -> None:
+    waiting = [Job.objects.create(kind="audit", queue="sandbox", title=f"{HOSTILE} {number}") for number in range(2)]
+    ended = Job.objects.create(kind="audit", queue="sandbox", title="Ended", state=JobState.SUCCEEDED)
+    listed = markup(admin.get("/jobs/"))
+    assert f'value="{ended.pk}"' in listed
+    assert 'formaction="/jobs/selected/cancel/"' in listed
+    keys = [row.pk for row in (*waiting, ended)]
+    page = markup(admin.get("/jobs/selected/cancel/", {"ids": [*keys, 10**9]}))
+    assert "1 of those chosen are gone" in page
+    assert "&lt;img src=x" in page
+    assert not Job.objects.filter(state=JobState.CANCELLED).exists(), "looking does nothing"
+    after = markup(admin.post("/jobs/selected/cancel/", {"ids": keys}, follow=True))
+    assert "2 jobs asked to stop." in after
+    assert "1 left as they are. Ended: it had ended" in after
+    assert set(Job.objects.filter(state=JobState.CANCELLED)) == set(waiting)
+    assert AuditEntry.objects.filter(action="job.cancel").count() == 2
+    assert admin.get("/jobs/selected/burn/").status_code == 404
+    assert "No job was chosen" in markup(admin.post("/jobs/selected/retry/", follow=True))
+
+
+def test_the_other_lists_act_through_the_same_page(admin: Client) -> None:
+    batches = [Batch.objects.create(name=f"b{number}", state=BatchState.RUNNING) for number in range(2)]
+    admin.post("/batches/selected/pause/", {"ids": [row.pk for row in batches]})
+    assert set(Batch.objects.values_list("state", flat=True)) == {BatchState.PAUSED}
+    sets = [Dataset.objects.create(name=f"d{number}", kind="tasks", state="ready") for number in range(2)]
+    freezing = Dataset.objects.create(name="cold", kind="tasks", state="freezing")
+    told = markup(admin.post("/training/datasets/selected/archive/", {"ids": [sets[0].pk, freezing.pk]}, follow=True))
+    assert "1 dataset archived." in told
+    assert "cold: This dataset is being frozen" in told
+    assert list(Dataset.objects.filter(archived=True)) == [sets[0]]
+    admin.post("/training/datasets/selected/restore/", {"ids": [sets[0].pk]})
+    assert not Dataset.objects.filter(archived=True).exists()
+    file = StoredFile.objects.create(filename="f", kind="tasks", bytes=1)
+    used = StoredFile.objects.create(filename="used", kind="tasks", bytes=1)
+    Dataset.objects.create(name="of it", kind="tasks", state="ready", file=used)
+    told = markup(admin.post("/training/files/selected/delete/", {"ids": [file.pk, used.pk]}, follow=True))
+    assert "1 file deleted." in told
+    assert "used: The file" in told
+    assert list(StoredFile.objects.filter(deleted_at__isnull=True)) == [used]
+
+
+def test_who_may_not_act_sees_no_boxes(client: Client) -> None:
+    client.force_login(pages_seed.person("viewer"))
+    Job.objects.create(kind="audit", queue="sandbox", title="A job")
+    assert "data-pick" not in markup(client.get("/jobs/"))
+    assert client.get("/jobs/selected/cancel/").status_code == 403
+    assert client.post("/jobs/selected/cancel/", {"ids": [1]}).status_code == 403

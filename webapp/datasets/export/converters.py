@@ -1,0 +1,127 @@
+"""Frozen rows as records of a form. Rows are the lines that freezing checked: they are read without checking anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from synthesis.contracts import Message, Tool, ToolCall
+from synthesis.errors import FormatError
+from synthesis.formats.atif import trajectory_to_atif
+from synthesis.formats.sft import Conversation, Shape, records_of
+from training.dataset import RowOrigin
+from webapp.datasets.export.record_forms import FormName
+from webapp.datasets.export.state_changes import KnownAttempt, attempts_of
+
+Record = dict[str, Any]
+ORIGIN = tuple(RowOrigin.model_fields)
+SHAREGPT = Shape(format="sharegpt")
+BATCH = 50
+"""So many trajectories' state changes are held at once."""
+
+
+def records(rows: Iterable[Record], form: FormName, *, stored_here: bool) -> Iterator[Record]:
+    """One record a row, in their order. With `stored_here` ids name trajectories of this installation."""
+    if form == "trl":
+        yield from rows
+    elif form == "atif":
+        yield from _atif(rows, stored_here)
+    else:
+        convert: Callable[[Record], Record] = _sharegpt if form == "sharegpt" else _envscaler
+        for row in rows:
+            yield convert(row)
+
+
+def conversation_of(row: Record) -> Conversation:
+    """What the agent saw and said: all of it, or up to the turn that is to be learnt."""
+    tools = tuple(
+        Tool(
+            name=tool["function"]["name"],
+            description=tool["function"].get("description", ""),
+            parameters=tool["function"].get("parameters") or {},
+        )
+        for tool in row.get("tools") or ()
+    )
+    return Conversation(messages=tuple(map(_message, _spoken(row))), tools=tools)
+
+
+def _spoken(row: Record) -> list[Record]:
+    return row.get("messages") or [*(row.get("prompt") or ()), *(row.get("completion") or ())]
+
+
+def _message(told: Record) -> Message:
+    calls = tuple(
+        ToolCall(id=call.get("id", ""), name=call["function"]["name"], arguments=call["function"]["arguments"])
+        for call in told.get("tool_calls") or ()
+    )
+    return Message(
+        role=told["role"],
+        content=told.get("content", ""),
+        reasoning=told.get("reasoning_content", ""),
+        tool_calls=calls,
+        tool_call_id=told.get("tool_call_id", ""),
+    )
+
+
+def _sharegpt(row: Record) -> Record:
+    try:
+        return next(records_of(conversation_of(row), SHAREGPT))
+    except FormatError as error:
+        raise FormatError(f"row {row.get('id') or '(without id)'}", str(error)) from error
+
+
+def _envscaler(row: Record) -> Record:
+    spoken = [_thinking(told) for told in _spoken(row)]
+    users = [told for told in spoken if told["role"] == "user"]
+    talks = row.get("setting") == "conversation"
+    return {
+        "traj_type": "conversation" if talks else "non_conversation",
+        "task_info": {
+            "env_id": row.get("environment", ""),
+            "task_id": row.get("task", ""),
+            "task": users[0]["content"] if users else "",
+        },
+        "tools": _text(row.get("tools") or []),
+        "messages": _text(spoken),
+        "user_messages": _text(users if talks else None),
+        "steps": sum(len(told.get("tool_calls") or ()) or 1 for told in spoken if told["role"] == "assistant"),
+    }
+
+
+def _thinking(told: Record) -> Record:
+    """EnvScaler's tools read the reasoning of every turn, empty ones too."""
+    return {**told, "reasoning_content": told.get("reasoning_content", "")} if told["role"] == "assistant" else told
+
+
+def _atif(rows: Iterable[Record], stored_here: bool) -> Iterator[Record]:
+    for chunk in _chunks(rows):
+        known = attempts_of([str(row.get("id", "")) for row in chunk]) if stored_here else {}
+        for row in chunk:
+            yield _atif_record(row, known.get(str(row.get("id", ""))))
+
+
+def _atif_record(row: Record, attempt: KnownAttempt | None) -> Record:
+    about = {name: row[name] for name in ORIGIN if name != "id" and row.get(name)}
+    model, changes = (attempt.policy, attempt.changes) if attempt else ("", None)
+    conversation, identity = conversation_of(row), str(row.get("id", ""))
+    try:
+        return trajectory_to_atif(conversation, identity, model=model, about=about, changes=changes)
+    except FormatError:
+        # A turn a row holds only part of the calls; what is kept of others must not stand beside them.
+        return trajectory_to_atif(conversation, identity, model=model, about=about)
+
+
+def _chunks(rows: Iterable[Record]) -> Iterator[Sequence[Record]]:
+    chunk: list[Record] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == BATCH:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,172 @@
+"""The files of one export in a folder: a file a side, the dataset's card, and the manifest that hashes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.files.storage import default_storage
+
+from synthesis.contracts import Frozen
+from synthesis.errors import FormatError
+from synthesis.formats.sft import Shape, loading
+from training.dataset import Manifest, SideName, SplitSide
+from training.dataset.files import LINE_BYTES, MANIFEST, SIDES
+from webapp.datasets.export.converters import Record, records
+from webapp.datasets.export.record_forms import FormatName, FormName, require_fit
+from webapp.datasets.models import Dataset
+from webapp.datasets.storage import PIECE, manifest_of, open_file
+from webapp.trajectories.export.archive import packed_entry
+
+CARD = "card.md"
+Seen = Callable[[int], None]
+
+
+class ExportedFile(Frozen):
+    """A file of an export; only a side has rows."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class WrittenExport(Frozen):
+    """What was written. `sha256` is the manifest's, which has the hash of every other file."""
+
+    files: tuple[ExportedFile, ...]
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+def write_files(
+    dataset: Dataset, form: FormName, file_format: FormatName, folder: Path, seen: Seen = lambda rows: None
+) -> WrittenExport:
+    """Write an export into an empty folder. `seen` is told how many rows were read; it may raise to stop.
+
+    Raises InputError: the form does not suit the dataset; Conflict: it is not ready, or its files are gone;
+    FormatError: its files are not what was frozen.
+    """
+    require_fit(form, dataset.kind)
+    manifest = manifest_of(dataset)
+    reader = _Reader(dataset, seen)
+    files = []
+    for side in SIDES:
+        if getattr(manifest, side).rows:
+            files.append(_side(reader, side, form, file_format, folder))
+    if default_storage.exists(f"{dataset.stored}/{CARD}"):
+        with default_storage.open(f"{dataset.stored}/{CARD}", "rb") as source, (folder / CARD).open("wb") as target:
+            shutil.copyfileobj(source, target)
+        files.append(_told(folder / CARD, 0))
+    told = _manifest(dataset, manifest, form, file_format, files)
+    (folder / MANIFEST).write_text(told, encoding="utf-8")
+    return WrittenExport(files=tuple(files), sha256=hashlib.sha256(told.encode()).hexdigest())
+
+
+def pack(folder: Path, target: Path, check: Callable[[], None] = lambda: None) -> None:
+    """The folder's files as one archive; the same files give the same bytes. `check` may raise to stop."""
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in sorted(folder.iterdir()):
+            entry = packed_entry(path.name, plain=path.suffix == ".parquet")
+            with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as packed:
+                while piece := source.read(PIECE):
+                    check()
+                    packed.write(piece)
+
+
+class _Reader:
+    """Frozen rows, hashed while they are read."""
+
+    def __init__(self, dataset: Dataset, seen: Seen) -> None:
+        self.dataset, self.seen = dataset, seen
+        self.rows = self.bytes = 0
+
+    def lines(self, side: SideName) -> Iterator[bytes]:
+        """Raises FormatError at the end: the file is not the one that was frozen."""
+        expected: SplitSide = getattr(manifest_of(self.dataset), side)
+        digest = hashlib.sha256()
+        with open_file(self.dataset, f"{side}.jsonl") as file:
+            for line in iter(lambda: file.readline(LINE_BYTES + 1), b""):
+                digest.update(line)
+                self.rows, self.bytes = self.rows + 1, self.bytes + len(line)
+                yield line
+                self.seen(self.rows)
+        if digest.hexdigest() != expected.sha256:
+            raise FormatError(
+                f"{side}.jsonl of the dataset {self.dataset.public_id}",
+                "is not what was frozen: its hash differs from the manifest's. Freeze its selection again",
+            )
+
+    def parsed(self, side: SideName) -> Iterator[Record]:
+        for number, line in enumerate(self.lines(side), 1):
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise FormatError(f"{side}.jsonl line {number}", "is damaged: it is no JSON") from error
+
+
+def _side(
+    reader: _Reader, side: SideName, form: FormName, file_format: FormatName, folder: Path
+) -> ExportedFile:  # fmt: skip
+    # Arrow takes time and memory to load, and a server that shows pages needs none of it.
+    from webapp.datasets.export import file_writers
+
+    target = folder / f"{side}.{file_format}"
+    if form == "trl" and file_format == "jsonl":
+        return _copied(reader, side, target)
+    made = records(reader.parsed(side), form, stored_here=reader.dataset.source == "selection")
+    if file_format == "jsonl":
+        rows = file_writers.write_jsonl(target, made)
+    else:
+        rows = file_writers.write_parquet(target, made, form, lambda: reader.bytes)
+    return _told(target, rows)
+
+
+def _copied(reader: _Reader, side: SideName, target: Path) -> ExportedFile:
+    """Frozen rows are TRL's already."""
+    rows = 0
+    with target.open("wb") as file:
+        for line in reader.lines(side):
+            file.write(line)
+            rows += 1
+    return _told(target, rows)
+
+
+def _told(path: Path, rows: int) -> ExportedFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return ExportedFile(path=path.name, rows=rows, bytes=path.stat().st_size, sha256=digest)
+
+
+def _manifest(
+    dataset: Dataset, manifest: Manifest, form: FormName, file_format: FormatName, files: list[ExportedFile]
+) -> str:
+    told: dict[str, Any] = {
+        "kind": "envarium-dataset-export",
+        "version": 1,
+        "name": manifest.name,
+        "dataset": {
+            "sha256": manifest.sha256,
+            "kind": dataset.kind,
+            "sentence": manifest.sentence,
+            "split": manifest.split.model_dump(mode="json"),
+        },
+        "form": form,
+        "format": file_format,
+        "files": [file.model_dump() for file in files],
+    }
+    if form == "sharegpt" and file_format == "jsonl":
+        told["llamafactory"] = loading(Shape(format="sharegpt", mask_history=_by_turn(dataset)), f"train.{file_format}")
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+
+def _by_turn(dataset: Dataset) -> bool:
+    return bool(dataset.selection.get("mask_history"))

@@ -1,0 +1,93 @@
+"""Forms in which a dataset leaves: what each is for, which datasets it suits, how its files are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from synthesis.errors import InputError
+
+FormName = Literal["trl", "sharegpt", "envscaler", "atif"]
+FormatName = Literal["jsonl", "parquet"]
+FORMATS: tuple[FormatName, ...] = get_args(FormatName)
+
+
+@dataclass(frozen=True)
+class RecordForm:
+    """A form of records. `holds` says what a record is of a dataset of each kind that it suits."""
+
+    label: str
+    holds: dict[str, str]
+    why_not: str
+
+    def suits(self, kind: str) -> bool:
+        return kind in self.holds
+
+
+FORMS: dict[FormName, RecordForm] = {
+    "trl": RecordForm(
+        "TRL",
+        {
+            "trajectories": "messages (or prompt and completion) with tools, for SFTTrainer",
+            "tasks": "a prompt alone, with the whole task beside it, for GRPOTrainer and other reinforcement learning",
+        },
+        "",
+    ),
+    "sharegpt": RecordForm(
+        "ShareGPT",
+        {"trajectories": "conversations, system and tools, as LlamaFactory reads them"},
+        "it holds conversations, and a task has none yet",
+    ),
+    "envscaler": RecordForm(
+        "EnvScaler",
+        {"trajectories": "rows of EnvScaler's released SFT data: messages, tools and user messages as JSON text"},
+        "EnvScaler's form for SFT holds conversations, and a task has none yet",
+    ),
+    "atif": RecordForm(
+        "ATIF 1.8",
+        {"trajectories": "Harbor's trajectories: steps with observations, state changes in extra"},
+        "it holds what an agent did, and nobody has attempted a task of this dataset in it",
+    ),
+}
+
+
+def require_fit(form: str, kind: str) -> RecordForm:
+    """The form of this name. Raises InputError: there is none, or it does not suit datasets of this kind."""
+    chosen = next((about for name, about in FORMS.items() if name == form), None)
+    if chosen is None:
+        raise InputError(f"form: there is no form {form[:40]!r}; choose one of {', '.join(FORMS)}.")
+    if not chosen.suits(kind):
+        fit = ", ".join(name for name, about in FORMS.items() if about.suits(kind))
+        raise InputError(f"form: {chosen.label} does not suit a dataset of {kind}: {chosen.why_not}. Choose {fit}.")
+    return chosen
+
+
+def require_format(name: str) -> FormatName:
+    """Raises InputError: there is no such format."""
+    for known in FORMATS:
+        if known == name:
+            return known
+    raise InputError(f"format: there is no format {name[:40]!r}; choose one of {', '.join(FORMATS)}.")
+
+
+LOADED: dict[tuple[str, str], str] = {
+    (
+        "trl",
+        "trajectories",
+    ): "trainer = SFTTrainer(model, train_dataset=rows, args=SFTConfig(assistant_only_loss=True))",
+    ("trl", "tasks"): 'task = json.loads(rows[0]["rollout"])  # what the prompt of this row is rewarded by',
+    ("sharegpt", "trajectories"): "# For LlamaFactory: put `llamafactory` of manifest.json into its dataset_info.json",
+    ("envscaler", "trajectories"): 'messages = json.loads(rows[0]["messages"])  # so are tools and user_messages',
+    ("atif", "trajectories"): "trajectory = Trajectory.model_validate(rows[0])  # of harbor.models.trajectories",
+}
+
+
+def snippet(form: str, kind: str, file_format: str) -> str:
+    """Lines of Python that load the unpacked files."""
+    imports = ["from datasets import load_dataset"]
+    imports = [*(["import json", ""] if "json.loads" in LOADED.get((form, kind), "") else []), *imports]
+    if file_format == "parquet":
+        call = 'load_dataset("parquet", data_files={"train": "train.parquet"})'
+    else:
+        call = 'load_dataset("json", data_files={"train": "train.jsonl"}, on_mixed_types="use_json")'
+    return "\n".join([*imports, "", f'rows = {call}["train"]', LOADED.get((form, kind), "")]).strip()

@@ -1,0 +1,62 @@
+"""Writes on exports of datasets: begun, or the one that is there already; cleared away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.files.storage import default_storage
+from django.db import transaction
+from django.db.models import QuerySet
+
+from webapp.accounts.services import audit
+from webapp.datasets.export.export_job import KIND, clear
+from webapp.datasets.export.record_forms import require_fit, require_format
+from webapp.datasets.models import Dataset, DatasetExport, ExportState
+from webapp.datasets.storage import manifest_of
+from webapp.errors import Conflict
+from webapp.jobs.services import create
+
+
+@transaction.atomic
+def start_export(user: Any, dataset: Dataset, form: str, file_format: str) -> tuple[DatasetExport, bool]:
+    """The export of a dataset in a form, and whether it is begun now: one that is made, or being made, is taken.
+
+    Raises InputError: there is no such form or format, or it does not suit; Conflict: the dataset is not ready.
+    """
+    label, written_as = require_fit(form, dataset.kind).label, require_format(file_format)
+    manifest_of(dataset)
+    Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
+    known = exports_of(dataset).filter(form=form, format=written_as)
+    known = known.filter(state__in=[ExportState.MAKING, ExportState.READY])
+    for export in known:
+        if export.state == ExportState.MAKING or is_there(export):
+            return export, False
+        clear(export)
+    export = DatasetExport.objects.create(dataset=dataset, form=form, format=written_as, created_by=user)
+    title = f"Export dataset {dataset.name} ({label}, {written_as})"
+    export.job = create(KIND, title, {"export": export.pk}, user, subject=f"dataset:{dataset.pk}")
+    export.save(update_fields=["job"])
+    audit(user, "dataset.export", dataset, form=form, format=written_as)
+    return export, True
+
+
+@transaction.atomic
+def drop_export(user: Any, export: DatasetExport) -> DatasetExport:
+    """Remove an export's archive. Raises Conflict: it is being made."""
+    row = DatasetExport.objects.select_for_update(no_key=True, of=("self",)).get(pk=export.pk)
+    if row.state == ExportState.MAKING:
+        raise Conflict("This export is being made. Stop its job, or wait for its end, then delete it.")
+    if row.state == ExportState.READY:
+        clear(row)
+        audit(user, "dataset.export_delete", row.dataset, form=row.form, format=row.format)
+    return exports_of(row.dataset).get(pk=row.pk)
+
+
+def exports_of(dataset: Dataset) -> QuerySet[DatasetExport]:
+    """Newest first."""
+    return dataset.exports.select_related("job", "created_by", "dataset").order_by("-pk")
+
+
+def is_there(export: DatasetExport) -> bool:
+    """Whether its archive can be fetched."""
+    return export.state == ExportState.READY and bool(export.stored) and default_storage.exists(export.stored)

@@ -1,0 +1,109 @@
+"""Acts on many selected rows of a list: looked at before, each row by the service that acts on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from synthesis.errors import InputError
+from webapp.query_params import Params
+
+SHOWN = 500
+TOLD = 5
+"""So many refusals are told by name; the others are counted."""
+
+
+@dataclass(frozen=True)
+class BulkAct:
+    """One act. `carry_out` takes the person and a row, and raises InputError where it cannot be done.
+
+    `done` ends the sentence "3 jobs ..."; `hint` says what becomes of a row, and whether that can be undone.
+    """
+
+    code: str
+    label: str
+    done: str
+    hint: str
+    carry_out: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class BulkList:
+    """The acts of a list. `rows` are its rows without filters; `about` says of one its name, its state and its page."""
+
+    one: str
+    many: str
+    home: str
+    route: str
+    rows: Callable[[], QuerySet[Any]]
+    about: Callable[[Any], tuple[str, str, str]]
+    acts: tuple[BulkAct, ...]
+
+    def find(self, code: str) -> BulkAct:
+        """Raises Http404."""
+        for act in self.acts:
+            if act.code == code:
+                return act
+        raise Http404("There is no such act on this list.")
+
+    @property
+    def bar(self) -> list[tuple[BulkAct, str]]:
+        """What the bar below a selection offers: each act with its preview."""
+        return [(act, reverse(self.route, args=[act.code])) for act in self.acts]
+
+
+@dataclass(frozen=True)
+class BulkLine:
+    pk: int
+    name: str
+    state: str
+    url: str
+
+
+def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
+    """The preview of an act on the rows that the address names; posted, the act itself and back to the list."""
+    act = chosen.find(code)
+    if request.method == "POST":
+        _carry_out(request, chosen, act, Params(request.POST).picks("ids", SHOWN))
+        return redirect(chosen.home)
+    keys = Params(request.GET).picks("ids", SHOWN)
+    lines = [BulkLine(row.pk, *chosen.about(row)) for row in _rows(chosen, keys)]
+    context = {
+        "bulk": chosen,
+        "act": act,
+        "lines": lines,
+        "missing": len(keys) - len(lines),
+        "home": reverse(chosen.home),
+        "here": reverse(chosen.route, args=[code]),
+    }
+    return render(request, "lists/bulk.html", context)
+
+
+def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Model]:
+    return list(chosen.rows().filter(pk__in=keys).order_by("pk"))
+
+
+def _carry_out(request: HttpRequest, chosen: BulkList, act: BulkAct, keys: Sequence[int]) -> None:
+    done, refused = 0, list[str]()
+    for row in _rows(chosen, keys):
+        name, _, _ = chosen.about(row)
+        try:
+            act.carry_out(request.user, row)
+        except InputError as error:
+            refused.append(f"{name}: {error}")
+        else:
+            done += 1
+    if done:
+        messages.success(request, f"{done:,} {chosen.one if done == 1 else chosen.many} {act.done}.")
+    if refused:
+        more = f" And {len(refused) - TOLD:,} more." if len(refused) > TOLD else ""
+        messages.error(request, f"{len(refused):,} left as they are. {' '.join(refused[:TOLD])}{more}"[:2_000])
+    if not done and not refused:
+        messages.error(request, f"No {chosen.one} was chosen, or those that were are gone.")
