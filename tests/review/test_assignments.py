@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
 
@@ -60,6 +61,39 @@ def test_many_who_pull_at_once_never_have_more_than_an_item_takes() -> None:
     assert set(QueueItem.objects.values_list("free", "state")) == {(0, ReviewItemState.CLOSED)}
     queue.refresh_from_db()
     assert (queue.item_count, queue.closed_count) == (5, 5)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_is_told_that_nothing_is_left_while_another_is_at_the_last_free_item() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    seed.task("a")
+    queue = seed.queue(maker, overlap=2)
+    taken, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                QueueItem.objects.select_for_update().get()
+                taken.set()
+                leave.wait(10)
+        finally:
+            connection.close()
+
+    def pull() -> int | None:
+        try:
+            row = pull_next(ann, queue)
+            return row.item_id if row is not None else None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        holding = pool.submit(hold)
+        taken.wait(10)
+        pulling = pool.submit(pull)
+        assert wait([pulling], 0.5).not_done, "it waits for the row"
+        leave.set()
+        holding.result()
+        assert pulling.result() == QueueItem.objects.get().pk
 
 
 @pytest.mark.django_db

@@ -50,11 +50,24 @@ def pull_next(user: Any, session: LabelSession) -> Reservation | None:
         held.expires_at = _lease_end(session)
         held.save(update_fields=["expires_at"])
         return held
-    ask = free_asks(user, found).select_for_update(skip_locked=True, of=("self",)).order_by("position").first()
+    ask = _free_ask(user, found)
     if ask is None:
         return None
     _require_still_open(found)
-    return _hold(user, ask)
+    mine = ask.reservations.filter(user=user, state=AssignmentState.HELD).select_related("ask__item").first()
+    return mine or _hold(user, ask)
+
+
+def _free_ask(user: Any, found: LabelRound) -> Ask | None:
+    """A free item whose row is locked: one that nobody else is at, else one that is waited for.
+
+    Where others are at every free item for a moment, the person is not told that nothing is left.
+    """
+    rows = free_asks(user, found).order_by("position")
+    ask = rows.select_for_update(skip_locked=True, of=("self",)).first()
+    while ask is None and rows.exists():
+        ask = rows.select_for_update(of=("self",)).first()
+    return ask
 
 
 def free_asks(user: Any, found: LabelRound) -> QuerySet[Ask]:

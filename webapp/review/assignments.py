@@ -92,8 +92,18 @@ def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
     mine = Assignment.objects.filter(item=OuterRef("pk"), user=user).exclude(
         state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
     )
-    rows = QueueItem.objects.select_for_update(skip_locked=True, of=("self",)).select_related("queue")
-    rows = rows.filter(queue=queue, state=ReviewItemState.OPEN, free__gt=0)
+    rows = QueueItem.objects.filter(queue=queue, state=ReviewItemState.OPEN, free__gt=0)
+    open_now = rows.exclude(Exists(mine)).filter(assignee__isnull=True, gold__isnull=True)
+    found = _free_item(user, queue, rows, mine, skip_locked=True)
+    while found is None and open_now.exists():  # others are at every free item for a moment: that is not the end
+        found = _free_item(user, queue, rows, mine, skip_locked=False)
+    return found
+
+
+def _free_item(
+    user: Any, queue: ReviewQueue, free: QuerySet[QueueItem], mine: QuerySet[Assignment], *, skip_locked: bool
+) -> QueueItem | None:
+    rows = free.select_for_update(skip_locked=skip_locked, of=("self",)).select_related("queue")
     sent = rows.filter(assignee=user).exclude(Exists(mine.exclude(state=AssignmentState.SENT)))
     found = sent.order_by("id").first()
     fresh = rows.exclude(Exists(mine)).filter(assignee__isnull=True)

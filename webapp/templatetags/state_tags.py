@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
-    "label_session": {
-        "open": ("◌", "labelling", "accent"),
-        "closed": ("◇", "adjudication", "warn"),
-        "applied": ("✓", "applied", "good"),
-    },
     "outcome": {
         "solved": ("✓", "solved", "good"),
         "failed": ("✕", "failed", "bad"),
