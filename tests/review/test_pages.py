@@ -18,7 +18,7 @@ from webapp.accounts.models import AuditEntry
 from webapp.review import assignments
 from webapp.review.models import Assignment, Draft, QueueItem, Remark, ReviewDecision, ReviewQueue
 from webapp.review.task_gate import task_tag
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import AuditState, Task
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +197,18 @@ def test_a_task_is_decided_on_from_its_own_page() -> None:
     viewer = client_of(seed.named("vic", "viewer"))
     assert viewer.post(f"/review/task/{task.pk}/decide/", {**fields, "verdict": "approve"}).status_code == 403
     assert "Your decision" in viewer.get(f"/review/task/{task.pk}/panel/").content.decode()
+
+
+def test_an_override_is_offered_where_it_would_be_taken_and_nowhere_else() -> None:
+    ann, judge = seed.people("annotator", "adjudicator")
+    red = seed.task("red", audit=AuditState.RED)
+    unknown = seed.task("unknown", audit="")
+    unsolved = seed.task("unsolved", audit=AuditState.RED, reference=False)
+    for user, row, offered in ((judge, red, 1), (ann, red, 0), (judge, unknown, 0), (judge, unsolved, 0)):
+        page = client_of(user).get(f"/review/task/{row.pk}/panel/").content.decode()
+        assert "It cannot be approved as it stands." in page
+        assert f'href="/tasks/{row.pk}/?tab=audit"' in page
+        assert page.count('name="overrides"') == offered, (user.role, row.key)
 
 
 def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:

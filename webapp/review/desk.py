@@ -128,14 +128,14 @@ def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] |
         "seen": tag_of(kind, subject),
         "verdicts": VERDICTS[kind],
         "reasons": list(enumerate(REASONS[kind], 1)),
-        "may_override": may_override(user),
         "is_adjudicator": user.role in ADJUDICATORS,
         **decision_form(user, kind, pk, given),
     }
     current = subject.current_id if isinstance(subject, Task) else None
     context["history"] = history(kind, pk, current)
     if isinstance(subject, Task):
-        context["obstacles"] = obstacles(subject)
+        found = context["obstacles"] = obstacles(subject)
+        context["may_override"] = may_override(user) and all(obstacle.overridable for obstacle in found)
     return context
 
 
