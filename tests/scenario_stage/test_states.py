@@ -50,7 +50,7 @@ FAULTY: list[tuple[str, str]] = [
     ("cannot be constructed from the state: ValueError: no such mode", changed(mode="raise")),
     ("does not come back", changed(mode="hang")),
     ("members.M-2 is gone after the program was constructed", changed(mode="forget")),
-    ("not one JSON object", "The state is as follows: {members"),
+    ("no JSON object", "The state is as follows: {members"),
     ("refusal", "I'm sorry, but I can't help with that."),
     ("state: Input should be a valid dictionary", as_json(name="List", state=[STATE])),
     ("the key 'members' stands twice", '{"name": "Twice", "state": {"members": {"M-1": {}}, "members": {}}}'),
