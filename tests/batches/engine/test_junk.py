@@ -83,4 +83,5 @@ def test_a_teacher_who_calls_what_is_not_there() -> None:
     assert "unknown tool" in acted.message
     assert not BatchStageCount.objects.filter(batch=batch, reason="fault").exists()
     require_kept_below(batch, "radio-rundown")
-    assert Trajectory.objects.count() == 1
+    assert Trajectory.objects.filter(rejected="").count() == 1
+    assert Trajectory.objects.exclude(rejected="").get().rejected == "invalid_format"
