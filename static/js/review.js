@@ -10,7 +10,8 @@
   let desk = null;
 
   const token = () => document.querySelector("[name=csrfmiddlewaretoken]")?.value || "";
-  const post = (url, body) => fetch(url, { method: "POST", body, headers: { "X-CSRFToken": token() }, redirect: "error" });
+  const post = (url, body, signal) =>
+    fetch(url, { method: "POST", body, signal, headers: { "X-CSRFToken": token() }, redirect: "error" });
 
   function spelled(seconds) {
     return `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
@@ -25,7 +26,7 @@
     const bar = root?.querySelector("[data-lease]");
     desk = {
       root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: 0, ahead: null, sending: false, timers: [],
-      warned: false, dirty: 0,
+      warned: false, dirty: 0, beating: new AbortController(), keeping: null,
     };
     if (bar) {
       desk.until = Date.now() + Number(bar.dataset.lease) * 1000;
@@ -65,7 +66,7 @@
     const body = new FormData();
     body.set("seconds", String(mine.spent));
     let answer;
-    try { answer = await post(mine.bar.dataset.heartbeat, body); } catch { return; }
+    try { answer = await post(mine.bar.dataset.heartbeat, body, mine.beating.signal); } catch { return; }
     if (mine !== desk) return;
     if (answer.status === 409) {
       const { lost } = await answer.json();
@@ -92,7 +93,7 @@
   function changed() {
     if (!desk?.form) return;
     window.clearTimeout(desk.dirty);
-    desk.dirty = window.setTimeout(keep, DRAFT_MS);
+    desk.dirty = window.setTimeout(() => { desk.keeping = keep(); }, DRAFT_MS);
   }
 
   async function keep() {
@@ -165,7 +166,8 @@
     root.querySelector(".queue-bar").after(line);
   }
 
-  /* What waits to be decided is sent once; where that is refused, the server's page says why. */
+  /* What waits to be decided is sent once, after a draft that is under way (it would outlive the decision) and in place
+     of a heartbeat (which would find the item given back); where that is refused, the server's page says why. */
   async function decide(event) {
     const form = event.target.closest?.("form[data-decide]");
     if (!form || !desk) return;
@@ -179,6 +181,8 @@
     event.preventDefault();
     const body = new FormData(form);
     body.set("scripted", "1");
+    desk.beating.abort();
+    await desk.keeping;
     let answer = null;
     try { answer = await post(form.action, body); } catch { /* sent again as a page, which says what is wrong */ }
     if (answer?.ok) { showAhead(ahead, await answer.json()); return; }
