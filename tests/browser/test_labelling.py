@@ -42,7 +42,8 @@ class Person:
 
     def begins(self, session: LabelSession) -> None:
         self.page.goto(f"/taxonomy/sessions/{session.pk}/")
-        self.press("n")
+        with self.page.expect_navigation():
+            self.press("n")
         self.page.wait_for_selector("#decide")
 
     def places(self, name: str, confidence: str = "2") -> None:
