@@ -7,6 +7,7 @@ import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -28,6 +29,8 @@ from synthesis.llm.structured import (
 )
 
 TRIES = 3
+LONG = 20_000
+"""Characters of a reply that is read beside the event loop: a long one may take a second, and all other items wait."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -102,7 +105,7 @@ class Asker:
             call = call.model_copy(update={"parameters": held})
 
         async def read(text: str) -> M:
-            return await _looked_at(read_json(text, wanted), check)
+            return await _looked_at(await _read(text, partial(read_json, wanted=wanted)), check)
 
         return await self.formed(call, json_form(wanted), read, tries)
 
@@ -115,7 +118,7 @@ class Asker:
         """A reply as Python source. It is not looked at further than `check` does, and never executed here."""
 
         async def read(text: str) -> str:
-            return await _looked_at(read_code(text), check)
+            return await _looked_at(await _read(text, read_code), check)
 
         return await self.formed(call, code_form(), read, tries)
 
@@ -201,6 +204,10 @@ async def _answer(model: ChatModel | SiteModel, call: StageCall, before: Callabl
 def _stopped() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def _read(text: str, read: Callable[[str], T]) -> T:
+    return read(text) if len(text) <= LONG else await asyncio.to_thread(read, text)
 
 
 async def _looked_at(reply: T, check: Callable[[T], Awaitable[None] | None]) -> T:

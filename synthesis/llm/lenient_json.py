@@ -23,13 +23,15 @@ _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN = re.compile(r"[^\s{}\[\],:\"'“”`/#]+")
 _KEY = re.compile(r'"[^"\\\n]{0,200}"\s*:')
 _COLON = re.compile(r"\s*:")
-_TEXT = re.compile(r'[^"\\\x00-\x1f]+')
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
+_RUNS = {closing: re.compile(rf'[^"{closing}\\\x00-\x1f]+') for closing in _QUOTES.values()}
 _ESCAPES = frozenset('"\\/bfnrtu')
 
 
 class BrokenJson(InputError):
-    """Text that begins as JSON and does not hold as such."""
+    """Text that begins as JSON and does not hold as such; `read` characters of it were looked at."""
+
+    read: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,22 +58,25 @@ class _Scanner:
 def mended(text: str, start: int) -> MendedJson:
     """The object or list that begins at `start`, up to its closing bracket. Raises BrokenJson."""
     scan = _Scanner(text, start)
-    while True:
-        if scan.at >= len(text):
-            raise BrokenJson(CUT_SHORT)
-        _step(scan)
-        if not scan.open:
-            return MendedJson(start, scan.at, "".join(scan.out), frozenset(scan.repairs))
+    try:
+        while True:
+            if scan.at >= len(text):
+                raise BrokenJson(CUT_SHORT)
+            _step(scan)
+            if not scan.open:
+                return MendedJson(start, scan.at, "".join(scan.out), frozenset(scan.repairs))
+    except BrokenJson as error:
+        error.read = scan.at - start
+        raise
 
 
 def _step(scan: _Scanner) -> None:
     text, at = scan.text, scan.at
     sign = text[at]
-    space = _SPACE.match(text, at)
-    if space:
+    if sign.isspace() and (space := _SPACE.match(text, at)):
         scan.out.append(space[0])
         scan.at = space.end()
-    elif text.startswith(("//", "/*", "#"), at):
+    elif sign in "/#" and text.startswith(("//", "/*", "#"), at):
         _comment(scan)
     elif sign in PAIRS:
         _begin(scan)
@@ -128,7 +133,7 @@ def _comment(scan: _Scanner) -> None:
     closing = "*/" if scan.text.startswith("/*", scan.at) else "\n"
     end = scan.text.find(closing, scan.at)
     if end < 0:
-        raise BrokenJson(CUT_SHORT)
+        raise _unended(scan)
     scan.at = end + (2 if closing == "*/" else 0)
     scan.out.append(" ")
     scan.repairs.add("comment")
@@ -156,42 +161,51 @@ def _string(scan: _Scanner, sign: str) -> None:
     if sign in "\"'" and text.startswith(triple, scan.at):
         end = text.find(triple, scan.at + 3)
         if end < 0:
-            raise BrokenJson(CUT_SHORT)
+            raise _unended(scan)
         scan.out.append(json.dumps(text[scan.at + 3 : end], ensure_ascii=False))
         scan.repairs.add("triple quotes")
         scan.at = end + 3
         return
     if sign != '"':
         scan.repairs.add("Python literal" if sign == "'" else "curly quotes")
-    parts, at, closing = ['"'], scan.at + 1, _QUOTES[sign]
+    parts, closing = ['"'], _QUOTES[sign]
+    plain = _RUNS[closing]
+    scan.at += 1
     while True:
-        run = _TEXT.match(text, at) if closing == '"' else None
-        if run:
+        if run := plain.match(text, scan.at):
             parts.append(run[0])
-            at = run.end()
-        if at >= len(text):
-            raise BrokenJson(CUT_SHORT)
-        if text[at] == closing:
+            scan.at = run.end()
+        if scan.at >= len(text):
+            raise _unended(scan)
+        if text[scan.at] == closing:
             break
-        part, at = _character(scan, at, closing)
-        parts.append(part)
+        parts.append(_character(scan, closing))
     scan.out.append("".join([*parts, '"']))
-    scan.at = at + 1
+    scan.at += 1
 
 
-def _character(scan: _Scanner, at: int, closing: str) -> tuple[str, int]:
-    """(what stands for the character at a place of a text, where the next one stands)."""
-    sign, following = scan.text[at], scan.text[at + 1 : at + 2]
+def _character(scan: _Scanner, closing: str) -> str:
+    """What stands for the character that the scanner has come to in a text; it goes past it."""
+    sign, following = scan.text[scan.at], scan.text[scan.at + 1 : scan.at + 2]
+    scan.at += 1
     if sign == "\\":
         if following == closing and closing != '"':
-            return following, at + 2
+            scan.at += 1
+            return following
         if following and following in _ESCAPES:
-            return sign + following, at + 2
+            scan.at += 1
+            return sign + following
         if following == "x" or not following:
             raise BrokenJson("it holds an escape that JSON does not have")
         scan.repairs.add("lone backslash")
-        return "\\\\", at + 1
+        return "\\\\"
     if sign in CONTROL:
         scan.repairs.add("raw newline")
-        return CONTROL[sign], at + 1
-    return ('\\"' if sign == '"' else sign), at + 1
+        return CONTROL[sign]
+    return '\\"' if sign == '"' else sign
+
+
+def _unended(scan: _Scanner) -> BrokenJson:
+    """What begins here has no end, after which the whole rest was looked through."""
+    scan.at = len(scan.text)
+    return BrokenJson(CUT_SHORT)

@@ -30,6 +30,12 @@ MOST = 1_000_000
 """Characters of a reply that are read at all."""
 MOST_STARTS = 40
 """So many brackets that begin nothing are read past."""
+MOST_IN_VAIN = 200_000
+"""So many characters are read after them, all together: what follows a bracket is read again after the next one."""
+MOST_ANSWERS = 1_000
+"""A reply with more objects, or blocks of code, is refused unread."""
+MOST_CODE = 400_000
+"""Characters of code: a tree takes hundreds of times its text."""
 DATA = frozenset({"", "json", "jsonc", "json5", "javascript", "js", "python", "py", "text", "txt"})
 CODE = frozenset({"", "python", "py", "python3"})
 _THOUGHT = (
@@ -89,6 +95,7 @@ def read_object(text: str, wanted: type[M]) -> Read:
     """The same with the repairs it took."""
     said = _spoken(_bounded(text))
     found = _candidates(said)
+    _require_few(len(found), "objects")
     if not found:
         raise InputError(_nothing(said, "the JSON object that was asked for", "no JSON object"))
     fitting: list[tuple[_Candidate, M]] = []
@@ -105,8 +112,9 @@ def read_object(text: str, wanted: type[M]) -> Read:
     broken = found[-1]
     if broken.error and broken.end - broken.start > chosen.end - chosen.start:
         raise InputError(reason[:REASON])
+    corrected = _last_correction(said, fitting[0][0].end, chosen.start)
     for earlier, other in fitting[:-1]:
-        if other != value and set(earlier.value) == set(chosen.value) and not _replaced(said, earlier, chosen):
+        if other != value and set(earlier.value) == set(chosen.value) and not _replaced(said, earlier, corrected):
             raise InputError("it holds two different answers; write the one that you mean, once")
     return Read(value, chosen.repairs)
 
@@ -123,14 +131,18 @@ def read_source(text: str) -> Read:
     if blocks and not blocks[-1].closed:
         raise InputError("its fenced block of code does not end")
     code = [block for block in blocks if block.language.lower() in CODE and block.body.strip()]
+    _require_few(len(code), "blocks of code")
+    if (length := sum(len(block.body) for block in code)) > MOST_CODE:
+        raise InputError(f"its code has {length:,} characters; at most {MOST_CODE:,} are read")
     if not code:
-        if not blocks and _defines(said):
+        if not blocks and len(said) <= MOST_CODE and _defines(said):
             return Read(said, frozenset({"no fence"}))
         raise InputError(_nothing(said, "the code that was asked for", "no fenced block of Python code"))
     answers = [block for block in code if _defines(block.body)] or code
     chosen = answers[-1]
+    corrected = _last_correction(said, answers[0].end, chosen.start)
     for earlier in answers[:-1]:
-        if earlier.body.strip() != chosen.body.strip() and not _replaced(said, earlier, chosen):
+        if earlier.body.strip() != chosen.body.strip() and not _replaced(said, earlier, corrected):
             raise InputError(f"it holds {len(answers)} fenced blocks of code; write the one that you mean, once")
     return Read(chosen.body)
 
@@ -144,6 +156,11 @@ def _bounded(text: str) -> str:
     if len(text) > MOST:
         raise InputError(f"it has {len(text):,} characters; at most {MOST:,} are read")
     return text
+
+
+def _require_few(answers: int, what: str) -> None:
+    if answers > MOST_ANSWERS:
+        raise InputError(f"it holds more than {MOST_ANSWERS:,} {what}; write the one that you mean, once")
 
 
 def _spoken(text: str) -> str:
@@ -161,20 +178,20 @@ def _spoken(text: str) -> str:
 
 def _candidates(text: str) -> list[_Candidate]:
     """The objects and lists of a reply in order: those in fences, else those between words."""
-    found = []
+    found: list[_Candidate] = []
     for block in blocks_in(text):
         body = block.body
-        if block.language.lower() in DATA and body.lstrip()[:1] in ("{", "["):
+        if block.language.lower() in DATA and body.lstrip()[:1] in ("{", "[") and len(found) <= MOST_ANSWERS:
             offset = text.find(body, block.start, block.end) if len(body) else block.start
-            found += list(_objects(body, max(offset, block.start)))
+            found += _objects(body, max(offset, block.start))
     if any(not one.error for one in found):
         return found
     return list(_objects(text, 0)) or found
 
 
 def _objects(text: str, offset: int) -> Iterator[_Candidate]:
-    at = starts = 0
-    while starts < MOST_STARTS:
+    at = starts = in_vain = answers = 0
+    while starts < MOST_STARTS and in_vain < MOST_IN_VAIN and answers <= MOST_ANSWERS:
         places = [place for sign in "{[" if (place := text.find(sign, at)) >= 0]
         if not places:
             return
@@ -184,6 +201,7 @@ def _objects(text: str, offset: int) -> Iterator[_Candidate]:
             found = mended(text, start)
         except BrokenJson as error:
             starts += 1
+            in_vain += error.read
             if meant:
                 yield _Candidate(offset + start, offset + len(text), None, frozenset(), str(error))
                 return
@@ -193,6 +211,7 @@ def _objects(text: str, offset: int) -> Iterator[_Candidate]:
         if not meant:
             starts += 1
             continue
+        answers += 1
         yield _read(found.body, offset + start, offset + at, found.repairs)
 
 
@@ -235,11 +254,14 @@ def _envelope(value: Any, wanted: type[BaseModel]) -> str:
     return str(key)[:60]
 
 
-def _replaced(text: str, earlier: _Candidate | Block, later: _Candidate | Block) -> bool:
-    """Whether words say that the later answer stands for the earlier one."""
-    if _CORRECTION.search(text, earlier.end, later.start):
-        return True
-    return bool(_ASIDE.search(text, max(0, earlier.start - 100), earlier.start))
+def _last_correction(text: str, start: int, end: int) -> int:
+    """Where the last words stand by which an answer takes the place of those before it; -1 where there are none."""
+    return max((words.start() for words in _CORRECTION.finditer(text, start, end)), default=-1)
+
+
+def _replaced(text: str, earlier: _Candidate | Block, corrected: int) -> bool:
+    """Whether words say that a later answer stands for the earlier one; `corrected` is where the last of them do."""
+    return corrected >= earlier.end or bool(_ASIDE.search(text, max(0, earlier.start - 100), earlier.start))
 
 
 def _nothing(text: str, asked: str, none: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -49,6 +50,18 @@ def test_threads_do_not_spoil_each_others_trees(read: Callable[[str], Any]) -> N
     for thread in threads:
         thread.join()
     assert met == []
+
+
+@pytest.mark.parametrize("read", [syntax.parse, syntax.expression, syntax.scopes])
+def test_an_f_string_of_countless_fields_is_not_waited_for(read: Callable[[str], Any]) -> None:
+    """A million characters took CPython 3.11 minutes, in one call."""
+    hostile = 'f"' + "{a}" * 300_000 + '"'
+    if sys.version_info < (3, 12):
+        with pytest.raises(ValueError, match="too many braces"):
+            read(hostile)
+    else:
+        read(hostile)
+    read('f"' + "{a}" * 1_000 + '"')
 
 
 def test_nothing_else_parses() -> None:

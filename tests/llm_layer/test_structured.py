@@ -99,6 +99,37 @@ def test_hostile_length_comes_to_an_end(hostile: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[ 1," * 40 + "'a'," * (MOST // 4 - 50), "no JSON object"),
+        ("[ 1," * 40 + "'" + "\"'\n" * (MOST // 3 - 60), "no JSON object"),
+        ("".join(f'{{"word": "{n}"}}' for n in range(40_000)) + ' wait {"word": "a"}', "more than 1,000 objects"),
+        ('```json\n{"word": "a"}\n```\n' * 30_000, "more than 1,000 objects"),
+    ],
+    ids=["brackets that begin nothing", "a text that does not end", "a correction at the end", "fences"],
+)
+def test_no_reply_is_read_again_and_again(text: str, words: str) -> None:
+    """Each of these took minutes: a rest was read after each bracket, objects were compared in a square."""
+    with pytest.raises(InputError, match=words):
+        read_json(text, Wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("".join(f"```python\ndef f{n}(): pass\n```\n" for n in range(30_000)), "more than 1,000 blocks"),
+        ("```python\ndef f(): pass\n" + "a;" * 450_000 + "\n```", "at most 400,000"),
+        ("def f(): pass\n" * 60_000, "no fenced block"),
+    ],
+    ids=["many blocks", "much code", "much code without a fence"],
+)
+def test_code_is_counted_before_it_is_parsed(text: str, words: str) -> None:
+    """A million characters of code took a gigabyte of memory."""
+    with pytest.raises(InputError, match=words):
+        read_code(text)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "```python\nx = 1\n```",
@@ -124,6 +155,25 @@ def test_one_block_of_code_is_found(text: str) -> None:
 def test_what_is_no_code_says_why(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_code(text)
+
+
+def test_a_long_reply_is_read_while_other_items_go_on() -> None:
+    async def run() -> int:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.001)
+
+        beside = asyncio.create_task(others())
+        far = Far([said(f'{{"word": "a", "more": [{"1," * 200_000} 1]}}')])
+        await Asker({"author": far}, MemoryStore()).structured(stage_call("Give me a word."), Wanted)
+        beside.cancel()
+        return turns
+
+    assert asyncio.run(run()) > 5
 
 
 def structured(far: Far, store: MemoryStore | None = None, **options: object) -> Wanted:
