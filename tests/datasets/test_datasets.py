@@ -31,7 +31,8 @@ from training import dataset as frozen
 from training.dataset import Split, TaskRow, TrajectoryRow
 from webapp.accounts.models import AuditEntry
 from webapp.claims import StaleClaim
-from webapp.datasets import freeze_job, queries, row_source, services
+from webapp.datasets import freeze_job, queries, row_names, row_source, services
+from webapp.datasets.choice.resolved import ResolvedSelection
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.selection import choice_of
 from webapp.datasets.storage import files_of, folder_of, open_file, read_rows, sentence_of
@@ -192,10 +193,10 @@ def test_a_trajectory_without_a_stored_conversation_is_left_out() -> None:
 
 def test_names_keep_apart_what_they_cannot_spell() -> None:
     long, other = "a" * 300, "a" * 299 + "b"
-    assert row_source.named("short:name") == "short:name"
-    assert len(row_source.named(long)) <= 200
-    assert row_source.named(long) != row_source.named(other)
-    assert "\n" not in row_source.named("two\nlines")
+    assert row_names.named("short:name") == "short:name"
+    assert len(row_names.named(long)) <= 200
+    assert row_names.named(long) != row_names.named(other)
+    assert "\n" not in row_names.named("two\nlines")
 
 
 def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out() -> None:
@@ -205,11 +206,11 @@ def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out()
     for number in range(3):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as few:
-        assert not list(row_source.rows_of(choice_of({}), row_source.LeftOut()))
+        assert not list(row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut()))
     for number in range(3, 12):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as many:
-        assert not list(row_source.rows_of(choice_of({}), row_source.LeftOut()))
+        assert not list(row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut()))
     assert len(many) == len(few)
 
 
@@ -217,7 +218,7 @@ def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 6)
     monkeypatch.setattr(row_source, "TASKS", 2)
     looked: list[int] = []
-    rows = row_source.rows_of(choice_of({}), row_source.LeftOut(), looked.append)
+    rows = row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut(), looked.append)
     next(rows)
     assert looked == []
     assert len(list(rows)) == 5

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
@@ -191,7 +192,7 @@ def test_an_export_is_made_once_and_found_again(talks: Dataset) -> None:
     assert Job.objects.filter(kind=export_job.KIND).count() == 1
     packed = archive(done)
     with zipfile.ZipFile(io.BytesIO(packed)) as opened:
-        assert sorted(opened.namelist()) == ["manifest.json", "test.jsonl", "train.jsonl"]
+        assert sorted(opened.namelist()) == ["README.md", "manifest.json", "test.jsonl", "train.jsonl"]
         assert hashlib.sha256(opened.read("manifest.json")).hexdigest() == done.sha256
         assert {file["path"]: hashlib.sha256(opened.read(file["path"])).hexdigest() for file in done.files} == {
             file["path"]: file["sha256"] for file in done.files
@@ -202,11 +203,39 @@ def test_an_export_is_made_once_and_found_again(talks: Dataset) -> None:
     assert archive(run(again)) == packed, "one whose file was lost is made again, the same"
 
 
-def test_the_card_goes_along(talks: Dataset, tmp_path: Path) -> None:
-    default_storage.save(f"{talks.stored}/card.md", ContentFile(b"# Boxes\n"))
-    told = write_files(talks, "trl", "jsonl", tmp_path)
-    assert (tmp_path / "card.md").read_bytes() == b"# Boxes\n"
-    assert told.files[-1].path == "card.md"
+def test_a_card_says_what_was_frozen_and_names_the_splits(tmp_path: Path) -> None:
+    make_tasks(4, 2)
+    choice = choice_of({"kind": "tasks", "source": "test"})
+    split = Split(unit="task", test_share=0.5, seed=1)
+    dataset = carry_out(datasets.create_dataset(None, choice, split, "Boxes | <b>", "apache-2.0"))
+    told = write_files(dataset, "trl", "parquet", tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert front["license"] == "apache-2.0"
+    assert front["configs"][0]["data_files"] == [
+        {"split": "train", "path": "train.parquet"}, {"split": "test", "path": "test.parquet"}
+    ]  # fmt: skip
+    assert f"# Boxes \\| \\<b\\>\n\n{dataset.train_rows} tasks to learn from" in card
+    assert f"Content of the dataset (rows of both sides and the split): `{dataset.sha256}`" in card
+    assert "Split by **task**, a share of 0.5, seed 1" in card
+    assert "8 tasks have no reference to execute" in card
+    assert "- Source: test" in card
+    assert "| test | 8 |" in card
+    assert all(f"| {file.path} | {file.bytes:,} | `{file.sha256}` |" in card for file in told.files if file.rows)
+    manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    assert {file["path"] for file in manifest["files"]} == {
+        "train.parquet", "test.parquet", "near_duplicates.json", "README.md"
+    }  # fmt: skip
+    assert manifest["dataset"]["report"]["licence"] == "apache-2.0"
+
+
+def test_rows_that_were_chosen_here_and_never_executed_again_do_not_leave(talks: Dataset, tmp_path: Path) -> None:
+    Dataset.objects.filter(pk=talks.pk).update(source="selection")
+    talks.refresh_from_db()
+    with pytest.raises(Conflict, match="before rows were executed again"):
+        write_files(talks, "trl", "jsonl", tmp_path)
+    with pytest.raises(Conflict, match="before rows were executed again"):
+        services.start_export(None, talks, "trl", "jsonl")
 
 
 def test_a_dataset_that_was_tampered_with_is_not_exported(talks: Dataset) -> None:

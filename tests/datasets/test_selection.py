@@ -7,7 +7,8 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from tests.datasets.dataset_support import add_task, attempts, make_environment, make_tasks
-from webapp.datasets.selection import DatasetSelection, choice_of, tasks_of, title_of, trajectories_of, words
+from webapp.datasets.choice.words import title_of, words
+from webapp.datasets.selection import DatasetSelection, choice_of, tasks_of, trajectories_of
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task
 from webapp.taxonomy.services import place

@@ -4,7 +4,9 @@ Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's fo
 `check_upload` looks at a file from outside line by line.
 """
 
+from training.dataset.behaviour import behaviour_of
 from training.dataset.files import Manifest, SplitSide, freeze, read_manifest, read_rows
+from training.dataset.report import ApartBy, ApartFrom, DatasetReport, ExecutionReport, NearDuplicateReport
 from training.dataset.rows import DatasetKind, Row, RowOrigin, TaskRow, TrajectoryRow, trajectory_rows
 from training.dataset.split import (
     LEVELS,
@@ -12,6 +14,7 @@ from training.dataset.split import (
     SideName,
     Split,
     SplitUnit,
+    names_of_row,
     names_of_unit,
     side_of,
     side_of_unit,
@@ -28,10 +31,15 @@ from training.dataset.upload_check import (
 
 __all__ = [
     "LEVELS",
+    "ApartBy",
+    "ApartFrom",
     "DatasetKind",
+    "DatasetReport",
+    "ExecutionReport",
     "LineProblem",
     "Manifest",
     "Names",
+    "NearDuplicateReport",
     "Row",
     "RowOrigin",
     "SideName",
@@ -42,8 +50,10 @@ __all__ = [
     "TrajectoryRow",
     "UploadLimits",
     "UploadReport",
+    "behaviour_of",
     "check_upload",
     "freeze",
+    "names_of_row",
     "names_of_unit",
     "parse_line",
     "read_manifest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError, InputError
+from training.dataset.report import DatasetReport
 from training.dataset.rows import DatasetKind, Row
 from training.dataset.split import SideName, Split, side_of, unit_of
 from training.dataset.upload_check import UploadLimits, parse_line
@@ -43,6 +44,7 @@ class Manifest(Frozen):
     split: Split
     train: SplitSide
     test: SplitSide
+    report: DatasetReport | None = None
 
     @property
     def sha256(self) -> str:
@@ -53,12 +55,14 @@ class Manifest(Frozen):
     @property
     def sentence(self) -> str:
         """What has to stand beside every result on this dataset."""
-        if not self.test.rows:
-            return f"{self.train.rows} {self.kind}, nothing held out"
-        return (
-            f"{self.train.rows} {self.kind} to learn from, {self.test.rows} held out; split by {self.split.unit}: "
-            f"{self.train.units} and {self.test.units}"
-        )
+        told = f"{self.train.rows} {self.kind}, nothing held out"
+        if self.test.rows:
+            told = (
+                f"{self.train.rows} {self.kind} to learn from, {self.test.rows} held out; split by {self.split.unit}: "
+                f"{self.train.units} and {self.test.units}"
+            )
+        more = self.report.sentence if self.report is not None else ""
+        return f"{told}; {more}" if more else told
 
 
 class _Writing:
@@ -98,8 +102,10 @@ def freeze(
     kind: DatasetKind,
     split: Split,
     selection: dict[str, Any] | None = None,
+    report: Callable[[], DatasetReport | None] = lambda: None,
 ) -> Manifest:
     """Write a dataset's folder, which must be new, in the rows' order; the same rows and split give the same hash.
+    `report` is asked when all rows are written.
 
     Raises InputError: the folder holds a dataset, a side is empty, two rows have one id, or a row names no unit.
     """
@@ -116,7 +122,7 @@ def freeze(
             sides[side_of(row, split)].add(row, split)
     _require_rows(sides["train"], sides["test"], split)
     done = {side: sides[side].done() for side in SIDES}
-    manifest = Manifest(name=name, kind=kind, selection=selection or {}, split=split, **done)
+    manifest = Manifest(name=name, kind=kind, selection=selection or {}, split=split, **done, report=report())
     pending = folder / f"{MANIFEST}.new"
     pending.write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
     os.replace(pending, folder / MANIFEST)

@@ -53,6 +53,8 @@ class RowOrigin(Frozen):
     scenario: Identity = ""
     task: Identity = ""
     category: Identity = ""
+    behaviour: Identity = ""
+    """What is asked, and the calls that do it (`behaviour.py`): rows that share it ask the same."""
     setting: SettingName = "task"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -12,14 +12,15 @@ from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from training.dataset.rows import RowOrigin
 
-SplitUnit = Literal["environment", "scenario", "task"]
+SplitUnit = Literal["environment", "scenario", "task", "behaviour"]
 SideName = Literal["train", "test"]
 
 
 class Split(Frozen):
-    """`unit` stays together: nothing of it is on both sides. `test_share` is the chance of a unit to be held out; the
-    share that comes out is in the manifest. A row's side depends on `seed` and its own unit alone, so that a grown
-    dataset never moves a unit from one side to the other."""
+    """`unit` stays together: nothing of it is on both sides. Split by `behaviour`, no two rows that ask the same are.
+
+    `test_share` is the chance of a unit to be held out; the share that comes out is in the manifest. A row's side
+    depends on `seed` and its own unit alone, so that a grown dataset never moves a unit to the other side."""
 
     unit: SplitUnit = "environment"
     test_share: float = Field(default=0.2, ge=0, lt=1)
@@ -27,16 +28,29 @@ class Split(Frozen):
 
 
 LEVELS: tuple[SplitUnit, ...] = ("environment", "scenario", "task")
-Names = tuple[str, ...]
-"""Of a row: its environment, its scenario, its task. The first of them, down to a split's unit, name that unit."""
+"""Each within the one before: the name of a unit holds those above it. A behaviour is within none."""
 
 
-def names_of_unit(row: RowOrigin, unit: SplitUnit) -> Names:
-    """The unit's name, unlike that of any other: a scenario's holds its environment's, a task's both.
+class Names(NamedTuple):
+    """What a row's units are named by. Empty: the row does not say."""
 
-    Raises InputError: the row does not say.
-    """
-    names = tuple(getattr(row, level) for level in LEVELS[: LEVELS.index(unit) + 1])
+    environment: str = ""
+    scenario: str = ""
+    task: str = ""
+    behaviour: str = ""
+
+    def of_unit(self, unit: SplitUnit) -> tuple[str, ...]:
+        """The unit's name, unlike that of any other: a scenario's holds its environment's, a task's both."""
+        return (self.behaviour,) if unit == "behaviour" else tuple(self[: LEVELS.index(unit) + 1])
+
+
+def names_of_row(row: RowOrigin) -> Names:
+    return Names(row.environment, row.scenario, row.task, row.behaviour)
+
+
+def names_of_unit(row: RowOrigin, unit: SplitUnit) -> tuple[str, ...]:
+    """The name of a row's unit. Raises InputError: the row does not say."""
+    names = names_of_row(row).of_unit(unit)
     if not names[-1]:
         raise InputError(
             f"row {row.id or '(without id)'}: has no `{unit}`, by which this dataset is to be split; "
@@ -55,7 +69,7 @@ def side_of(row: RowOrigin, split: Split) -> SideName:
     return side_of_unit(names_of_unit(row, split.unit), split) if split.test_share else "train"
 
 
-def side_of_unit(names: Names, split: Split) -> SideName:
+def side_of_unit(names: tuple[str, ...], split: Split) -> SideName:
     """`test` where 64 bits of SHA-256 of (seed, unit) are below the share."""
     digest = hashlib.sha256(f"{split.seed}:{split.unit}:{json.dumps(names)}".encode()).digest()
     return "test" if int.from_bytes(digest[:8], "big") < split.test_share * 2**64 else "train"

@@ -11,10 +11,19 @@ from pydantic import Field
 
 from webapp.accounts.services import audit
 from webapp.datasets import queries, services
+from webapp.datasets.evidence.near_duplicates import listed_pairs
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.datasets.preview import look
-from webapp.datasets.schemas import DatasetIn, DatasetLine, DatasetOut, DatasetQuery, LookOut, PublicId
-from webapp.datasets.storage import open_file, sentence_of
+from webapp.datasets.schemas import (
+    DatasetIn,
+    DatasetLine,
+    DatasetOut,
+    DatasetQuery,
+    LookOut,
+    NearDuplicatesOut,
+    PublicId,
+)
+from webapp.datasets.storage import manifest_of, open_file, sentence_of
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
@@ -44,7 +53,8 @@ def whole(row: Dataset) -> dict[str, Any]:
 
 
 def line(row: Dataset) -> dict[str, Any]:
-    return {**vars(row), "sentence": sentence_of(row)}
+    unit = row.split.get("unit", "environment") if row.split.get("test_share") else None
+    return {**vars(row), "sentence": sentence_of(row), "split_unit": unit}
 
 
 @router.get("/datasets", auth=needs("read"), response=PageOf[DatasetLine])
@@ -67,7 +77,7 @@ def create_dataset(request: HttpRequest, body: DatasetIn) -> Any:
         preview = look(body.choice(), body.split.split())
         return Status(200, preview.model_dump() | {"object": "dataset.dry_run"})
     else:
-        row = services.create_dataset(person(request), body.choice(), body.split.split(), body.name)
+        row = services.create_dataset(person(request), body.choice(), body.split.split(), body.name, body.licence)
     return Status(202, whole(row))
 
 
@@ -77,13 +87,23 @@ def _of_file(request: HttpRequest, body: DatasetIn) -> Dataset:
     file = StoredFile.objects.filter(public_id=body.file, deleted_at=None).first()
     if file is None:
         raise Problem(422, f"file: there is no file {body.file!r}.")
-    return services.uploaded(person(request), file, body.split.split(), body.name)
+    return services.uploaded(person(request), file, body.split.split(), body.name, body.licence)
 
 
 @router.get("/datasets/{dataset}", auth=needs("read"), response=DatasetOut)
 def get_dataset(request: HttpRequest, dataset: PublicId) -> Any:
     """One dataset with its selection, its manifest, and why rows were left out."""
     return whole(find(dataset))
+
+
+@router.get("/datasets/{dataset}/near_duplicates", auth=needs("read"), response=NearDuplicatesOut)
+def list_near_duplicates(request: HttpRequest, dataset: PublicId) -> Any:
+    """Held-out rows with the row to learn from that is nearest to each, the most similar first, a thousand at most."""
+    row = find(dataset)
+    pairs = listed_pairs(row)
+    report = manifest_of(row).report
+    near = report.near_duplicates if report is not None else None
+    return {"threshold": near.threshold if near else None, "rows": near.rows if near else 0, "data": pairs}
 
 
 @router.get("/datasets/{dataset}/content", auth=needs("read"), openapi_extra=LINES)

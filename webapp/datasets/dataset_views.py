@@ -17,14 +17,24 @@ from training.dataset import Split
 from webapp.accounts.access import access, may
 from webapp.accounts.services import audit
 from webapp.datasets import dataset_lists, queries, row_page, services
+from webapp.datasets.choice.words import words
 from webapp.datasets.dataset_lists import KINDS
 from webapp.datasets.export.export_views import shown_exports
-from webapp.datasets.forms import DatasetForm, address_of, environments_for, form_of, offer_choices
+from webapp.datasets.forms import (
+    ANY,
+    DatasetForm,
+    address_of,
+    datasets_for,
+    environments_for,
+    form_of,
+    offer_choices,
+    some_are_approved,
+)
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, DatasetPreview, look
 from webapp.datasets.schemas import DatasetQuery
-from webapp.datasets.selection import DatasetSelection, words
-from webapp.datasets.storage import open_file, sentence_of
+from webapp.datasets.selection import DatasetSelection
+from webapp.datasets.storage import manifest_of, open_file, sentence_of
 from webapp.lists.bulk_acts import bulk_page
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
@@ -32,7 +42,11 @@ from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call, list_call
 from webapp.rest.idempotency import fingerprint, once
+from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.export.archive import attachment, blocks
+
+SHOWN = 20
+"""So many rows that came out otherwise are named on a dataset's page."""
 
 
 @access("read")
@@ -68,8 +82,9 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and "look" not in request.POST and form.is_valid():
 
         def make() -> str:
-            name = form.cleaned_data["name"]
-            return services.create_dataset(request.user, form.choice, form.split(), name).public_id
+            told = form.cleaned_data
+            made = services.create_dataset(request.user, form.choice, form.split(), told["name"], told["licence"])
+            return made.public_id
 
         made, now = once(request.user, f"dataset-{fingerprint(request)}", make)
         message = (
@@ -83,7 +98,10 @@ def new(request: HttpRequest) -> HttpResponse:
     context = _looked(form) | _picks(form, text)
     context |= {"form": form, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
     context["are_attempts_open"] = any(form[name].value() for name in ("pass_low", "pass_high", "attempts", "policy"))
-    context |= {kind: address_of(form, kind=kind, seed=None) for kind in KINDS}
+    context["is_draw_open"] = any(form[name].value() for name in ("likeness_part", "environment_count"))
+    context["apart"] = [(row, row.public_id in form.kept_apart) for row in datasets_for(form)]
+    context["nobody_approved"] = form.kind_now == "tasks" and not some_are_approved()
+    context |= {kind: address_of(form, kind=kind, seed=None, approval=None) for kind in KINDS}
     return render(request, "datasets/new.html", context, status=422 if refused else 200)
 
 
@@ -110,9 +128,13 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
     """What the panel shows: what it would come to, or what is wrong with the form."""
     if not form.is_valid():
         return {"found": None}
-    preview: DatasetPreview = look(form.choice, form.split(), form.seen)
+    try:
+        preview: DatasetPreview = look(form.choice, form.split(), form.seen)
+    except InputError as error:
+        return {"found": None, "why_not": str(error)}
     near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in preview.proposals]
-    return {"found": preview, "proposals": near, "words": words(form.choice)[1:]}
+    with_all = address_of(form, approval=ANY) if form.choice.approval == "approved" else ""
+    return {"found": preview, "proposals": near, "words": words(form.choice)[1:], "with_all": with_all}
 
 
 def _way_out(split: Split) -> str:
@@ -153,7 +175,29 @@ def _shown(row: Dataset) -> dict[str, Any]:
         "meaning": MEANINGS.get(row.split.get("unit", "environment"), ""),
         "twins": list(queries.twins_of(row).only("public_id", "name")[:5]),
         "freezing": row.state == DatasetState.FREEZING,
+        **(_evidence(row) if row.state == DatasetState.READY else {}),
     }
+
+
+def _evidence(row: Dataset) -> dict[str, Any]:
+    """What was found out while it was frozen."""
+    report = manifest_of(row).report
+    left = row.executions.exclude(verdict="same").order_by("pk")[:SHOWN]
+    approvals = report.approval.items() if report is not None else ()
+    return {
+        "report": report,
+        "left": [(line, *_address(line.row)) for line in left],
+        "approvals": [(state.replace("_", " "), rows) for state, rows in approvals],
+    }
+
+
+def _address(ident: str) -> tuple[str, str]:
+    """Where a row that was left out leads, and its words."""
+    what, pk = row_page.leads_to(ident)
+    if what == "trajectory":
+        return reverse("trajectories:detail", args=[pk]), f"trajectory {pk}"
+    task = TaskRevision.objects.filter(pk=pk).values_list("task_id", flat=True).first()
+    return (reverse("scenarios:task", args=[task]), f"task {task}") if task else ("", ident)
 
 
 @access("read")

@@ -102,7 +102,9 @@ def make(request: HttpRequest, file: str) -> HttpResponse:
             looked = look_at_file(row, form.split())
             if looked and looked[0].empty:
                 raise InputError(_ways_out(*looked))
-            made = services.uploaded(request.user, row, form.split(), form.cleaned_data["name"])
+            made = services.uploaded(
+                request.user, row, form.split(), form.cleaned_data["name"], form.cleaned_data["licence"]
+            )
         except InputError as error:
             form.add_error(None, str(error))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from django import forms
@@ -13,11 +13,21 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
+from webapp.datasets.choice.resolved import require_known
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import UNITS, PreviewedRows, good_split, sight_of
-from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, DatasetSelection, choice_of
+from webapp.datasets.selection import (
+    MOST_APART,
+    MOST_ENVIRONMENTS,
+    OF_TRAJECTORIES,
+    ApprovalName,
+    DatasetSelection,
+    choice_of,
+)
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms.rows import Options, PlainInput, offer, options
+from webapp.scenarios.models import ReviewState, Task
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
 from webapp.trajectories.export.spec import read_range
@@ -25,6 +35,7 @@ from webapp.trajectories.models import Trajectory
 
 LISTED = 300
 PICKS = 40
+APART_LISTED = 20
 KINDS = [("tasks", "tasks, to be attempted (RL)"), ("trajectories", "trajectories, to be learnt (SFT)")]
 AUDITS = [
     ("", "any"),
@@ -43,7 +54,34 @@ OUTCOMES = [
 ]
 SETTINGS = [("", "any"), ("task", "task"), ("conversation", "conversation")]
 ATTEMPTED_AS: Options = [("task", "a task, told at once"), ("conversation", "a conversation with a user")]
-NAMES = ("source", "category", "setting", "audit", "policy", "attempts", "pass_low", "pass_high")
+NAMES = (
+    "source",
+    "category",
+    "setting",
+    "audit",
+    "policy",
+    "attempts",
+    "pass_low",
+    "pass_high",
+    "environment_count",
+    "environment_seed",
+    "apart_by",
+)
+"""Fields that are spelled as the selection's own."""
+ANY = "any"
+APPROVALS = [
+    (ANY, "any, approved or not"),
+    *((name, name.replace("_", " ")) for name in get_args(ApprovalName) if name),
+]
+PARTS = [
+    ("", "all"),
+    ("most", "the most alike half"),
+    ("least", "the least alike half"),
+    ("random", "a random half, to compare with"),
+]
+APART_BY = [("environment", "environment"), ("behaviour", "behaviour")]
+LISTS = ("environments", "apart_from")
+"""Fields that may be given several times."""
 SPLIT = ("unit", "test_share", "seed")
 
 
@@ -51,6 +89,13 @@ class SplitForm(forms.Form):
     """Fields of a split: what is held out."""
 
     name = forms.CharField(label="Name", max_length=200, required=False, widget=PlainInput)
+    licence = forms.CharField(
+        label="Licence",
+        max_length=100,
+        required=False,
+        widget=PlainInput(attrs={"placeholder": "not stated"}),
+        help_text="Under which the rows may be used, such as apache-2.0. It stands in the dataset's card.",
+    )
     unit = forms.ChoiceField(label="Split by", choices=[(unit, unit) for unit in UNITS])
     test_share = forms.FloatField(
         label="Share held out",
@@ -77,6 +122,13 @@ class DatasetForm(SplitForm):
     environments = forms.TypedMultipleChoiceField(coerce=int, required=False)
     setting = forms.ChoiceField(label="Setting", choices=SETTINGS, required=False)
     audit = forms.ChoiceField(label="Audit of the task", choices=AUDITS, required=False)
+    approval = forms.ChoiceField(label="Approval", choices=APPROVALS, required=False)
+    likeness_part = forms.ChoiceField(label="Of the environments", choices=PARTS, required=False)
+    likeness_to = forms.CharField(label="alike to", max_length=80, required=False, widget=forms.Select)
+    environment_count = forms.IntegerField(label="At most", min_value=1, max_value=1_000_000, required=False)
+    environment_seed = forms.IntegerField(label="drawn by seed", min_value=0, max_value=2**31 - 1, required=False)
+    apart_from = forms.MultipleChoiceField(required=False)
+    apart_by = forms.ChoiceField(label="It shares no", choices=APART_BY, required=False)
     policy = forms.CharField(label="by policies that begin with", max_length=200, required=False)
     attempts = forms.IntegerField(label="of at least", min_value=0, max_value=1_000_000, required=False)
     pass_low = forms.FloatField(label="Solved share, from", min_value=0, max_value=1, required=False)
@@ -107,6 +159,8 @@ class DatasetForm(SplitForm):
             offer(self, "setting", ATTEMPTED_AS)
         field: Any = self.fields["environments"]
         field.choices = [(pk, pk) for pk in self.picked]
+        field = self.fields["apart_from"]
+        field.choices = [(ident, ident) for ident in self.kept_apart]
         self.choice = DatasetSelection()
         self.seen: PreviewedRows | None = None
 
@@ -115,6 +169,12 @@ class DatasetForm(SplitForm):
         """The environments that are ticked."""
         given = self["environments"].value() or []
         return [int(pk) for pk in map(str, given) if pk.isascii() and pk.isdigit() and len(pk) < 19][:MOST_ENVIRONMENTS]
+
+    @property
+    def kept_apart(self) -> list[str]:
+        """The datasets that are ticked, to share nothing with."""
+        given = self["apart_from"].value() or []
+        return list(dict.fromkeys(str(ident)[:60] for ident in given if ident))[:MOST_APART]
 
     @property
     def kind_now(self) -> str:
@@ -126,10 +186,16 @@ class DatasetForm(SplitForm):
             return cleaned
         wanted = {name: value for name in NAMES if (value := cleaned.get(name)) not in (None, "")}
         wanted |= {"kind": cleaned["kind"], "environments": tuple(cleaned.get("environments") or ())}
+        wanted["approval"] = "" if cleaned["approval"] == ANY else cleaned["approval"]
+        wanted["apart_from"] = tuple(cleaned.get("apart_from") or ())
         try:
+            if cleaned["likeness_part"]:
+                wanted["likeness"] = _likeness(cleaned)
             if cleaned["kind"] == "trajectories":
                 wanted |= self._of_trajectories(cleaned)
-            self.choice = choice_of(wanted)
+            choice = choice_of(wanted)
+            require_known(choice)
+            self.choice = choice
         except InputError as error:
             self._refuse(str(error))
         return cleaned
@@ -143,6 +209,7 @@ class DatasetForm(SplitForm):
     def _refuse(self, why: str) -> None:
         """Put what the choice says beside its field."""
         name, separator, rest = why.removeprefix("selection.").partition(": ")
+        name = "likeness_to" if name.startswith("likeness") else name
         fits = bool(separator) and name in self.fields
         self.add_error(name if fits else "actions" if "actions" in why else None, rest if fits else why)
 
@@ -155,7 +222,7 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
     given = _given(query)
     form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
     if form.is_valid() and "seed" not in query:
-        seen = sight_of(form.choice)
+        seen = sight_of(form.choice, form.split())
         given["seed"] = str(good_split(seen, form.split()).seed)
         form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
         form.seen = seen
@@ -164,21 +231,41 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
 
 def _given(query: QueryDict) -> dict[str, Any]:
     values = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
-    values |= {"shape": "whole", "thinking": "kept"}
+    values |= {"shape": "whole", "thinking": "kept", "environment_seed": "0", "apart_by": "environment"}
     for name in DatasetForm.base_fields:
-        if name in query and name not in ("token", "environments"):
+        if name in query and name not in ("token", *LISTS):
             values[name] = str(query[name]).replace("\x00", "")[:200]
+    if "approval" not in query:
+        values["approval"] = "approved" if values["kind"] == "tasks" and some_are_approved() else ANY
+    values["apart_from"] = query.getlist("apart_from")[:MOST_APART]
     return values | {"environments": query.getlist("environments")[:MOST_ENVIRONMENTS]}
+
+
+def some_are_approved() -> bool:
+    """Whether any task is approved: then a new dataset of tasks takes approved ones unless somebody says otherwise."""
+    return Task.objects.filter(review_state=ReviewState.APPROVED).exists()
+
+
+def _likeness(cleaned: dict[str, Any]) -> dict[str, Any]:
+    """The set to compare with as the selection spells it. Raises InputError."""
+    what, _, which = (cleaned.get("likeness_to") or "").partition(":")
+    told: dict[str, Any] = {"part": cleaned["likeness_part"], "seed": cleaned.get("environment_seed") or 0}
+    if what == "category" and which.isascii() and which.isdigit():
+        return told | {"category": int(which)}
+    if what in ("dataset", "source") and which:
+        return told | {what: which}
+    raise InputError("selection.likeness: choose the set to compare with")
 
 
 def address_of(form: DatasetForm, **changes: Any) -> str:
     """The query of the page with this form as it is filled in, and these changes."""
-    names = [name for name in form.fields if name not in ("token", "environments")]
+    names = [name for name in form.fields if name not in ("token", *LISTS)]
     values = {name: form[name].value() for name in names} | changes
     if values["kind"] != "trajectories":
         values = {name: value for name, value in values.items() if name not in (*OF_TRAJECTORIES, "shape", "thinking")}
     kept: list[tuple[str, Any]] = [(name, value) for name, value in values.items() if value not in (None, "")]
-    return urlencode(kept + [("environments", pk) for pk in form.picked])
+    kept += [("environments", pk) for pk in form.picked]
+    return urlencode(kept + [("apart_from", ident) for ident in form.kept_apart])
 
 
 def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], bool]:
@@ -208,6 +295,26 @@ def offer_choices(form: DatasetForm) -> None:
     sources = distinct(table._meta.db_table, "source")
     offer(form, "source", options(((name, name) for name in sources), 40, first="any"))
     offer(form, "category", options(((row.pk, row.name) for row in nodes), 50, first="any"))
+    frozen = Dataset.objects.filter(state=DatasetState.READY, archived=False).order_by("-id")
+    sets: Options = [
+        ("Datasets", options(((f"dataset:{row.public_id}", row.name) for row in frozen.only(*LINE)[:PICKS]), 50)),
+        ("Categories", options(((f"category:{row.pk}", row.name) for row in nodes), 50)),
+        ("Sources", options(((f"source:{name}", name) for name in distinct(Environment._meta.db_table, "source")), 40)),
+    ]
+    chosen = str(form["likeness_to"].value() or "")
+    if chosen.startswith("dataset:") and chosen not in {value for value, _ in sets[0][1]}:
+        sets.insert(0, ("Chosen", [(chosen, chosen.partition(":")[2])]))
+    offer(form, "likeness_to", [("", "choose a set"), *(group for group in sets if group[1])])
+
+
+LINE = ("public_id", "name", "kind", "train_rows", "test_rows", "environments")
+
+
+def datasets_for(form: DatasetForm) -> list[Dataset]:
+    """Frozen datasets to be kept apart from, those that are ticked first."""
+    rows = Dataset.objects.filter(state=DatasetState.READY).only(*LINE).order_by("-id")
+    ticked = list(rows.filter(public_id__in=form.kept_apart))
+    return ticked + list(rows.filter(archived=False).exclude(public_id__in=form.kept_apart)[:APART_LISTED])
 
 
 def _node(value: Any) -> Node | None:

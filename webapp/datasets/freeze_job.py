@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from django.core.files.storage import default_storage
 
 from synthesis.errors import EnvariumError, FormatError, InputError
-from training.dataset import Manifest, Row, Split, TaskRow, freeze, parse_line
+from synthesis.runtime import default_sandbox
+from training.dataset import DatasetReport, Manifest, Row, Split, freeze, parse_line
 from training.dataset.files import LINE_BYTES
+from webapp.datasets.choice.resolved import resolve
+from webapp.datasets.choice.words import words
+from webapp.datasets.evidence.executions import Executions
+from webapp.datasets.evidence.row_tally import RowTally
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_source import LeftOut, rows_of
-from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
+from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.storage import FOLDER, drop_folder, keep_folder
 from webapp.error_responses import unavailable
 from webapp.events.services import publish
@@ -24,39 +28,6 @@ from webapp.jobs.context import JobContext
 
 KIND = "freeze_dataset"
 GONE = "Freezing it ended without a result; see its job."
-
-
-class _Lengths:
-    """Characters of each row, four bytes a row."""
-
-    def __init__(self) -> None:
-        self.rows = array("L")
-        self.environments: set[str] = set()
-
-    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            self.rows.append(characters(row))
-            if row.environment:
-                self.environments.add(row.environment)
-            yield row
-
-    def told(self) -> dict[str, float]:
-        if not self.rows:
-            return {}
-        ordered = sorted(self.rows)
-        p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-        return {"mean": round(sum(ordered) / len(ordered), 1), "p95": p95, "most": ordered[-1]}
-
-
-def characters(row: Row) -> int:
-    """Characters that a model reads of a row: of a task all before its first turn, of a trajectory the whole."""
-    if isinstance(row, TaskRow):
-        tools = sum(len(tool.model_dump_json()) for tool in row.rollout.program.tools)
-        return len(row.rollout.instruction) + len(row.rollout.documentation) + tools
-    spoken = (*row.messages, *row.prompt, *row.completion)
-    return sum(len(message.model_dump_json(exclude_defaults=True)) for message in spoken) + sum(
-        len(tool.model_dump_json()) for tool in row.tools
-    )
 
 
 def freeze_dataset(context: JobContext) -> dict[str, Any]:
@@ -83,20 +54,30 @@ def freeze_dataset(context: JobContext) -> dict[str, Any]:
 
 
 def _freeze(dataset: Dataset, context: JobContext) -> None:
-    left_out, lengths = LeftOut(), _Lengths()
-    split = Split.model_validate(dataset.split)
-    rows = _rows(dataset, left_out, context)
+    left_out, split = LeftOut(), Split.model_validate(dataset.split)
     stored = f"{FOLDER}/{dataset.public_id}/{context.claim.number}"
     with tempfile.TemporaryDirectory(prefix="envarium-dataset-") as made:
         folder = Path(made)
+        tally = RowTally(split)
+        if dataset.file is not None:
+            rows, about = _of_file(dataset, dataset.file, tally, context)
+        else:
+            rows, about = _of_selection(dataset, split, tally, left_out, context)
+
+        def report() -> DatasetReport:
+            tally.write_names(folder)
+            near = tally.compared.write(folder, _comparing(context)) if split.test_share else None
+            return about().model_copy(update={"near_duplicates": near, "licence": dataset.licence})
+
         try:
             manifest = freeze(
                 folder,
-                lengths.of(rows),
+                rows,
                 name=dataset.name,
                 kind=dataset.kind,  # type: ignore[arg-type]
                 split=split,
                 selection=_selection(dataset),
+                report=report,
             )
         except InputError as error:
             raise InputError(_explained(str(error), left_out)) from error
@@ -104,34 +85,70 @@ def _freeze(dataset: Dataset, context: JobContext) -> None:
         keep_folder(folder, stored)
     if dataset.stored and dataset.stored != stored:
         drop_folder(dataset.stored)
-    _write(dataset, manifest, left_out, lengths, stored, context)
+    _write(dataset, manifest, tally, stored, context)
 
 
-def _write(
-    dataset: Dataset, manifest: Manifest, left_out: LeftOut, lengths: _Lengths, stored: str, context: JobContext
-) -> None:
+Sourced = tuple[Iterator[Row], Callable[[], DatasetReport]]
+"""Rows, and what is to be said of them once all have passed."""
+
+
+def _of_selection(dataset: Dataset, split: Split, tally: RowTally, left_out: LeftOut, context: JobContext) -> Sourced:
+    choice = DatasetSelection.model_validate(dataset.selection)
+    found = resolve(choice, split, tell=context.progress)
+    total = found.rows().count()
+    executions = Executions(default_sandbox(), dataset, left_out, context.check)
+    looked = 0
+
+    def seen(done: int) -> None:
+        nonlocal looked
+        looked = done
+
+    def check() -> None:
+        note = f"Executing {choice.kind} again: {executions.executed:,} so far"
+        context.progress(looked, max(looked, total), note)
+
+    executions.check = check
+    sourced = executions.passed(rows_of(found, left_out, seen))
+
+    def about() -> DatasetReport:
+        return DatasetReport(
+            words=tuple(words(choice)),
+            sources=dict(sorted(tally.sources.items())),
+            approval=dict(sorted(tally.approvals.items())),
+            left_out=left_out.told(),
+            environments_to_choose_from=found.of,
+            apart=found.rules.apart,
+            executed=executions.report(),
+        )
+
+    return tally.of_sourced(sourced), about
+
+
+def _of_file(dataset: Dataset, file: StoredFile, tally: RowTally, context: JobContext) -> Sourced:
+    rows = file_rows(file, lambda done, total: context.progress(done, total, "Reading lines"))
+    told = (("File", file.filename), ("Content of the file", file.sha256))
+    return tally.of_file(rows), lambda: DatasetReport(words=told, left_out=_bad_lines(file))
+
+
+def _comparing(context: JobContext) -> Callable[[int, int], None]:
+    return lambda done, total: context.progress(done, total, "Looking for near-duplicates between the sides")
+
+
+def _write(dataset: Dataset, manifest: Manifest, tally: RowTally, stored: str, context: JobContext) -> None:
     dataset.manifest = manifest.model_dump(mode="json")
     dataset.sha256 = manifest.sha256
     dataset.stored = stored
-    dataset.left_out = left_out.told() if dataset.file is None else _bad_lines(dataset.file)
-    dataset.tokens = lengths.told()
+    dataset.left_out = manifest.report.left_out if manifest.report is not None else {}
+    dataset.tokens = tally.told_lengths()
     dataset.train_rows, dataset.test_rows = manifest.train.rows, manifest.test.rows
-    dataset.environments = len(lengths.environments)
+    dataset.environments = len(tally.environments)
     dataset.bytes = manifest.train.bytes + manifest.test.bytes
     dataset.state, dataset.error = DatasetState.READY, ""
     context.check()
     names = ("manifest", "sha256", "stored", "left_out", "tokens", "train_rows", "test_rows", "environments", "bytes")
     dataset.save(update_fields=[*names, "state", "error"])
-
-
-def _rows(dataset: Dataset, left_out: LeftOut, context: JobContext) -> Iterator[Row]:
-    if dataset.file is not None:
-        return file_rows(dataset.file, lambda done, total: context.progress(done, total, "Reading lines"))
-    choice = DatasetSelection.model_validate(dataset.selection)
-    rows = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
-    total = rows.count()
-    told = f"Reading {choice.kind}"
-    return rows_of(choice, left_out, lambda done: context.progress(done, max(done, total), told))
+    # Those that were left out stay, for people.
+    dataset.executions.filter(verdict="same").delete()
 
 
 def file_rows(file: StoredFile, seen: Callable[[int, int], None]) -> Iterator[Row]:

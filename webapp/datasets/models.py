@@ -79,6 +79,8 @@ class Dataset(models.Model):
     test_rows = models.PositiveIntegerField(default=0)
     environments = models.PositiveIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
+    licence = models.CharField(max_length=100, blank=True, default="")
+    """Under which its rows may be used, as whoever made it says: an SPDX identifier or words."""
     archived = models.BooleanField(default=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -92,6 +94,21 @@ class Dataset(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RowExecution(models.Model):
+    """What executing a row of a dataset again came to (`evidence/executions.py`): by it a job that was lost goes on.
+
+    `basis` is the hash of what was executed and compared. Of a frozen dataset those are kept that were left out."""
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="executions")
+    row = models.CharField(max_length=40)
+    basis = models.CharField(max_length=64)
+    verdict = models.CharField(max_length=8)
+    words = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["dataset", "row"], name="rowexecution_once")]
 
 
 class ExportState(models.TextChoices):

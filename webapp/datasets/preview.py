@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from django.db.models import F, Func, IntegerField, QuerySet
+from django.db.models import F, Func, IntegerField
 from pydantic import Field
 
 from synthesis.contracts import Frozen
-from training.dataset import LEVELS, Names, RowOrigin, Split, SplitUnit, names_of_unit, side_of_unit
+from training.dataset import ApartFrom, Names, RowOrigin, Split, SplitUnit, names_of_row, names_of_unit, side_of_unit
+from webapp.datasets.choice.resolved import ResolvedSelection, resolve
 from webapp.datasets.freeze_job import file_rows
 from webapp.datasets.models import StoredFile
 from webapp.datasets.row_source import LeftOut, first_tasks, note_sieve, sifted
-from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
+from webapp.datasets.selection import DatasetSelection
 from webapp.scenarios.models import Task
 from webapp.trajectories.export.filters import FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
@@ -40,6 +41,8 @@ MEANINGS: dict[SplitUnit, str] = {
     "environment": "Whole environments are held out: says how well what was learnt carries over to tools never seen.",
     "scenario": "Starting states are held out: the tools are known, the data is not.",
     "task": "Single tasks are held out: tools and data are known, the instruction is not.",
+    "behaviour": "What is asked is held out: tasks with the same instruction and reference calls stay together, "
+    "wherever they stand. A row without a reference is left out.",
 }
 
 
@@ -72,7 +75,9 @@ class SplitSides(Frozen):
 class DatasetPreview(Frozen):
     """A preview. `found` rows match, `more` than are counted; `looked` of them were looked at, `usable` are left.
 
-    `examples` are usable ones. `problem` says why it cannot be frozen so; `proposals` are splits that can.
+    `examples` are usable ones. `drawn` of `drawn_from` environments were drawn; `later` says what is found only when it
+    is frozen. `apart` are sentences on what other datasets keep out. `problem` says why it cannot be frozen so;
+    `proposals` are splits that can.
     """
 
     found: int
@@ -83,6 +88,10 @@ class DatasetPreview(Frozen):
     left_out: dict[str, int]
     sides: SplitSides
     examples: tuple[Example, ...]
+    drawn: int | None = None
+    drawn_from: int | None = None
+    later: str = ""
+    apart: tuple[str, ...] = ()
     problem: str = ""
     proposals: tuple[SplitSides, ...] = Field(default=())
 
@@ -96,22 +105,30 @@ class DatasetPreview(Frozen):
 class PreviewedRows:
     """The rows of a choice that were looked at: what the usable ones are named, and why others are left out."""
 
+    found: ResolvedSelection
     rows: list[Names] = field(default_factory=list)
     keys: list[tuple[int, int | None]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
     looked: int = 0
 
 
-def sight_of(choice: DatasetSelection) -> PreviewedRows:
-    """Look at the first rows of a choice, in a number of queries that does not depend on how many there are."""
-    return _tasks(choice) if choice.kind == "tasks" else _trajectories(choice)
+def sight_of(choice: DatasetSelection, split: Split) -> PreviewedRows:
+    """Look at the first rows of a choice, in a number of queries that does not depend on how many there are.
+
+    Raises InputError, which names the field: a dataset or set that the choice names is not there.
+    """
+    found = resolve(choice, split, at_once=True)
+    return _tasks(found) if choice.kind == "tasks" else _trajectories(found)
 
 
 def look(choice: DatasetSelection, split: Split, seen: PreviewedRows | None = None) -> DatasetPreview:
-    """What a choice and a split come to; `seen` is what `sight_of` gave of the same choice, where that is known."""
-    rows: QuerySet = tasks_of(choice) if choice.kind == "tasks" else trajectories_of(choice)
-    matching = rows.order_by()[: COUNTED + 1].count()
-    seen = seen or sight_of(choice)
+    """What a choice and a split come to; `seen` is what `sight_of` gave of the same two, where that is known.
+
+    Raises InputError as `sight_of`.
+    """
+    seen = seen or sight_of(choice, split)
+    found = seen.found
+    matching = found.rows().order_by()[: COUNTED + 1].count()
     sides = sides_of(seen.rows, split)
     problem = _problem(choice, min(matching, COUNTED), seen, sides)
     return DatasetPreview(
@@ -119,13 +136,26 @@ def look(choice: DatasetSelection, split: Split, seen: PreviewedRows | None = No
         more=matching > COUNTED,
         looked=seen.looked,
         usable=len(seen.rows),
-        environments=len({names[0] for names in seen.rows}),
+        environments=len({names.environment for names in seen.rows}),
         left_out=seen.left_out.told(),
         sides=sides,
         examples=tuple(_examples(seen.keys[:SHOWN])),
+        drawn=None if found.environments is None else len(found.environments),
+        drawn_from=found.of,
+        later=found.later,
+        apart=tuple(map(_apart, found.rules.apart)),
         problem=problem,
         proposals=tuple(proposals(seen.rows, split)) if sides.empty and seen.rows else (),
     )
+
+
+def _apart(apart: ApartFrom) -> str:
+    """In words, with what nothing can be said of."""
+    plural = "s" * (apart.names != 1)
+    told = f"Apart from {apart.name}: its {apart.names:,} {apart.by}{plural} stay out."
+    if apart.unknown:
+        told += f" Of {apart.unknown:,} of its rows nobody knows the {apart.by}."
+    return told
 
 
 def sides_of(rows: Sequence[Names], split: Split) -> SplitSides:
@@ -149,7 +179,7 @@ def good_split(seen: PreviewedRows, split: Split) -> Split:
 def proposals(rows: Sequence[Names], split: Split) -> Iterator[SplitSides]:
     """Splits near this one that leave both sides something, nearest first; one that holds nothing out comes last."""
     for unit in UNITS[UNITS.index(split.unit) :]:
-        if not all(names[LEVELS.index(unit)] for names in rows):
+        if not all(names.of_unit(unit)[-1] for names in rows):
             continue
         if (reseeded := _reseeded(rows, split.model_copy(update={"unit": unit}))) is not None:
             yield sides_of(rows, reseeded)
@@ -164,18 +194,17 @@ def _reseeded(rows: Sequence[Names], split: Split) -> Split | None:
     return next((candidate for candidate in seeds if len({side_of_unit(unit, candidate) for unit in units}) == 2), None)
 
 
-def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[Names]:
+def _by_unit(rows: Sequence[Names], unit: SplitUnit) -> Counter[tuple[str, ...]]:
     """How many rows each unit has."""
-    length = LEVELS.index(unit) + 1
-    return Counter(names[:length] for names in rows)
+    return Counter(names.of_unit(unit) for names in rows)
 
 
-def _tasks(choice: DatasetSelection) -> PreviewedRows:
-    seen = PreviewedRows()
-    for pk, obstacle, names in first_tasks(tasks_of(choice), TASKS):
+def _tasks(found: ResolvedSelection) -> PreviewedRows:
+    seen = PreviewedRows(found)
+    for pk, obstacle, names in first_tasks(found.tasks(), TASKS, behaviours=found.rules.needs_behaviour):
         seen.looked += 1
-        if obstacle:
-            seen.left_out.note(obstacle)
+        if why := obstacle or found.rules.why_not(names):
+            seen.left_out.note(why)
             continue
         seen.rows.append(names)
         if len(seen.keys) < SHOWN:
@@ -183,24 +212,27 @@ def _tasks(choice: DatasetSelection) -> PreviewedRows:
     return seen
 
 
-def _trajectories(choice: DatasetSelection) -> PreviewedRows:
-    seen, sieve = PreviewedRows(), FilterCounts(choice.sifting)
-    rows = _sample(choice)
-    tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
-    for sifted_row in sifted(rows, choice, sieve):
-        seen.rows.append((sifted_row.environment, sifted_row.scenario, sifted_row.task))
-        name = ":".join(sifted_row.id.split(":")[:2])
-        if len(seen.keys) < SHOWN and (not seen.keys or seen.keys[-1][1] != int(name.split(":")[1])):
-            seen.keys.append((tasks[name], int(name.split(":")[1])))
+def _trajectories(found: ResolvedSelection) -> PreviewedRows:
+    seen, sieve = PreviewedRows(found), FilterCounts(found.choice.sifting)
+    rows = _sample(found)
+    tasks = {row.pk: row.task_id for row in rows}
+    for sourced in sifted(rows, found.choice, sieve):
+        names = names_of_row(sourced.rows[0])
+        if why := found.rules.why_not(names):
+            seen.left_out.note(why, len(sourced.rows))
+            continue
+        seen.rows += [names] * len(sourced.rows)
+        if len(seen.keys) < SHOWN:
+            seen.keys.append((tasks[sourced.pk], sourced.pk))
     seen.looked = len(rows)
     note_sieve(sieve, seen.left_out)
     return seen
 
 
-def _sample(choice: DatasetSelection) -> list[Trajectory]:
+def _sample(found: ResolvedSelection) -> list[Trajectory]:
     """The first trajectories of a choice whose conversations together are not too much to be read, one at least."""
     stored = Func(F("record"), function="pg_column_size", output_field=IntegerField())
-    rows = trajectories_of(choice).only(*COLUMNS, "task_id").annotate(stored=stored).order_by("pk")[:SAMPLED]
+    rows = found.trajectories().only(*COLUMNS, "task_id").annotate(stored=stored).order_by("pk")[:SAMPLED]
     sample: list[Trajectory] = []
     size = 0
     for row in rows:
@@ -250,4 +282,4 @@ def _named(row: RowOrigin, split: Split) -> Names:
     """Raises InputError where the row does not name its unit."""
     if split.test_share:
         names_of_unit(row, split.unit)
-    return row.environment, row.scenario, row.task
+    return names_of_row(row)

@@ -10,6 +10,7 @@ from django.urls import reverse
 from synthesis.errors import EnvariumError, FormatError
 from training.dataset import Row, SideName, TaskRow, TrajectoryRow, parse_line
 from training.dataset.files import LINE_BYTES
+from webapp.datasets.evidence.near_duplicates import instruction_of
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import manifest_of, open_file
 from webapp.query_params import LARGEST_ID, Params, whole_number
@@ -57,7 +58,7 @@ def _read(dataset: Dataset, side: SideName, start: int) -> tuple[list[Row], int]
 def _lines(rows: list[Row], number: int, *, here: bool) -> list[dict[str, Any]]:
     """What the table shows of rows, with the task or trajectory that each leads to where it was chosen here: ids of an
     uploaded file are the uploader's."""
-    keys = [_leads_to(row) if here else ("", 0) for row in rows]
+    keys = [leads_to(row.id) if here else ("", 0) for row in rows]
     revisions = [pk for what, pk in keys if what == "revision"]
     tasks = dict(TaskRevision.objects.filter(pk__in=revisions).values_list("pk", "task_id"))
     return [
@@ -66,24 +67,18 @@ def _lines(rows: list[Row], number: int, *, here: bool) -> list[dict[str, Any]]:
             "row": row,
             "task": tasks.get(pk) if what == "revision" else None,
             "trajectory": pk if what == "trajectory" else None,
-            "said": _said(row),
+            "said": instruction_of(row),
             "size": _size(row),
         }
         for place, (row, (what, pk)) in enumerate(zip(rows, keys, strict=True), 1)
     ]
 
 
-def _leads_to(row: Row) -> tuple[str, int]:
-    what, _, rest = row.id.partition(":")
+def leads_to(ident: str) -> tuple[str, int]:
+    """What a row that was chosen here came of, `revision` or `trajectory`, and its number; empty where neither."""
+    what, _, rest = ident.partition(":")
     number = whole_number(rest.split(":")[0], high=LARGEST_ID)
     return (what, number) if what in ("revision", "trajectory") and number is not None else ("", 0)
-
-
-def _said(row: Row) -> str:
-    """The instruction of a task, or what the user said first."""
-    if isinstance(row, TaskRow):
-        return row.rollout.instruction
-    return next((message.content for message in (*row.messages, *row.prompt) if message.role == "user"), "")
 
 
 def _size(row: Row) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,12 +11,25 @@ from typing import Any
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, QuerySet
 from pydantic import ValidationError
 
+from synthesis.contracts import Reference
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation
 from training.config import SettingName
-from training.dataset import Names, Row, RowOrigin, TaskRow, UploadLimits, trajectory_rows
-from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
+from training.dataset import (
+    Names,
+    Row,
+    RowOrigin,
+    TaskRow,
+    UploadLimits,
+    behaviour_of,
+    names_of_row,
+    trajectory_rows,
+)
+from webapp.datasets.choice.resolved import ResolvedSelection
+from webapp.datasets.row_names import NAMED_BY, named, names_of
+from webapp.datasets.selection import DatasetSelection
 from webapp.scenarios.models import Check, Task, TaskRevision
+from webapp.scenarios.references import as_reference, references_of
 from webapp.trajectories.export.filters import CHUNK, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
@@ -38,18 +49,31 @@ WORDS = {
     "not_solved": "Earned less than the least reward",
     "action_range": "Fewer or more actions than wanted",
 }
-IDENTITY = 200
-UNPRINTABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
-NAMED_BY = ("source", "key", "environment__source", "environment__key")
-"""Columns of a task that its rows are named by."""
 
 
 @dataclass(frozen=True)
 class RevisionSource:
-    """Where rows of a revision come from, and why it makes no task to be attempted (`obstacle`; empty: it does)."""
+    """Where rows of a revision come from, and why it makes no task to be attempted (`obstacle`; empty: it does).
+
+    `reference` is what is known to solve it, `approval` its review state."""
 
     origin: RowOrigin
     obstacle: str
+    reference: Reference | None
+    approval: str
+
+
+@dataclass(frozen=True)
+class SourcedRows:
+    """The rows that one task or one trajectory gives, with what it takes to execute it again.
+
+    `ident` is `revision:PK` or `trajectory:PK`, `pk` that number; a trajectory gives one row, or one a turn."""
+
+    ident: str
+    pk: int
+    rows: tuple[Row, ...]
+    reference: Reference | None
+    approval: str
 
 
 @dataclass
@@ -67,63 +91,86 @@ class LeftOut:
 
 
 def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, RevisionSource]:
-    """Places by revision, in one query. Names are the environment's own, so that they mean the same at another site."""
-    columns = ("criteria", "judged", "task__environment__category", "scenario__initial_id")
+    """Places by revision, in two queries. Names are the environment's own, so that they mean the same at another
+    site."""
+    revisions = list(revisions)
+    references = references_of(revisions)
+    columns = (
+        "instruction",
+        "review_state",
+        "criteria",
+        "judged",
+        "task__environment__category",
+        "scenario__initial_id",
+    )
     rows = (
-        TaskRevision.objects.filter(pk__in=list(revisions))
+        TaskRevision.objects.filter(pk__in=revisions)
         .annotate(judged=Exists(Check.objects.filter(revision=OuterRef("pk"))))
         .values_list("pk", *columns, *(f"task__{name}" for name in NAMED_BY))
     )
     by_pk = {}
-    for pk, criteria, judged, category, *told in rows:
-        environment, scenario, task = names_of(*told)
+    for pk, instruction, approval, criteria, judged, category, *told in rows:
+        environment, scenario, task, _ = names_of(*told)
+        reference = as_reference(references[pk]) if pk in references else None
         origin = RowOrigin(
             id=f"revision:{pk}",
             environment=environment,
             scenario=scenario,
             task=task,
             category=named(category),
+            behaviour=_behaviour(instruction, reference),
             setting=setting,
         )
-        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria), judged))
+        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria), judged), reference, approval)
     return by_pk
 
 
-def first_tasks(tasks: QuerySet[Task], most: int) -> Iterator[tuple[int, str, Names]]:
-    """Tasks in the order of their numbers: why each makes no row (empty: it does), and its names; one query for all."""
+def _behaviour(instruction: str, reference: Reference | None) -> str:
+    if reference is None:
+        return ""
+    return behaviour_of(instruction, [(call.tool, call.arguments) for call in reference.calls])
+
+
+def first_tasks(tasks: QuerySet[Task], most: int, *, behaviours: bool = False) -> Iterator[tuple[int, str, Names]]:
+    """Tasks in the order of their numbers: why each makes no row (empty: it does), and its names; one query for all,
+    another one where their behaviours are wanted too."""
     criteria = Func(F("current__criteria"), function="json_array_length", output_field=IntegerField())
-    columns = ("pk", "current_id", "criteria", "check_count", "current__scenario__initial_id", *NAMED_BY)
-    rows = tasks.order_by("pk").annotate(criteria=criteria).values_list(*columns)[:most]
-    for pk, revision, by_rubric, checks, *told in rows.iterator(chunk_size=most):
+    asked = ("current__instruction",) if behaviours else ()
+    columns = ("pk", "current_id", "criteria", "check_count", "current__scenario__initial_id", *NAMED_BY, *asked)
+    rows = list(tasks.order_by("pk").annotate(criteria=criteria).values_list(*columns)[:most])
+    references = references_of(row[1] for row in rows if row[1]) if behaviours else {}
+    for pk, revision, by_rubric, checks, *told in rows:
         if revision is None:
-            yield pk, NO_CONTENT, ("", "", "")
-        else:
-            yield pk, unjudged(bool(by_rubric), bool(checks)), names_of(*told)
-
-
-def names_of(initial: str, source: str, key: str, owner: str, environment: str) -> Names:
-    return named(f"{owner}:{environment}"), initial[:16], named(f"{source}:{key}")
-
-
-def named(text: str) -> str:
-    """A name as a row may hold it: one too long or not printable keeps its hash, so that names stay apart."""
-    plain = UNPRINTABLE.sub(" ", text)
-    if plain == text and len(text) <= IDENTITY:
-        return text
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{plain[: IDENTITY - 17]}-{digest}"
+            yield pk, NO_CONTENT, Names()
+            continue
+        names = names_of(*told[: len(NAMED_BY) + 1])
+        if revision in references:
+            names = names._replace(behaviour=_behaviour(told[-1], as_reference(references[revision])))
+        yield pk, unjudged(bool(by_rubric), bool(checks)), names
 
 
 def rows_of(
-    choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None
-) -> Iterator[Row]:
-    """Every row of a choice, in the order of their numbers. `seen` is told how many were looked at; it may raise."""
-    rows = _task_rows(choice, left_out, seen) if choice.kind == "tasks" else _trajectory_rows(choice, left_out, seen)
-    for row in rows:
-        if len(json.dumps(row.trl(), ensure_ascii=False).encode()) >= LINE_BYTES:
-            left_out.note(f"Longer than {LINE_BYTES >> 20} MiB")
-            continue
-        yield row
+    found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None
+) -> Iterator[SourcedRows]:
+    """Every row of a selection, in the order of their numbers. `seen` is told how many were looked at; it may raise."""
+    of_kind = _task_rows if found.choice.kind == "tasks" else _trajectory_rows
+    for sourced in of_kind(found, left_out, seen):
+        fit = tuple(row for row in sourced.rows if _is_fit(row, found, left_out))
+        if fit:
+            yield sourced if len(fit) == len(sourced.rows) else _fewer(sourced, fit)
+
+
+def _fewer(sourced: SourcedRows, fit: tuple[Row, ...]) -> SourcedRows:
+    return SourcedRows(sourced.ident, sourced.pk, fit, sourced.reference, sourced.approval)
+
+
+def _is_fit(row: Row, found: ResolvedSelection, left_out: LeftOut) -> bool:
+    why = found.rules.why_not(names_of_row(row))
+    if not why and len(json.dumps(row.trl(), ensure_ascii=False).encode()) >= LINE_BYTES:
+        why = f"Longer than {LINE_BYTES >> 20} MiB"
+    if why:
+        left_out.note(why)
+    return not why
 
 
 def chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:
@@ -133,28 +180,31 @@ def chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:
         last = part[-1].pk
 
 
-def _task_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
+def _task_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[SourcedRows]:
     done = 0
-    for tasks in chunks(tasks_of(choice).only("current_id"), TASKS):
-        known = places([task.current_id for task in tasks if task.current_id], choice.setting or "task")
+    for tasks in chunks(found.tasks().only("current_id"), TASKS):
+        known = places([task.current_id for task in tasks if task.current_id], found.choice.setting or "task")
         yield from _attemptable(tasks, known, left_out)
         done += len(tasks)
         seen(done)
 
 
-def _attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: LeftOut) -> Iterator[Row]:
+def _attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: LeftOut) -> Iterator[SourcedRows]:
     fit = {pk for pk, place in known.items() if not place.obstacle}
     whole = TaskRevision.objects.select_related("scenario__version").prefetch_related("scenario__version__tools")
     revisions = whole.defer("record", "scenario__version__record").in_bulk(fit)
     for task in tasks:
-        place = known.get(task.current_id or 0)
+        pk = task.current_id or 0
+        place = known.get(pk)
         if place is None or place.obstacle:
             left_out.note(place.obstacle if place else NO_CONTENT)
             continue
         try:
-            yield _task_row(revisions[task.current_id or 0], place.origin)
+            row = _task_row(revisions[pk], place.origin)
         except (InputError, ValidationError) as error:
             left_out.note(f"Cannot be read: {_why(error)}")
+            continue
+        yield SourcedRows(row.id, pk, (row,), place.reference, place.approval)
 
 
 def _task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
@@ -163,33 +213,34 @@ def _task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
     return TaskRow(**origin.model_dump(), rollout=rollout)
 
 
-def _trajectory_rows(choice: DatasetSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[Row]:
-    sieve, done = FilterCounts(choice.sifting), 0
-    for rows in chunks(trajectories_of(choice).only(*COLUMNS), CHUNK):
-        yield from sifted(rows, choice, sieve)
+def _trajectory_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[SourcedRows]:
+    sieve, done = FilterCounts(found.choice.sifting), 0
+    for rows in chunks(found.trajectories().only(*COLUMNS), CHUNK):
+        yield from sifted(rows, found.choice, sieve)
         done += len(rows)
         seen(done)
     note_sieve(sieve, left_out)
 
 
-def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[Row]:
+def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[SourcedRows]:
     """The rows that a chunk of trajectories gives."""
     known = places({row.revision_id for row in rows})
 
-    def write(row: Trajectory, conversation: Conversation) -> list[Row]:
+    def write(row: Trajectory, conversation: Conversation) -> tuple[Row, ...]:
         setting = "conversation" if row.conversational else "task"
         named = {"id": f"trajectory:{row.pk}", "setting": setting}
         origin = known[row.revision_id].origin.model_copy(update=named)
         try:
-            written = list[Row](trajectory_rows(conversation, choice.shape, origin))
+            written = tuple[Row, ...](trajectory_rows(conversation, choice.shape, origin))
         except ValidationError as error:
             raise FormatError("conversation", _why(error)) from error
         if not written:
             raise FormatError("conversation", "the agent said nothing in it")
         return written
 
-    for _, written in sieve.passed(rows, write):
-        yield from written
+    for row, written in sieve.passed(rows, write):
+        place = known[row.revision_id]
+        yield SourcedRows(f"trajectory:{row.pk}", row.pk, written, place.reference, place.approval)
 
 
 def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:

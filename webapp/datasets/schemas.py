@@ -10,20 +10,43 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from synthesis.stages import ActionRange
 from training.config import SettingName
-from training.dataset import DatasetKind, Split, SplitUnit
+from training.dataset import ApartBy, DatasetKind, Split, SplitUnit
+from webapp.datasets.evidence.near_duplicates import NearDuplicate
 from webapp.datasets.preview import DatasetPreview
-from webapp.datasets.selection import MOST_ENVIRONMENTS, AuditName, DatasetSelection, OutcomeName, choice_of
+from webapp.datasets.selection import (
+    MOST_APART,
+    MOST_ENVIRONMENTS,
+    ApprovalName,
+    AuditName,
+    DatasetSelection,
+    LikenessPart,
+    OutcomeName,
+    choice_of,
+)
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, ShortText
 
 PublicId = Annotated[str, Field(max_length=60)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Reward = Annotated[float, Field(ge=-1_000_000, le=1_000_000, allow_inf_nan=False)]
 
 
 def _as_tuple(value: Any) -> Any:
     """JSON has no tuples, and bodies are strict."""
     return tuple(value) if isinstance(value, list) else value
+
+
+class LikenessIn(BodyIn):
+    """Half of the environments that the filter finds, by how alike they are to a given set in topic and tools. The set
+    is the environments of one of `dataset` (ds-…), `category`, `source` or `environments`; they themselves stay out."""
+
+    part: Annotated[LikenessPart, Field(description="The most alike half, the least, or a random one.")]
+    dataset: PublicId = ""
+    category: Id | None = None
+    source: Annotated[ShortText, Field(max_length=32)] = ""
+    environments: Annotated[tuple[Id, ...], BeforeValidator(_as_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
+    seed: Annotated[Seed, Field(description="Of the random half.")] = 0
 
 
 class SelectionIn(BodyIn):
@@ -35,6 +58,22 @@ class SelectionIn(BodyIn):
     environments: Annotated[tuple[Id, ...], BeforeValidator(_as_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
     setting: SettingName | Literal[""] = ""
     audit: AuditName = ""
+    approval: Annotated[
+        ApprovalName,
+        Field(description="Review state: of a task's current revision, of a trajectory's the one it was made at."),
+    ] = ""
+    likeness: LikenessIn | None = None
+    environment_count: Annotated[
+        int | None,
+        Field(ge=1, le=1_000_000, description="So many; a larger number holds a smaller one's."),
+    ] = None
+    environment_seed: Annotated[Seed, Field(description="Draws them.")] = 0
+    apart_from: Annotated[
+        tuple[PublicId, ...],
+        BeforeValidator(_as_tuple),
+        Field(max_length=MOST_APART, description="Frozen datasets (ds-…) to share nothing with."),
+    ] = ()
+    apart_by: Annotated[ApartBy, Field(description="What is not shared with them.")] = "environment"
     policy: ShortText = ""
     attempts: Annotated[int, Field(ge=0, le=1_000_000, description="Least number of judged attempts.")] = 0
     pass_low: Annotated[Share | None, Field(description="Least share of solved among a task's judged attempts.")] = None
@@ -49,7 +88,13 @@ class SelectionIn(BodyIn):
 
 
 class SplitIn(BodyIn):
-    unit: SplitUnit = "environment"
+    unit: Annotated[
+        SplitUnit,
+        Field(
+            description="What is never on both sides. `behaviour`: instruction and reference calls; rows without a "
+            "reference are left out."
+        ),
+    ] = "environment"
     test_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.2
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
 
@@ -67,6 +112,9 @@ class DatasetIn(BodyIn):
     name: ShortText = ""
     selection: SelectionIn | None = None
     file: PublicId = ""
+    licence: Annotated[
+        ShortText, Field(max_length=100, description="Under which the rows may be used, for the dataset's card.")
+    ] = ""
     split: SplitIn = Field(default_factory=SplitIn)
     dry_run: Annotated[bool, Field(description="Say what it would come to, and store nothing.")] = False
 
@@ -90,6 +138,7 @@ class DatasetLine(Schema):
     state: Literal["freezing", "ready", "failed"]
     error: str
     sentence: Annotated[str, Field(description="What has to stand beside every result on this dataset.")]
+    split_unit: Annotated[SplitUnit | None, Field(description="What the split keeps together; null: nothing held out.")]
     sha256: str
     train_rows: int
     test_rows: int
@@ -105,9 +154,19 @@ class DatasetOut(DatasetLine):
     file: Annotated[str | None, Field(description="The uploaded file that it was made of.")]
     split: dict[str, Any]
     manifest: dict[str, Any]
+    licence: str
     left_out: Annotated[dict[str, int], Field(description="Why rows of the selection are not in it.")]
     characters: Annotated[dict[str, float], Field(description="Of each row: mean, 95th percentile, most.")]
     same_content: Annotated[list[str], Field(description="Older and newer datasets with the same hash.")]
+
+
+class NearDuplicatesOut(Schema):
+    """Held-out rows that are nearly the same as one to learn from: `rows` of them, of which pairs are listed."""
+
+    object: Literal["list"] = "list"
+    threshold: Annotated[float | None, Field(description="Null: sides were not compared, as nothing is held out.")]
+    rows: int
+    data: list[NearDuplicate]
 
 
 class LookOut(DatasetPreview):

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from django.db.models import Avg, Case, Count, Exists, FloatField, OuterRef, QuerySet, Subquery, Value, When
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import (
+    Avg,
+    BigIntegerField,
+    Case,
+    Count,
+    Exists,
+    FloatField,
+    Func,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+)
 from pydantic import Field, ValidationError, model_validator
 
 from synthesis.contracts import Frozen
@@ -13,8 +28,7 @@ from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
 from synthesis.tasks.trajectory_filters import FilterSettings
 from training.config import SettingName
-from training.dataset import DatasetKind
-from webapp.environments.models import Environment
+from training.dataset import ApartBy, DatasetKind
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
@@ -22,17 +36,50 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.totals import SCORED
 
 MOST_ENVIRONMENTS = 1_000
+MOST_APART = 20
 Number = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+DatasetId = Annotated[str, Field(min_length=4, max_length=60)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Reward = Annotated[float, Field(ge=-1_000_000, le=1_000_000, allow_inf_nan=False)]
 Words = Annotated[str, Field(max_length=200)]
 AuditName = Literal["", "green", "red", "incomplete", "stale", "none"]
+ApprovalName = Literal["", "approved", "draft", "in_review", "changes_requested", "rejected"]
+LikenessPart = Literal["most", "least", "random"]
 OutcomeName = Literal["", "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled"]
 OF_TRAJECTORIES = ("outcome", "low", "high", "reasoning", "mask_history", "least_reward", "actions")
 
 
+class Likeness(Frozen):
+    """Half of the environments that a filter finds, by how alike they are to a given set in topic and tools (EnvScaler
+    5.3): the most alike, the least, or a random half to compare with, drawn by `seed`.
+
+    The set is the environments of a frozen `dataset` (ds-…), of a `category`, of a `source`, or those that are named;
+    they themselves stay out.
+    """
+
+    part: LikenessPart
+    dataset: Annotated[str, Field(max_length=60)] = ""
+    category: Number | None = None
+    source: Annotated[str, Field(max_length=32)] = ""
+    environments: Annotated[tuple[Number, ...], Field(max_length=MOST_ENVIRONMENTS)] = ()
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _names_one_set(self) -> Self:
+        named = (self.dataset, self.category, self.source, self.environments)
+        if sum(bool(what) for what in named) != 1:
+            raise ValueError("name one set to compare with: a dataset, a category, a source or environments")
+        return self
+
+
 class DatasetSelection(Frozen):
     """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
+
+    `approval` is the review state of the revision: of a task its current one, of a trajectory the one that it was made
+    at. Of the environments that are found, `likeness` keeps half, and `environment_count` so many, drawn by
+    `environment_seed`: a larger number holds all that a smaller one does (EnvScaler 5.4). `apart_from` are datasets
+    that share no environment, or no behaviour, with this one.
 
     `pass_low` to `pass_high` is the share of solved among the judged attempts that are here at a task's current
     revision, of policies whose name begins with `policy`, where there are at least `attempts` of them. Of tasks,
@@ -46,6 +93,12 @@ class DatasetSelection(Frozen):
     environments: Annotated[tuple[Number, ...], Field(max_length=MOST_ENVIRONMENTS)] = ()
     setting: SettingName | Literal[""] = ""
     audit: AuditName = ""
+    approval: ApprovalName = ""
+    likeness: Likeness | None = None
+    environment_count: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+    environment_seed: Seed = 0
+    apart_from: Annotated[tuple[DatasetId, ...], Field(max_length=MOST_APART)] = ()
+    apart_by: ApartBy = "environment"
     policy: Words = ""
     attempts: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     pass_low: Share | None = None
@@ -78,6 +131,11 @@ class DatasetSelection(Frozen):
         return self.pass_low is not None or self.pass_high is not None or bool(self.attempts)
 
     @property
+    def samples_environments(self) -> bool:
+        """Whether some of the environments that it finds are drawn."""
+        return self.likeness is not None or self.environment_count is not None
+
+    @property
     def shape(self) -> Shape:
         return Shape(format="trl", reasoning=self.reasoning, mask_history=self.mask_history)
 
@@ -97,9 +155,13 @@ def choice_of(values: dict[str, Any]) -> DatasetSelection:
         raise InputError(f"selection.{place}: {why}" if place else f"selection.{why}") from None
 
 
-def tasks_of(choice: DatasetSelection) -> QuerySet[Task]:
-    """The tasks that a choice of tasks finds."""
+def tasks_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Task]:
+    """The tasks that a choice of tasks finds, of the environments that were drawn (`within`) where some were."""
     rows = Task.objects.all()
+    if within is not None:
+        rows = rows.filter(environment__in=_each_of(within))
+    if choice.approval:
+        rows = rows.filter(review_state=choice.approval)
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:
@@ -109,9 +171,13 @@ def tasks_of(choice: DatasetSelection) -> QuerySet[Task]:
     return _by_attempts(_audited(rows, choice), choice)
 
 
-def trajectories_of(choice: DatasetSelection) -> QuerySet[Trajectory]:
-    """The trajectories that a choice of them finds, before they are looked at one by one."""
+def trajectories_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Trajectory]:
+    """The trajectories that a choice of them finds, before they are looked at one by one; `within` as `tasks_of`."""
     rows = Trajectory.objects.filter(live=False)
+    if within is not None:
+        rows = rows.filter(environment__in=_each_of(within))
+    if choice.approval:
+        rows = rows.filter(revision__review_state=choice.approval)
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:
@@ -132,6 +198,12 @@ def trajectories_of(choice: DatasetSelection) -> QuerySet[Trajectory]:
         fitting = _by_attempts(_audited(Task.objects.filter(pk=OuterRef("task_id")), choice), choice)
         rows = rows.filter(Exists(fitting))
     return rows
+
+
+def _each_of(pks: Sequence[int]) -> Func:
+    """As one parameter: a hundred thousand of them are too many."""
+    listed = Value(list(pks), output_field=ArrayField(BigIntegerField()))
+    return Func(listed, template="SELECT unnest(%(expressions)s)", output_field=BigIntegerField())
 
 
 def _below(category: int) -> QuerySet[Node, Any]:
@@ -163,65 +235,3 @@ def _by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Tas
     if choice.pass_low is not None:
         rows = rows.filter(share__gte=choice.pass_low - 1e-9)
     return rows if choice.pass_high is None else rows.filter(share__lte=choice.pass_high + 1e-9)
-
-
-def words(choice: DatasetSelection) -> list[tuple[str, str]]:
-    """The choice in words: (field, value). Names are those of now."""
-    lines: list[tuple[str, str]] = [("Rows", choice.kind)]
-    if choice.source:
-        lines.append(("Source", choice.source))
-    if choice.category is not None:
-        node = Node.objects.filter(pk=choice.category).first()
-        lines.append(
-            ("Category", f"{node.name}, with all below" if node else f"label {choice.category}, which is gone")
-        )
-    if choice.environments:
-        lines.append(("Environments", _environments(choice.environments)))
-    if choice.setting:
-        lines.append(("Setting", choice.setting))
-    if choice.audit:
-        lines.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
-    if choice.policy:
-        lines.append(("Policy", f"begins with {choice.policy}"))
-    if choice.by_attempts:
-        band = _band(choice.pass_low, choice.pass_high)
-        least = max(choice.attempts, 1)
-        lines.append(("Solved share of a task", f"{band}, of at least {least} judged attempt{'s' * (least != 1)}"))
-    return lines + (_words_of_trajectories(choice) if choice.kind == "trajectories" else [])
-
-
-def _words_of_trajectories(choice: DatasetSelection) -> list[tuple[str, str]]:
-    lines: list[tuple[str, str]] = [("Outcome", choice.outcome)] if choice.outcome else []
-    if choice.low is not None or choice.high is not None:
-        lines.append(("Reward", _band(choice.low, choice.high)))
-    lines.append(("Least reward to learn from", f"{choice.least_reward:g}"))
-    if choice.actions:
-        own = choice.actions if isinstance(choice.actions, str) else "{} to {}".format(*choice.actions)
-        lines.append(("Actions", "as released" if own == "released" else own))
-    lines.append(("Reasoning", "kept" if choice.reasoning else "stripped"))
-    lines.append(("A row is", "one turn, the turns before it masked" if choice.mask_history else "a whole trajectory"))
-    return lines
-
-
-def _band(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return "any"
-    if low is None or high is None:
-        return f"at most {high:g}" if low is None else f"at least {low:g}"
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _environments(pks: tuple[int, ...], named: int = 5) -> str:
-    names = list(Environment.objects.filter(pk__in=pks).order_by("name").values_list("name", flat=True)[:named])
-    more = len(pks) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def title_of(choice: DatasetSelection) -> str:
-    """A name for a dataset that nobody named."""
-    told = [f"{what.lower()} {which}" for what, which in words(choice)[1:] if what in ("Source", "Category", "Audit")]
-    if choice.environments:
-        told.append(f"{len(choice.environments)} environment{'s' * (len(choice.environments) != 1)}")
-    if choice.by_attempts:
-        told.append(f"solved share {_band(choice.pass_low, choice.pass_high)}")
-    return f"{choice.kind.capitalize()}: {', '.join(told) or 'all'}"[:200]

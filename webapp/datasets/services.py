@@ -11,10 +11,12 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from training.dataset import Split
 from webapp.accounts.services import audit
+from webapp.datasets.choice.resolved import require_known
+from webapp.datasets.choice.words import title_of
 from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.freeze_job import KIND
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
-from webapp.datasets.selection import DatasetSelection, title_of
+from webapp.datasets.selection import DatasetSelection
 from webapp.errors import Conflict
 from webapp.jobs.services import create
 
@@ -26,13 +28,21 @@ HOLDERS: dict[str, Holder] = {}
 """Asked by name before a dataset is archived: why it cannot be yet, or nothing. Apps that use datasets add to it."""
 
 
-def create_dataset(user: Any, choice: DatasetSelection, split: Split, name: str = "") -> Dataset:
-    """Create a dataset and queue the job that freezes it. `user` is None for a command."""
+def create_dataset(
+    user: Any, choice: DatasetSelection, split: Split, name: str = "", licence: str = ""
+) -> Dataset:  # fmt: skip
+    """Create a dataset and queue the job that freezes it. `user` is None for a command.
+
+    Raises InputError, which names the field: a dataset that the choice names is not frozen.
+    """
+    require_known(choice)
     named = clean(name).strip()[:200] or title_of(choice)
-    return _create(user, Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json")), split)
+    row = Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json"))
+    row.licence = clean(licence).strip()[:100]
+    return _create(user, row, split)
 
 
-def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "") -> Dataset:
+def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "", licence: str = "") -> Dataset:
     """The dataset of an uploaded file, split so; frozen once. Raises InputError: the file cannot be used."""
     require_usable(file)
     with transaction.atomic():
@@ -41,7 +51,8 @@ def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "") 
         if same := [dataset for dataset in made if Split.model_validate(dataset.split) == split]:
             return same[0]
         named = clean(name).strip()[:200] or file.filename
-        return _create(user, Dataset(name=named, kind=file.kind, source="file", file=file), split)
+        row = Dataset(name=named, kind=file.kind, source="file", file=file, licence=clean(licence).strip()[:100])
+        return _create(user, row, split)
 
 
 def require_usable(file: StoredFile) -> None:

@@ -23,6 +23,10 @@ from webapp.errors import Conflict, NotFound
 FOLDER = "datasets"
 FileName = Literal["train.jsonl", "test.jsonl", "manifest.json"]
 NAMES: tuple[FileName, ...] = ("train.jsonl", "test.jsonl", "manifest.json")
+NAMES_FILE = "names.json"
+NEAR_FILE = "near_duplicates.json"
+BESIDE = (NAMES_FILE, NEAR_FILE)
+"""Files beside those of the dataset itself, which no worker needs: names of its rows, near-duplicates."""
 PIECE = 1 << 20
 
 
@@ -107,14 +111,15 @@ def folder_of(dataset: Dataset) -> Iterator[Path]:
 
 def keep_folder(folder: Path, stored: str) -> None:
     """Put a frozen folder into the file store. What an attempt before left under this name is replaced."""
-    for name in NAMES:
-        drop(f"{stored}/{name}")
-        with (folder / name).open("rb") as file:
-            default_storage.save(f"{stored}/{name}", File(file))
+    drop_folder(stored)
+    for name in (*NAMES, *BESIDE):
+        if (folder / name).exists():
+            with (folder / name).open("rb") as file:
+                default_storage.save(f"{stored}/{name}", File(file))
 
 
 def drop_folder(stored: str) -> None:
-    for name in NAMES:
+    for name in (*NAMES, *BESIDE):
         drop(f"{stored}/{name}")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from webapp.datasets import dataset_views, file_views
+from webapp.datasets.evidence import near_duplicate_views
 from webapp.datasets.export import export_views
 
 app_name = "datasets"
@@ -16,6 +17,7 @@ urlpatterns: list[URLPattern] = [
     path("datasets/<slug:dataset>/live/", dataset_views.live, name="live"),
     path("datasets/<slug:dataset>/rows/", dataset_views.rows, name="rows"),
     path("datasets/<slug:dataset>/<slug:side>.jsonl", dataset_views.download, name="side"),
+    path("datasets/<slug:dataset>/near-duplicates/", near_duplicate_views.near_duplicates, name="near_duplicates"),
     path("datasets/<slug:dataset>/archive/", dataset_views.archive, name="archive"),
     path("datasets/<slug:dataset>/restore/", dataset_views.restore, name="restore"),
     path("datasets/<slug:dataset>/exports/", export_views.exports, name="exports"),

@@ -20,13 +20,14 @@ from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.edits.dataset_use import datasets_on
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
 from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
-from webapp.edits.run_effects import RunEffect, effect, evidence, stored_runs
+from webapp.edits.run_effects import RunEffect, effect, evidence
 from webapp.edits.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import NamedJudge
 from webapp.scenarios.models import ReviewState, Task
 from webapp.scenarios.references import reference_of
+from webapp.trajectories.stored_runs import stored_runs
 
 MOST_RUNS = 2_000
 """So many attempts are executed again; of more a sample, those at approved tasks first."""

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from synthesis.contracts import Reward, Verdict, is_refusal, same_reward
-from synthesis.formats.records import RunRecord, RunStep
+from synthesis.contracts import Reward, is_refusal, same_reward
 from synthesis.runtime import Sandbox
 from webapp.scenarios.models import TaskRevision
-from webapp.trajectories.models import Score, StepKind, Trajectory
+from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
 from webapp.trajectories.steps import ExecutedStep
+from webapp.trajectories.stored_runs import StoredRun
 
 WHY_CHARS = 1_000
 MOST_NAMED = 4
 """So many checks are named of those that come out otherwise."""
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """A stored attempt as it is executed again. `earned` is what it is recorded with; `told` on the revision that is
-    current, so that this is what it earns as things are."""
-
-    pk: int
-    record: RunRecord
-    earned: float | None
-    ended: bool
-    """Whether the program ended it then."""
-    final_hash: str
-    judged: tuple[Verdict, ...]
-    told: bool
 
 
 @dataclass(frozen=True)
@@ -65,36 +50,6 @@ def evidence(revision: TaskRevision) -> list[int]:
     rows = Trajectory.objects.filter(task=revision.task_id, revision__in=list(same), live=False)
     scored = rows.filter(Q(reward__isnull=False) | Q(outcome="program_error"))
     return list(scored.order_by("-id").values_list("pk", flat=True))
-
-
-def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRun]:
-    """The attempts with their calls, one after the other."""
-    rows = Trajectory.objects.filter(pk__in=pks).defer("record", "matrix", "provenance", "replay_note", "note")
-    for row in rows.order_by("-id").iterator(chunk_size=50):
-        yield _stored(row, revision)
-
-
-def _stored(row: Trajectory, revision: TaskRevision) -> StoredRun:
-    calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind="malformed")
-    steps = tuple(
-        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {})
-        for turn, tool, arguments in calls.order_by("index").values_list("turn", "tool", "arguments")
-    )
-    score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
-    record = RunRecord(
-        environment_key="", task_key="", steps=steps, answer=row.answer, seed=row.seed, now=row.now,
-        validation=row.validation,
-        truncated=row.outcome == "truncated",
-    )  # fmt: skip
-    return StoredRun(
-        pk=row.pk,
-        record=record,
-        earned=row.reward,
-        ended=row.outcome == "program_error",
-        final_hash=row.final_hash,
-        judged=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts) if score is not None else (),
-        told=row.revision_id == revision.pk,
-    )
 
 
 def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: StoredRun) -> RunEffect:

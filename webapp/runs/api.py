@@ -245,6 +245,7 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
     return {
         "job": row.public_id,
         "sentence": sentence_of(row.dataset),
+        "evaluation_sentence": sentence_of(row.evaluation) if row.evaluation else None,
         "keys": conversion.keys_out(keys),
         "series": [series.model_dump() for series in series_by_name.values()],
     }

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from webapp.lists import list_filters
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
-from webapp.runs.launch.form_choices import split_of
+from webapp.runs.launch.form_choices import split_of, split_words
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import jobs
 
@@ -55,6 +55,8 @@ class TrainingJobLine:
     after: float | None = None
     evaluated_at: int | None = None
     """The step of `after`."""
+    split: str = ""
+    """What the held-out rows of `before` and `after` are split by."""
 
     @property
     def why(self) -> str:
@@ -81,7 +83,13 @@ def filters_for(user: Any) -> tuple[ListFilter, ...]:
 def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
     """Rows of the list, newest first."""
     return jobs(state=state, dataset=dataset).defer(
-        *HEAVY, "estimate", "dataset__manifest", "dataset__selection", "dataset__left_out"
+        *HEAVY,
+        "estimate",
+        *(
+            f"{which}__{field}"
+            for which in ("dataset", "evaluation")
+            for field in ("manifest", "selection", "left_out")
+        ),
     )
 
 
@@ -100,7 +108,7 @@ def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
 
 def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
     what = "reward" if job.method == "reinforcement" else "loss"
-    line = TrainingJobLine(job, split_of(job.dataset))
+    line = TrainingJobLine(job, split_of(job.dataset), split=split_words(job.evaluation or job.dataset))
     if what in keys:
         line = replace(line, what=what, number=keys[what].last_value)
     if HELD_OUT not in keys:

@@ -12,10 +12,11 @@ from synthesis.errors import InputError
 from training.config import Reinforcement, read_config
 from training.dataset import Manifest
 from training.presets import differences, load
-from webapp.datasets.models import DatasetState
+from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs.curves.charts import Chart
 from webapp.runs.curves.marks import marks_of
 from webapp.runs.launch.estimates import seconds_left, spent
+from webapp.runs.launch.form_choices import split_words
 from webapp.runs.launch.setting_fields import told
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 from webapp.runs.setting_labels import LABELS
@@ -37,6 +38,8 @@ class HeadlineNumbers:
     seconds: float | None
     left: float | None
     """Seconds until the last step, at the pace of the last ones."""
+    split: str
+    """What the held-out split goes by: it stands beside its successes."""
 
 
 def strip(job: TrainingJob) -> HeadlineNumbers:
@@ -55,17 +58,18 @@ def strip(job: TrainingJob) -> HeadlineNumbers:
         now_step=held_out.last_step if held_out else 0,
         seconds=spent(job),
         left=seconds_left([job]).get(job.pk),
+        split=split_words(job.evaluation or job.dataset),
     )
 
 
-def sentence(job: TrainingJob) -> str:
+def sentence(dataset: Dataset) -> str:
     """The sentence beside every result: rows of the dataset, and what it was split by."""
-    if job.dataset.state == DatasetState.FREEZING:
+    if dataset.state == DatasetState.FREEZING:
         return "being frozen"
     try:
-        return Manifest.model_validate(job.dataset.manifest).sentence
+        return Manifest.model_validate(dataset.manifest).sentence
     except ValidationError:
-        return f"{job.dataset.train_rows} rows to learn from, {job.dataset.test_rows} held out"
+        return f"{dataset.train_rows} rows to learn from, {dataset.test_rows} held out"
 
 
 @dataclass(frozen=True)

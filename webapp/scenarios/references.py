@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from synthesis.contracts import Frame, Reference, ReferenceCall
 from synthesis.formats.values import clean
 from webapp.content_store import content_hash
@@ -37,6 +39,12 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
 def reference_of(revision: TaskRevision) -> TaskReference | None:
     """The reference that counts: the newest."""
     return revision.references.order_by("-id").first()
+
+
+def references_of(revisions: Iterable[int]) -> dict[int, TaskReference]:
+    """The references that count, by revision, in one query."""
+    rows = TaskReference.objects.filter(revision__in=list(revisions)).order_by("revision", "-id").distinct("revision")
+    return {row.revision_id: row for row in rows.iterator(chunk_size=500)}
 
 
 def frame_of_revision(revision: TaskRevision) -> Frame | None:

@@ -1,4 +1,4 @@
-"""The files of one export in a folder: a file a side, the dataset's card, and the manifest that hashes them."""
+"""The files of one export in a folder: a file a side, near-duplicates, the card, and the manifest that hashes them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,15 @@ from synthesis.errors import FormatError
 from synthesis.formats.sft import Shape, loading
 from training.dataset import Manifest, SideName, SplitSide
 from training.dataset.files import LINE_BYTES, MANIFEST, SIDES
+from webapp.datasets.export.card import CARD, ExportedFile, card
 from webapp.datasets.export.converters import Record, records
 from webapp.datasets.export.record_forms import FormatName, FormName, require_fit
 from webapp.datasets.models import Dataset
-from webapp.datasets.storage import PIECE, manifest_of, open_file
+from webapp.datasets.storage import NEAR_FILE, PIECE, manifest_of, open_file
+from webapp.errors import Conflict
 from webapp.trajectories.export.archive import packed_entry
 
-CARD = "card.md"
 Seen = Callable[[int], None]
-
-
-class ExportedFile(Frozen):
-    """A file of an export; only a side has rows."""
-
-    path: str
-    rows: int
-    bytes: int
-    sha256: str
 
 
 class WrittenExport(Frozen):
@@ -56,19 +48,33 @@ def write_files(
     FormatError: its files are not what was frozen.
     """
     require_fit(form, dataset.kind)
-    manifest = manifest_of(dataset)
+    manifest = require_executed(dataset)
     reader = _Reader(dataset, seen)
     files = []
     for side in SIDES:
         if getattr(manifest, side).rows:
             files.append(_side(reader, side, form, file_format, folder))
-    if default_storage.exists(f"{dataset.stored}/{CARD}"):
-        with default_storage.open(f"{dataset.stored}/{CARD}", "rb") as source, (folder / CARD).open("wb") as target:
+    (folder / CARD).write_text(card(manifest, dataset.source, form, file_format, files), encoding="utf-8")
+    if default_storage.exists(f"{dataset.stored}/{NEAR_FILE}"):
+        near = default_storage.open(f"{dataset.stored}/{NEAR_FILE}", "rb")
+        with near as source, (folder / NEAR_FILE).open("wb") as target:
             shutil.copyfileobj(source, target)
-        files.append(_told(folder / CARD, 0))
+        files.append(_told(folder / NEAR_FILE, 0))
+    files.append(_told(folder / CARD, 0))
     told = _manifest(dataset, manifest, form, file_format, files)
     (folder / MANIFEST).write_text(told, encoding="utf-8")
     return WrittenExport(files=tuple(files), sha256=hashlib.sha256(told.encode()).hexdigest())
+
+
+def require_executed(dataset: Dataset) -> Manifest:
+    """Its manifest. Raises Conflict: it is not ready, or its rows were chosen here and never executed again."""
+    manifest = manifest_of(dataset)
+    if dataset.source == "selection" and (manifest.report is None or manifest.report.executed is None):
+        raise Conflict(
+            f"The dataset {dataset.public_id} was frozen before rows were executed again. Freeze its selection again "
+            "and export that."
+        )
+    return manifest
 
 
 def pack(folder: Path, target: Path, check: Callable[[], None] = lambda: None) -> None:
@@ -158,6 +164,7 @@ def _manifest(
             "kind": dataset.kind,
             "sentence": manifest.sentence,
             "split": manifest.split.model_dump(mode="json"),
+            "report": manifest.report.model_dump(mode="json") if manifest.report is not None else None,
         },
         "form": form,
         "format": file_format,

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 
 from webapp.accounts.services import audit
 from webapp.datasets.export.export_job import KIND, clear
+from webapp.datasets.export.files import require_executed
 from webapp.datasets.export.record_forms import require_fit, require_format
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
-from webapp.datasets.storage import manifest_of
 from webapp.errors import Conflict
 from webapp.jobs.services import create
 
@@ -24,7 +24,7 @@ def start_export(user: Any, dataset: Dataset, form: str, file_format: str) -> tu
     Raises InputError: there is no such form or format, or it does not suit; Conflict: the dataset is not ready.
     """
     label, written_as = require_fit(form, dataset.kind).label, require_format(file_format)
-    manifest_of(dataset)
+    require_executed(dataset)
     Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
     known = exports_of(dataset).filter(form=form, format=written_as)
     known = known.filter(state__in=[ExportState.MAKING, ExportState.READY])

@@ -38,7 +38,12 @@ def split_of(dataset: Dataset) -> str:
     told = f"{dataset.train_rows:,} {dataset.kind}"
     if not dataset.test_rows:
         return f"{told}, nothing held out"
-    return f"{told} to learn from, {dataset.test_rows:,} held out; split by {dataset.split.get('unit', 'environment')}"
+    return f"{told} to learn from, {dataset.test_rows:,} held out; {split_words(dataset)}"
+
+
+def split_words(dataset: Dataset) -> str:
+    """What a dataset's held-out rows are split by; empty where nothing is held out."""
+    return f"split by {dataset.split.get('unit', 'environment')}" if dataset.split.get("test_share") else ""
 
 
 def datasets(kind: str, chosen: str = "") -> list[Offer]:

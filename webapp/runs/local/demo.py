@@ -81,9 +81,12 @@ def _datasets(demo: Demo, user: Any) -> tuple[Dataset, Dataset]:
 def _kept_or_new(name: str, choice: DatasetSelection, split: Split, user: Any) -> Dataset:
     """The newest of this name with the same choice, which names the content, and the same split."""
     rows = Dataset.objects.filter(kind=choice.kind, name=name, archived=False).exclude(state=DatasetState.FAILED)
-    wanted = choice.model_dump(mode="json"), split.model_dump(mode="json")
-    same = (row for row in rows.order_by("-pk") if (row.selection, row.split) == wanted)
+    same = (row for row in rows.order_by("-pk") if _chosen(row) == (choice, split))
     return next(same, None) or _new(name, choice, split, user)
+
+
+def _chosen(row: Dataset) -> tuple[DatasetSelection, Split]:
+    return DatasetSelection.model_validate(row.selection), Split.model_validate(row.split)
 
 
 def _new(name: str, choice: DatasetSelection, split: Split, user: Any) -> Dataset:

@@ -159,6 +159,7 @@ def _own(job: TrainingJob) -> dict[str, Any]:
     return {name: getattr(job, name) for name in plain.split()} | {
         "dataset": job.dataset.public_id,
         "sentence": sentence_of(job.dataset),
+        "evaluation_sentence": sentence_of(job.evaluation) if job.evaluation else None,
         "evaluation": job.evaluation.public_id if job.evaluation else None,
         "after": job.after.public_id if job.after else None,
         "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
@@ -195,6 +196,7 @@ def checkpoint_out(row: Checkpoint, job: TrainingJob, numbers: dict[str, float])
         "fine_tuning_job_id": job.public_id,
         "step_number": row.step,
         "metrics": {"step": float(row.step)} | told,
+        "sentence": sentence_of(job.evaluation or job.dataset),
         "final": row.final,
         "state": row.state,
         "bytes": row.bytes,

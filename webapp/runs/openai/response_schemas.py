@@ -18,7 +18,8 @@ class JobErrorOut(Schema):
 
 
 class EnvariumOut(Schema):
-    """`sentence` has to stand beside every result. `wish` was asked of a running job and is not obeyed yet.
+    """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset that evaluates it.
+    `wish` was asked of a running job and is not obeyed yet.
     `reason`: why it is paused, or why no worker that is here can take it. `doubt`: what its worker reported and is not
     true; empty where nothing was found, and once a person has resumed the job in spite of it."""
 
@@ -28,6 +29,7 @@ class EnvariumOut(Schema):
     config: Json
     dataset: str
     sentence: str
+    evaluation_sentence: str | None
     evaluation: str | None
     after: str | None
     engine: str
@@ -135,6 +137,7 @@ class CheckpointOut(Schema):
     fine_tuning_job_id: str
     step_number: int
     metrics: dict[str, float]
+    sentence: Annotated[str, Field(description="What has to stand beside its evaluations: what was held out, by what.")]
     final: bool
     state: str
     bytes: int
@@ -197,10 +200,12 @@ class SeriesOut(Schema):
 
 
 class MetricsOut(Schema):
-    """`sentence` has to stand beside every result."""
+    """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset it is evaluated
+    on, where that is another one."""
 
     job: str
     sentence: str
+    evaluation_sentence: str | None
     keys: list[KeyOut]
     series: list[SeriesOut]
 

@@ -129,11 +129,17 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
         return ""
     words = " ".join(differences(attempt, done, "the rollout", grounds))
     if words:
-        claimed = attempt.reward.reward if attempt.reward else None
-        _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
-        if done.reward is not None:
-            _score_again(row, revision, done.reward)
+        quarantine(row, revision, words, attempt.reward.reward if attempt.reward else None, done.reward)
     return words
+
+
+def quarantine(
+    row: Trajectory, revision: TaskRevision, words: str, claimed: float | None, given: Reward | None
+) -> None:
+    """Say on a trajectory what came out otherwise than `claimed`; it is `diverged`, and what it earns now counts."""
+    _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
+    if given is not None:
+        _score_again(row, revision, given)
 
 
 @transaction.atomic

@@ -1,0 +1,126 @@
+"""A selection with all that it depends on looked up: the environments that are drawn, and what its rows must be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from training.dataset import Names, Split
+from webapp.datasets.choice.apart import RowRules, named_datasets, rules_of
+from webapp.datasets.choice.likeness import given_set, similarities
+from webapp.datasets.row_names import environment_name
+from webapp.datasets.selection import DatasetSelection, tasks_of, trajectories_of
+from webapp.environments.models import Environment
+from webapp.scenarios.models import Task
+from webapp.trajectories.models import Trajectory
+
+COMPARED_AT_ONCE = 400
+"""So many environments are compared while somebody waits; more are compared when the dataset is frozen."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An environment that may be drawn."""
+
+    pk: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ResolvedSelection:
+    """`environments` are those that were drawn of `of` that the filter finds; None where none are drawn. `later` says
+    why they are not drawn yet."""
+
+    choice: DatasetSelection
+    rules: RowRules = field(default_factory=RowRules)
+    environments: tuple[int, ...] | None = None
+    of: int | None = None
+    later: str = ""
+
+    def tasks(self) -> QuerySet[Task]:
+        return tasks_of(self.choice, self.environments)
+
+    def trajectories(self) -> QuerySet[Trajectory]:
+        return trajectories_of(self.choice, self.environments)
+
+    def rows(self) -> QuerySet[Any]:
+        """Tasks or trajectories."""
+        return self.tasks() if self.choice.kind == "tasks" else self.trajectories()
+
+
+def resolve(
+    choice: DatasetSelection,
+    split: Split,
+    *,
+    at_once: bool = False,
+    tell: Callable[[int, int, str], None] = lambda done, total, note: None,
+) -> ResolvedSelection:
+    """Look up all that a selection depends on. With `at_once` somebody waits: many environments are not compared.
+
+    Raises InputError, which names the field: a dataset that is named is not frozen, a set to compare with is empty.
+    """
+    rules = rules_of(choice, split)
+    if not choice.samples_environments:
+        return ResolvedSelection(choice, rules)
+    candidates = _candidates(choice, rules)
+    number = len(candidates)
+    if choice.likeness is not None:
+        given = given_set(choice.likeness)
+        candidates = [candidate for candidate in candidates if candidate.pk not in given]
+        number = len(candidates)
+        if choice.likeness.part != "random" and at_once and number > COMPARED_AT_ONCE:
+            later = f"Which of {number:,} environments are the {choice.likeness.part} alike is found when it is frozen."
+            return ResolvedSelection(choice, rules, of=number, later=later)
+        candidates = _half(candidates, choice, given, tell)
+    if choice.environment_count is not None:
+        candidates = drawn(candidates, choice.environment_seed)[: choice.environment_count]
+    return ResolvedSelection(choice, rules, tuple(sorted(candidate.pk for candidate in candidates)), number)
+
+
+def require_known(choice: DatasetSelection) -> None:
+    """Raises InputError, which names the field, where a dataset or a set that a selection names is not there."""
+    named_datasets(choice.apart_from, "apart_from")
+    if choice.likeness is not None:
+        given_set(choice.likeness)
+
+
+def drawn(candidates: list[Drawn], seed: int) -> list[Drawn]:
+    """In an order that a seed and each one's own name give: of two draws by one seed the smaller is in the larger, at
+    every installation."""
+    return sorted(candidates, key=lambda one: hashlib.sha256(f"{seed}:{one.name}".encode()).digest())
+
+
+def _candidates(choice: DatasetSelection, rules: RowRules) -> list[Drawn]:
+    """Environments with something that the filter finds and that can be a row, less those of other datasets."""
+    found: QuerySet[Any]
+    if choice.kind == "tasks":
+        found = tasks_of(choice).filter(environment=OuterRef("pk"), current__isnull=False, check_count__gt=0)
+    else:
+        found = trajectories_of(choice).filter(environment=OuterRef("pk"))
+    rows = Environment.objects.filter(Exists(found.order_by())).order_by("pk").values_list("pk", "source", "key")
+    named = (Drawn(pk, environment_name(source, key)) for pk, source, key in rows.iterator(chunk_size=5_000))
+    if rules.by != "environment":
+        return list(named)
+    return [one for one in named if not rules.why_not(Names(environment=one.name, behaviour="any"))]
+
+
+def _half(
+    candidates: list[Drawn], choice: DatasetSelection, given: set[int], tell: Callable[[int, int, str], None]
+) -> list[Drawn]:
+    """Halves have one size, whichever is asked for, so that they can be compared."""
+    assert choice.likeness is not None
+    half = max(1, len(candidates) // 2)
+    if choice.likeness.part == "random":
+        return drawn(candidates, choice.likeness.seed)[:half]
+    total = len(candidates)
+    values = similarities(
+        [one.pk for one in candidates], given, lambda done: tell(done, total, "Comparing environments")
+    )
+    sign = -1 if choice.likeness.part == "most" else 1
+    # Rounded: of two that are equally alike the name decides, not the last bit.
+    order = sorted(zip(candidates, values, strict=True), key=lambda pair: (sign * round(pair[1], 9), pair[0].name))
+    return [one for one, _ in order[:half]]

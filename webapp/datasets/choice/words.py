@@ -1,0 +1,105 @@
+"""A dataset's selection in words, for people: on pages, in manifests, in the name of a dataset that nobody named."""
+
+from __future__ import annotations
+
+from webapp.datasets.models import Dataset
+from webapp.datasets.selection import DatasetSelection, Likeness
+from webapp.environments.models import Environment
+from webapp.taxonomy.models import Node
+
+
+def words(choice: DatasetSelection) -> list[tuple[str, str]]:
+    """The choice in words: (field, value). Names are those of now."""
+    lines: list[tuple[str, str]] = [("Rows", choice.kind)]
+    if choice.source:
+        lines.append(("Source", choice.source))
+    if choice.category is not None:
+        lines.append(("Category", category_words(choice.category)))
+    if choice.environments:
+        lines.append(("Environments", _environments(choice.environments)))
+    if choice.setting:
+        lines.append(("Setting", choice.setting))
+    if choice.audit:
+        lines.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
+    if choice.approval:
+        lines.append(("Approval", choice.approval.replace("_", " ")))
+    if choice.policy:
+        lines.append(("Policy", f"begins with {choice.policy}"))
+    if choice.by_attempts:
+        band = _band(choice.pass_low, choice.pass_high)
+        least = max(choice.attempts, 1)
+        lines.append(("Solved share of a task", f"{band}, of at least {least} judged attempt{'s' * (least != 1)}"))
+    lines += _words_of_environments(choice)
+    return lines + (_words_of_trajectories(choice) if choice.kind == "trajectories" else [])
+
+
+def category_words(category: int) -> str:
+    node = Node.objects.filter(pk=category).first()
+    return f"{node.name}, with all below" if node else f"label {category}, which is gone"
+
+
+def _words_of_environments(choice: DatasetSelection) -> list[tuple[str, str]]:
+    lines = []
+    if choice.likeness is not None:
+        lines.append(("Likeness", likeness_words(choice.likeness)))
+    if choice.environment_count is not None:
+        number = choice.environment_count
+        told = f"{number:,} environment{'s' * (number != 1)} at most, drawn by seed {choice.environment_seed}"
+        lines.append(("Number", told))
+    if choice.apart_from:
+        named = dict(Dataset.objects.filter(public_id__in=choice.apart_from).values_list("public_id", "name"))
+        told = ", ".join(named.get(ident, ident) for ident in choice.apart_from)
+        lines.append(("Kept apart", f"no {choice.apart_by} of {told}"))
+    return lines
+
+
+def likeness_words(likeness: Likeness) -> str:
+    if likeness.dataset:
+        name = Dataset.objects.filter(public_id=likeness.dataset).values_list("name", flat=True).first()
+        given = f"the dataset {name or likeness.dataset}"
+    elif likeness.category is not None:
+        given = f"the category {category_words(likeness.category)}"
+    elif likeness.source:
+        given = f"the source {likeness.source}"
+    else:
+        given = _environments(likeness.environments)
+    if likeness.part == "random":
+        return f"a random half, drawn by seed {likeness.seed}, of what is not in {given}"
+    return f"the half {likeness.part} alike to {given}, in topic and tools"
+
+
+def _words_of_trajectories(choice: DatasetSelection) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = [("Outcome", choice.outcome)] if choice.outcome else []
+    if choice.low is not None or choice.high is not None:
+        lines.append(("Reward", _band(choice.low, choice.high)))
+    lines.append(("Least reward to learn from", f"{choice.least_reward:g}"))
+    if choice.actions:
+        own = choice.actions if isinstance(choice.actions, str) else "{} to {}".format(*choice.actions)
+        lines.append(("Actions", "as released" if own == "released" else own))
+    lines.append(("Reasoning", "kept" if choice.reasoning else "stripped"))
+    lines.append(("A row is", "one turn, the turns before it masked" if choice.mask_history else "a whole trajectory"))
+    return lines
+
+
+def _band(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "any"
+    if low is None or high is None:
+        return f"at most {high:g}" if low is None else f"at least {low:g}"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _environments(pks: tuple[int, ...], named: int = 5) -> str:
+    names = list(Environment.objects.filter(pk__in=pks).order_by("name").values_list("name", flat=True)[:named])
+    more = len(pks) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def title_of(choice: DatasetSelection) -> str:
+    """A name for a dataset that nobody named."""
+    told = [f"{what.lower()} {which}" for what, which in words(choice)[1:] if what in ("Source", "Category", "Audit")]
+    if choice.environments:
+        told.append(f"{len(choice.environments)} environment{'s' * (len(choice.environments) != 1)}")
+    if choice.by_attempts:
+        told.append(f"solved share {_band(choice.pass_low, choice.pass_high)}")
+    return f"{choice.kind.capitalize()}: {', '.join(told) or 'all'}"[:200]

@@ -1,0 +1,141 @@
+"""Card of an exported dataset: README.md, as the Hugging Face Hub reads it, with the same words for people.
+
+It says what was frozen, and nothing of when or by whom, so that a second export has the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from synthesis.contracts import Frozen
+from training.dataset import DatasetReport, Manifest, SideName
+from training.dataset.files import SIDES
+from webapp.datasets.export.record_forms import FORMS, FormatName, FormName, snippet
+from webapp.datasets.preview import MEANINGS
+from webapp.templatetags.show import plain
+
+CARD = "README.md"
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9.+-]{1,49}")
+
+
+class ExportedFile(Frozen):
+    """A file of an export; only a side has rows."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+def card(
+    manifest: Manifest, source: str, form: FormName, file_format: FormatName, files: Sequence[ExportedFile]
+) -> str:  # fmt: skip
+    """The card's text; `source` is the dataset's (`selection` or `file`), `files` are those of the sides."""
+    report = manifest.report or DatasetReport()
+    by_side = {side: file for side in SIDES for file in files if file.path == f"{side}.{file_format}"}
+    parts = [
+        _front(manifest, report, by_side),
+        f"# {_text(manifest.name)}",
+        f"{_text(manifest.sentence)}. {FORMS[form].holds[manifest.kind].capitalize()}.",
+        "## Splits",
+        *_splits(manifest, by_side),
+        "## What was chosen",
+        _listed([f"{_text(what)}: {_text(which)}" for what, which in report.words] or ["not recorded"]),
+        "## What was looked at before it was frozen",
+        _listed(list(_looked_at(manifest, report, source))),
+        "## Left out",
+        _table(("rows", "why"), [(f"{number:,}", why) for why, number in report.left_out.items()]),
+        "## Sources and licence",
+        _table(("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]),
+        f"Licence: {_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",
+        "## Loading",
+        f"```python\n{snippet(form, manifest.kind, file_format)}\n```",
+        "## Hashes",
+        f"Content of the dataset (rows of both sides and the split): `{manifest.sha256}`.",
+        _table(("file", "bytes", "SHA-256"), [(file.path, f"{file.bytes:,}", f"`{file.sha256}`") for file in files]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front(manifest: Manifest, report: DatasetReport, by_side: Mapping[SideName, ExportedFile]) -> str:
+    """What the Hub reads: named splits with their files, licence, size. JSON strings are YAML too."""
+    rows = manifest.train.rows + manifest.test.rows
+    size = next((name for most, name in SIZES if rows < most), "n>1M")
+    lines = ["---", f"pretty_name: {json.dumps(plain(manifest.name), ensure_ascii=False)}"]
+    if IDENTIFIER.fullmatch(report.licence):
+        lines.append(f"license: {report.licence}")
+    elif report.licence:
+        lines += ["license: other", f"license_name: {json.dumps(plain(report.licence), ensure_ascii=False)}"]
+    else:
+        lines.append("license: unknown")
+    lines += [f'size_categories: ["{size}"]', f'tags: ["agents", "tool-use", "{manifest.kind}"]', "configs:"]
+    lines += ["- config_name: default", "  data_files:"]
+    for side, file in by_side.items():
+        lines += [f"  - split: {side}", f"    path: {file.path}"]
+    return "\n".join([*lines, "---"])
+
+
+def _splits(manifest: Manifest, by_side: Mapping[SideName, ExportedFile]) -> Iterator[str]:
+    split, rows = manifest.split, []
+    for side, told in (("train", manifest.train), ("test", manifest.test)):
+        if side in by_side:
+            units = f"{told.units:,}" if split.test_share else "not split"
+            rows.append((side, f"{told.rows:,}", units, f"{told.environments:,}", f"`{told.sha256}`"))
+    yield _table(("split", "rows", f"units ({split.unit})", "environments", "SHA-256 of the frozen rows"), rows)
+    if not split.test_share:
+        yield "Nothing is held out."
+        return
+    yield (
+        f"Split by **{split.unit}**, a share of {split.test_share:g}, seed {split.seed}. {MEANINGS[split.unit]} "
+        "A row's side is a hash of its own unit: a larger dataset with this seed moves none to the other side."
+    )
+
+
+def _looked_at(manifest: Manifest, report: DatasetReport, source: str) -> Iterator[str]:
+    done = report.executed
+    if done is not None:
+        yield (
+            f"Executed again by the server: {done.executed:,}; {done.differing:,} came out otherwise and "
+            f"{done.failed:,} could not be executed, which are left out; {done.without_reference:,} tasks have no "
+            "reference to execute."
+        )
+    elif source == "file":
+        yield "Nothing was executed again: the rows came in a file."
+    near = report.near_duplicates
+    if near is not None:
+        yield (
+            f"Near-duplicates between the splits: {near.rows:,} held-out rows (instruction and calls at least "
+            f"{near.threshold:g} similar); {near.listed:,} are listed in `near_duplicates.json`."
+        )
+    elif manifest.test.rows:
+        yield "Near-duplicates between the splits were not looked for."
+    if report.approval:
+        told = ", ".join(f"{rows:,} {state.replace('_', ' ')}" for state, rows in report.approval.items())
+        yield f"Rows by the review state of their task: {told}."
+    if report.environments_to_choose_from is not None:
+        yield f"Environments were drawn from {report.environments_to_choose_from:,} that the filter found."
+    for apart in report.apart:
+        unknown = f"; {apart.unknown:,} of its rows name none" if apart.unknown else ""
+        yield (
+            f"Shares no {apart.by} with the dataset {_text(apart.name)} (content `{apart.sha256}`), which has "
+            f"{apart.names:,}{unknown}."
+        )
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "None."
+    lines = [heads, ["---"] * len(heads), *([_text(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """Text of others on one line, without markup and hidden characters."""
+    return re.sub(r"([|<>\[\]*_\\])", r"\\\1", " ".join(plain(text).split()))

@@ -1,0 +1,57 @@
+"""Stored attempts as records that can be executed again: their calls, and what they are recorded with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from synthesis.contracts import Verdict
+from synthesis.formats.records import RunRecord, RunStep
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import Score, StepKind, Trajectory
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A stored attempt as it is executed again. `earned` is what it is recorded with; `told` on the revision that was
+    asked for, so that this is what it earns there."""
+
+    pk: int
+    record: RunRecord
+    earned: float | None
+    ended: bool
+    """Whether the program ended it then."""
+    final_hash: str
+    judged: tuple[Verdict, ...]
+    told: bool
+
+
+def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRun]:
+    """The attempts with their calls, one after the other."""
+    rows = Trajectory.objects.filter(pk__in=pks).defer("record", "matrix", "provenance", "replay_note", "note")
+    for row in rows.order_by("-id").iterator(chunk_size=50):
+        yield stored_run(row, revision)
+
+
+def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
+    """One attempt with its calls, in two queries."""
+    calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind="malformed")
+    steps = tuple(
+        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {})
+        for turn, tool, arguments in calls.order_by("index").values_list("turn", "tool", "arguments")
+    )
+    score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
+    record = RunRecord(
+        environment_key="", task_key="", steps=steps, answer=row.answer, seed=row.seed, now=row.now,
+        validation=row.validation,
+        truncated=row.outcome == "truncated",
+    )  # fmt: skip
+    return StoredRun(
+        pk=row.pk,
+        record=record,
+        earned=row.reward,
+        ended=row.outcome == "program_error",
+        final_hash=row.final_hash,
+        judged=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts) if score is not None else (),
+        told=row.revision_id == revision.pk,
+    )
