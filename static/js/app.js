@@ -92,6 +92,14 @@
   window.addEventListener("hashchange", openTarget);
   openTarget();
 
+  /* Ctrl+Z undoes what was just decided: the first button that does, unless somebody is writing. */
+  document.addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.shiftKey || event.key !== "z") return;
+    const field = event.target.matches("textarea, select, input:not([type=checkbox], [type=radio])");
+    const button = field || event.target.isContentEditable ? null : document.querySelector("[data-undo]");
+    if (button) { event.preventDefault(); button.click(); }
+  });
+
   document.addEventListener("submit", (event) => {
     const ask = event.target.dataset.confirm;
     if (ask && !window.confirm(ask)) event.preventDefault();

@@ -56,6 +56,20 @@
     selection();
   });
 
+  /* On a telephone a row is a card: each of its values says which column it is of. */
+  function label() {
+    for (const table of document.querySelectorAll("#list table.rows")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+      for (const row of table.querySelectorAll("tbody tr")) {
+        [...row.cells].forEach((cell, at) => {
+          if (cell.tagName === "TD" && heads[at]) cell.dataset.label = heads[at];
+        });
+      }
+    }
+  }
+  document.addEventListener("DOMContentLoaded", label);
+  document.addEventListener("htmx:afterSettle", label);
+
   /* Selection */
   const boxes = () => [...document.querySelectorAll("[data-pick]")];
   let last = null;
@@ -93,11 +107,11 @@
     if (event.target.matches("[data-pick], [data-pick-all]")) selection();
   });
   const current = () => document.activeElement?.closest("[data-row]")?.querySelector("[data-pick]");
-  function toggle(event) {
+  function toggle(from) {
     const box = current();
     if (!box) return;
     box.checked = !box.checked;
-    if (event.shiftKey && last) span(last, box, box.checked);
+    if (from) span(from, box, box.checked);
     last = box;
     selection();
   }
@@ -106,8 +120,8 @@
     selection();
   }
   if (document.querySelector("[data-bulk]")) {
-    keys.add({ key: "x", does: "Select the row", group: "List", run: toggle });
-    keys.add({ key: "X", does: "Select from the last row to this one", group: "List", run: toggle });
+    keys.add({ key: "x", does: "Select the row", group: "List", run: () => toggle(null) });
+    keys.add({ key: "X", does: "Select from the last row to this one", group: "List", run: () => toggle(last) });
     document.addEventListener("click", (event) => { if (event.target.closest("[data-pick-none]")) clear(); });
   }
 

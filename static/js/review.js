@@ -138,7 +138,7 @@
     if (seen) beat();
   }
 
-  function toast({ decision, words }) {
+  function toast({ decision, words, progress, judges }) {
     const root = document.getElementById("item");
     const line = document.createElement("div");
     line.className = "toast";
@@ -162,7 +162,15 @@
     key.textContent = "u";
     button.append(" ", key);
     form.append(csrf, button);
-    line.append(said, form);
+    const votes = judges.map((vote) => {
+      const told = document.createElement("span");
+      told.className = "small";
+      told.textContent = vote;
+      return told;
+    });
+    line.append(said, ...votes, form);
+    const shown = root.querySelector("[data-progress]");
+    if (shown) shown.textContent = progress; // it was fetched before this decision was taken
     root.querySelector(".queue-bar").after(line);
   }
 
@@ -189,12 +197,6 @@
     form.submit();
   }
 
-  function undoLast(event) {
-    if (!(event.ctrlKey || event.metaKey) || event.key !== "z" || /^(INPUT|TEXTAREA)$/.test(event.target.tagName)) return;
-    const button = document.querySelector("[data-undo]");
-    if (button) { event.preventDefault(); button.click(); }
-  }
-
   document.addEventListener("DOMContentLoaded", begin);
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
   window.addEventListener("popstate", () => window.location.reload());
@@ -204,5 +206,4 @@
   for (const kind of ["keydown", "pointerdown", "wheel"]) {
     document.addEventListener(kind, () => { if (desk) desk.active = Date.now(); }, { passive: true });
   }
-  document.addEventListener("keydown", undoLast);
 })();

@@ -73,7 +73,7 @@ def test_what_ended_it_and_what_nobody_asked_for_come_first() -> None:
     outside = [{"path": "/a", "kind": "changed", "count": 1}, {"path": "/b", "kind": "added", "count": 1}]
     row = attempt([True, False, True, True, True], outcome="truncated", reward=0.0, outside=outside)
     assert str(failure_reason(row)) == (
-        "ended before it was done; changed 2 places that nobody asked for; goal 2 never held"
+        "ended before it was done; 2 changes nobody asked for; goal 2 never held"
     )
 
 

@@ -165,8 +165,9 @@ def test_remarks_are_put_on_places_and_stay_text() -> None:
     assert "<img src=x" not in page
     assert page.count('class="remark ') == 3
     flag = Remark.objects.get(remark="flag")
-    assert client_of(bob).post(f"/review/remarks/{flag.pk}/resolve/").status_code == 409
-    client.post(f"/review/remarks/{flag.pk}/resolve/")
+    assert client_of(bob).post(f"/review/remarks/{flag.pk}/resolve/", {"dealt_with": 1}).status_code == 409
+    for _ in range(2):  # pressed twice it is dealt with all the same
+        client.post(f"/review/remarks/{flag.pk}/resolve/", {"dealt_with": 1})
     flag.refresh_from_db()
     assert flag.resolved_at is not None
     assert AuditEntry.objects.filter(action__startswith="remark.").count() == 4
@@ -223,7 +224,7 @@ def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:
     assert client.get(f"{told['url']}?ahead=1").status_code == 200
     assert Assignment.objects.get(pk=told["assignment"]).shown_at is None
     answer = client.post(f"{first}decide/", {**form_of(client, first), "verdict": "approve", "scripted": "1"})
-    assert answer.json()["words"] == "Approve"
+    assert (answer.json()["words"], answer.json()["progress"]) == ("Approve: Tidy desk b", "1 of 2 decided")
     assert assignments.pull_next(ann, queue) == Assignment.objects.get(pk=told["assignment"])
     assert QueueItem.objects.filter(state="closed").count() == 1
 

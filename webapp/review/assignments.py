@@ -26,7 +26,9 @@ from webapp.review.models import (
     Assignment,
     AssignmentState,
     QueueItem,
+    ReviewDecision,
     ReviewItemState,
+    ReviewKind,
     ReviewQueue,
 )
 
@@ -74,6 +76,7 @@ def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignme
     """
     require_worker(user, queue)
     lapse(queue)
+    _let_go(user, queue)
     held = list(_of(user, queue).filter(state=AssignmentState.HELD).order_by("id")[:MOST_HELD])
     if held and not ahead:
         return _extended(held[0])
@@ -81,6 +84,18 @@ def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignme
         return held[-1]
     item = _next_item(user, queue)
     return None if item is None else _hold(user, item)
+
+
+def _let_go(user: Any, queue: ReviewQueue) -> None:
+    """Give back what the person holds and others have settled meanwhile: nothing waits for them there."""
+    over = Assignment.objects.filter(user=user, queue=queue, state=AssignmentState.HELD).exclude(
+        item__state=ReviewItemState.OPEN
+    )
+    if not over.exists():
+        return
+    for item in QueueItem.objects.select_for_update(of=("self",)).filter(pk__in=over.values("item")).order_by("pk"):
+        for row in over.filter(item=item):
+            _give_up(row, item, AssignmentState.RELEASED)
 
 
 def _of(user: Any, queue: ReviewQueue) -> QuerySet[Assignment]:
@@ -93,11 +108,20 @@ def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
         state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
     )
     rows = QueueItem.objects.filter(queue=queue, state=ReviewItemState.OPEN, free__gt=0)
+    rows = rows.exclude(Q(gold__isnull=True) & Exists(_votes_of(user, queue.kind)))
     open_now = rows.exclude(Exists(mine)).filter(assignee__isnull=True, gold__isnull=True)
     found = _free_item(user, queue, rows, mine, skip_locked=True)
     while found is None and open_now.exists():  # others are at every free item for a moment: that is not the end
         found = _free_item(user, queue, rows, mine, skip_locked=False)
     return found
+
+
+def _votes_of(user: Any, kind: str) -> QuerySet[ReviewDecision]:
+    """The person's standing decision on an item's object: it counts in every queue that holds the object."""
+    rows = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, gold_right__isnull=True)
+    if kind == ReviewKind.TASK:
+        rows = rows.filter(revision=OuterRef("task__current"))
+    return rows.filter(**{f"{kind}_id": OuterRef(f"{kind}_id")})
 
 
 def _free_item(
@@ -176,7 +200,8 @@ def require_held(user: Any, pk: int) -> Assignment:
     row = require_assignment(user, pk)
     if row.state == AssignmentState.HELD:
         return row
-    if row.state == AssignmentState.LAPSED and row.item.free > 0 and row.item.state == ReviewItemState.OPEN:
+    free = row.item.free > 0 and row.item.state == ReviewItemState.OPEN and row.item.assignee_id in (None, user.pk)
+    if row.state == AssignmentState.LAPSED and free:
         again = _hold(user, row.item)
         again.shown_at, again.seconds = row.shown_at, row.seconds
         again.save(update_fields=["shown_at", "seconds"])
@@ -306,10 +331,12 @@ def _give_to(item: QueueItem, by: Any, to: Any, note: str) -> None:
 def take_over(user: Any, item: QueueItem) -> Assignment:
     """Hold an item that others hold, in place of the one who began first. A free place is taken before theirs.
 
-    Raises Conflict: it is decided, was the person's already, or is not theirs to work.
+    Raises Conflict: it is decided, was the person's already, was sent to another, or is not theirs to work.
     """
     require_worker(user, item.queue)
-    row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=item.pk)
+    row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue", "assignee").get(pk=item.pk)
+    if row.assignee is not None and row.assignee_id != user.pk:
+        raise Conflict(f"It was sent to {row.assignee}. Whoever makes queues can give it to you.", code="not_yours")
     mine = row.assignments.filter(user=user, state__in=ON_A_PLACE).first()
     if mine is not None and mine.state == AssignmentState.HELD:
         return _extended(mine)
@@ -331,10 +358,35 @@ def close_assignment(row: Assignment, seconds: float | None) -> None:
     QueueItem.objects.filter(pk=row.item_id, assignee=row.user_id).update(assignee=None)
 
 
-def reopen_assignment(row: Assignment) -> None:
-    """Give a person whose decision was undone their item again, on the place that they kept."""
-    row.state, row.ended_at, row.expires_at = AssignmentState.HELD, None, _lease_end(row.item.queue)
-    row.save(update_fields=["state", "ended_at", "expires_at"])
+def own_place(user: Any, kind: str, pk: int) -> Assignment | None:
+    """The place on which a person who decides outside of a queue holds the object, or has decided on it.
+
+    Its item's row is locked. The one in hand comes first: deciding on the object's own page takes it out of hand.
+    """
+    rows = Assignment.objects.filter(user=user, state__in=ON_A_PLACE, item__gold__isnull=True)
+    found = rows.filter(**{f"item__{kind}_id": pk}).order_by("-state", "-id").first()  # held before decided
+    return require_assignment(user, found.pk) if found is not None else None
+
+
+def reopen_places(user: Any, kind: str, pk: int, row: Assignment | None) -> None:
+    """After a person's decision on an object is undone: `row`, on which they took it, is theirs to work on again.
+
+    Other places on which they had decided on the object are free again. One that they had lost meanwhile (the object
+    was edited, so that its people are asked anew) stays lost.
+    """
+    decided = Assignment.objects.filter(user=user, state=AssignmentState.DECIDED, **{f"item__{kind}_id": pk})
+    if row is not None and row.item.gold is not None:
+        decided = decided.filter(pk=row.pk)
+    else:
+        decided = decided.filter(item__gold__isnull=True)
+    items = QueueItem.objects.select_for_update(of=("self",)).select_related("queue")
+    for item in items.filter(pk__in=decided.values("item")).order_by("pk"):
+        for place in decided.filter(item=item):
+            if row is None or place.pk != row.pk:
+                _give_up(place, item, AssignmentState.RELEASED)
+                continue
+            place.state, place.ended_at, place.expires_at = AssignmentState.HELD, None, _lease_end(item.queue)
+            place.save(update_fields=["state", "ended_at", "expires_at"])
 
 
 def waiting_for(user: User) -> QuerySet[QueueItem]:

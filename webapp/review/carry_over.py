@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 
 from webapp.review.decisions import count_closed, settle
-from webapp.review.models import AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
+from webapp.review.models import (
+    Assignment,
+    AssignmentState,
+    QueueItem,
+    ReviewDecision,
+    ReviewItemState,
+    ReviewKind,
+    ReviewQueue,
+)
 from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.models import Task, TaskRevision
@@ -39,6 +48,29 @@ def carry_decisions(task: int, before: TaskRevision, after: TaskRevision, why: s
     if carried:
         settle(ReviewKind.TASK, subject)
     return carried
+
+
+def ask_outdated(queue: ReviewQueue) -> int:
+    """Ask people anew of the open and disputed items whose task got a further revision after they had decided.
+
+    How many items there were. An edit does it at once (`ask_anew`); imports and changes of a frame leave it to here.
+    """
+    if queue.kind != ReviewKind.TASK:
+        return 0
+    unsettled = (ReviewItemState.OPEN, ReviewItemState.DISPUTED)
+    votes = ReviewDecision.objects.filter(user=OuterRef("user"), task=OuterRef("item__task"), undone_at__isnull=True)
+    places = Assignment.objects.filter(
+        queue=queue, state=AssignmentState.DECIDED, item__gold__isnull=True, item__state__in=unsettled
+    ).exclude(Exists(votes.filter(revision=OuterRef("item__task__current"))))
+    found = sorted(set(places.values_list("item", "item__task")))
+    for item, task in found:
+        with transaction.atomic():
+            subject = locked_subject(ReviewKind.TASK, task)
+            row = QueueItem.objects.select_for_update(of=("self",)).get(pk=item)
+            row.free += places.filter(item=item).update(state=AssignmentState.RELEASED)
+            row.save(update_fields=["free"])
+            settle(ReviewKind.TASK, subject)
+    return len(found)
 
 
 def ask_anew(task: int) -> None:

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -21,15 +22,16 @@ from webapp.query_params import Params
 from webapp.review import decisions, drafts, queues
 from webapp.review.assignments import require_held
 from webapp.review.bulk_decisions import bulk_preview, decide_many
-from webapp.review.desk import panel_context
+from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
-from webapp.review.models import ReviewDecision, ReviewKind
-from webapp.review.subjects import locked_subject, subject_page
-from webapp.review.verdicts import REASONS, VERDICTS, verdict_label
-from webapp.scenarios import queries as task_queries
-from webapp.scenarios.models import TaskRevision
+from webapp.review.judges.votes import votes_on
+from webapp.review.models import QueueItem, ReviewDecision, ReviewKind
+from webapp.review.subjects import locked_subject, subject_page, subject_title
+from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label
 from webapp.scenarios.queries import find_task
+
+TITLE_CHARS = 80
 
 
 def _choice(given: dict[str, Any], seconds: float | None) -> decisions.DecisionChoice:
@@ -64,8 +66,24 @@ def decide_item(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         return _refused(request, pk, given, seen, error)
     if params.flag("scripted"):
-        return JsonResponse({"decision": row.pk, "words": verdict_label(row.kind, row.verdict)})
+        return JsonResponse(_told(item, row))
     return on_to_next(request, item.queue, row)
+
+
+def _told(item: QueueItem, row: ReviewDecision) -> dict[str, Any]:
+    """What a script shows over the next item: what was decided, how far the queue is, and what judges had said."""
+    item.queue.refresh_from_db(fields=["closed_count", "item_count"])
+    said = []
+    for vote in votes_on(row.kind, row.subject_id, row.revision_id) if item.gold is None else []:
+        sign = "✓ as you" if vote.verdict == row.verdict else "≠ not as you"
+        agreed = f"people agreed in {vote.agreed:,} of {vote.compared:,}" if vote.compared else "never compared"
+        said.append(f"{sign}: {vote.judge}: {vote.label} ({agreed})")
+    return {
+        "decision": row.pk,
+        "words": f"{verdict_label(row.kind, row.verdict)}: {subject_title(row.subject)[:TITLE_CHARS]}",
+        "progress": f"{item.queue.closed_count:,} of {item.queue.item_count:,} decided",
+        "judges": said,
+    }
 
 
 def _refused(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, error: InputError) -> HttpResponse:
@@ -75,35 +93,18 @@ def _refused(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, er
         return JsonResponse({"error": str(error)}, status=status)
     item = find_item(pk)
     drafts.save_draft(request.user, item.kind, item.subject_id, given, seen)
-    if isinstance(error, ChangedMeanwhile) and item.kind == ReviewKind.TASK:
-        return _stale(request, item.subject_id, given, seen, back=request.path.removesuffix("decide/"))
+    if isinstance(error, ChangedMeanwhile):
+        return _stale(request, item.kind, item.subject_id, given, seen, request.path.removesuffix("decide/"))
     context = item_context(request, item, given) | {"refused": str(error)}
     return render(request, f"review/{item.kind}.html", context, status=status)
 
 
-def _stale(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, *, back: str) -> HttpResponse:
+def _stale(request: HttpRequest, kind: str, pk: int, given: dict[str, Any], seen: str, back: str) -> HttpResponse:
     """Mine, theirs and base: what was filled in, what others did meanwhile, and what it was decided on."""
-    task = find_task(pk)
     number = Params(request.POST).number("revision") or 0
-    base = TaskRevision.objects.filter(task=task, number=number).defer("record").first()
-    theirs = ReviewDecision.objects.filter(task=task, user__isnull=False, undone_at__isnull=True).exclude(
-        user=request.user
-    )  # type: ignore[misc]
-    context = {
-        "task": task,
-        "mine": given,
-        "mine_words": verdict_label(ReviewKind.TASK, given["verdict"]) or "nothing yet",
-        "base": base,
-        "parts": task_queries.revision_diff(base, task.current)
-        if base is not None and task.current is not None and base.pk != task.current_id
-        else [],
-        "theirs": [
-            (row, verdict_label(ReviewKind.TASK, row.verdict))
-            for row in theirs.select_related("user", "revision").defer("revision__record").order_by("-id")[:10]
-        ],
-        "back": back,
-        "seen": seen,
-    }
+    context = changed_context(request.user, kind, _found(kind, pk), seen, number)
+    words = verdict_label(kind, given["verdict"]) or "nothing yet"
+    context |= {"mine": given, "mine_words": words, "mine_reasons": reason_labels(kind, given["reasons"]), "back": back}
     return render(request, "review/stale.html", context, status=412)
 
 
@@ -113,7 +114,10 @@ def _stale(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, *, b
 def panel(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """The decision panel of an object, a part of its own page."""
     subject = _found(require_kind(kind), pk)
-    context = panel_context(request.user, kind, subject) | {"outside": True}
+    allowed = decisions.may_decide(request.user, kind, pk)
+    context = panel_context(request.user, kind, subject) | {"outside": True, "may_decide": allowed}
+    if not allowed:
+        context["queues"] = decisions.queues_of(kind, pk)
     return render(request, "review/panel_part.html", context)
 
 
@@ -134,14 +138,17 @@ def decide(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         row = decisions.decide(request.user, require_kind(kind), pk, _choice(given, None), seen)
     except ChangedMeanwhile:
         drafts.save_draft(request.user, kind, pk, given, seen)
-        return _stale(request, pk, given, seen, back=subject_page(kind, pk))
+        return _stale(request, kind, pk, given, seen, f"{subject_page(kind, pk)}#decision")
     except NotFound:
         raise
     except InputError as error:
         drafts.save_draft(request.user, kind, pk, given, seen)
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{verdict_label(kind, row.verdict)}: kept. It can be undone below.")
+        undoing = reverse("review:undo", args=[row.pk])
+        messages.success(request, f"{verdict_label(kind, row.verdict)}: kept.", extra_tags=undoing)
+        if queue := params.id("queue"):
+            return redirect(f"{reverse('review:queue', args=[queue])}?state=disputed#items")
     return redirect(f"{subject_page(kind, pk)}#decision")
 
 
@@ -189,12 +196,19 @@ def history(request: HttpRequest) -> HttpResponse:
         "user", "queue", "task", "tool", "trajectory", "undone_by", "revision"
     )
     rows = rows.defer("revision__record")
+    may_undo_all = getattr(request.user, "role", "") in ADJUDICATORS
     page = keyset(request, rows.filter(user=request.user) if mine else rows)  # type: ignore[misc]
     lines = [(row, verdict_label(row.kind, row.verdict), subject_page(row.kind, row.subject_id)) for row in page.rows]
     return render(
         request,
         "review/history.html",
-        {"page": page, "lines": lines, "mine": mine, "may_edit": queues.may_edit(request.user)},
+        {
+            "page": page,
+            "lines": lines,
+            "mine": mine,
+            "may_edit": queues.may_edit(request.user),
+            "may_undo_all": may_undo_all,
+        },
     )
 
 
@@ -214,7 +228,8 @@ def bulk(request: HttpRequest) -> HttpResponse:
             messages.error(request, str(error))
         else:
             left_out = f" {left:,} could not be, and are as they were." if left else ""
-            messages.success(request, f"{count:,} tasks decided.{left_out} It can be undone below.")
+            undoing = reverse("review:undo_group", args=[group])
+            messages.success(request, f"{count:,} task{'s' * (count != 1)} decided.{left_out}", extra_tags=undoing)
             return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{group}")
     context = bulk_preview(request.user, keys) | {
         "verdicts": VERDICTS[ReviewKind.TASK], "reasons": list(enumerate(REASONS[ReviewKind.TASK], 1)),

@@ -18,7 +18,7 @@ from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
 from webapp.environments.case_groups import GROUPS
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
-from webapp.review.assignments import close_assignment, reopen_assignment
+from webapp.review.assignments import close_assignment, may_work, own_place, reopen_places
 from webapp.review.models import (
     Assignment,
     Draft,
@@ -93,12 +93,16 @@ def decide(
 ) -> ReviewDecision:
     """Write a person's decision on the object as they saw it (`seen`, its entity tag), and settle what that settles.
 
-    An earlier decision of theirs on the same content is undone. Raises NotFound; InputError: the choice; Conflict:
-    the audit or a missing reference forbids it, or they may not override; ChangedMeanwhile: it is not as it was seen.
+    Without an `assignment` it is taken on the place that they hold in a queue, if any. An earlier decision of theirs on
+    the same content is undone. Raises NotFound; InputError: the choice; Conflict: the audit or a missing reference
+    forbids it, they may not override, or the object is others' to decide; ChangedMeanwhile: it is not as it was seen.
     """
     given = checked(kind, choice)
     with acting(user, given.comment):
         subject = locked_subject(kind, pk)
+        if assignment is None:
+            assignment = own_place(user, kind, pk)
+            _require_worker(user, kind, pk, assignment)
         gold = assignment is not None and assignment.item.gold is not None
         if not gold:
             _require_seen(subject, kind, seen)
@@ -149,8 +153,9 @@ def undo(user: Any, pk: int) -> ReviewDecision:
             raise Conflict("Only its author or an adjudicator can undo a decision.")
         row.undone_at, row.undone_by = timezone.now(), user
         row.save(update_fields=["undone_at", "undone_by"])
-        if row.assignment is not None:
-            reopen_assignment(row.assignment)
+        stands = row.gold_right is None and any(vote.user_id == row.user_id for vote in standing(row.kind, subject))
+        if not stands:  # else it was of an earlier revision, and they have decided on this one too
+            reopen_places(row.user, row.kind, row.subject_id, row.assignment)
         if row.user_id is not None:
             body = {
                 "verdict": row.verdict, "reasons": row.reasons, "comment": row.comment, "places": row.places,
@@ -242,6 +247,27 @@ def _undo_own(user: Any, kind: str, pk: int, revision: TaskRevision | None) -> N
     rows = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, gold_right__isnull=True)
     rows = rows.filter(revision=revision) if revision is not None else rows.filter(**subject_filter(kind, pk))
     rows.update(undone_at=timezone.now(), undone_by=user)
+
+
+def _require_worker(user: Any, kind: str, pk: int, place: Assignment | None) -> None:
+    """Raises Conflict: queues hold the object, and all of them are worked by others."""
+    if place is None and not may_decide(user, kind, pk):
+        raise Conflict("It stands in a queue that others work. Its queue's page says who.", code="not_yours")
+
+
+def may_decide(user: Any, kind: str, pk: int) -> bool:
+    """Whether a person may decide on an object outside of queues: one who works none of those that hold it may not."""
+    if user.role in ADJUDICATORS:
+        return True
+    queues = queues_of(kind, pk)
+    return not queues or any(may_work(user, queue) for queue in queues)
+
+
+def queues_of(kind: str, pk: int) -> list[ReviewQueue]:
+    """The open queues that hold an object."""
+    items = QueueItem.objects.filter(**subject_filter(kind, pk), gold__isnull=True)
+    holding = items.exclude(state=ReviewItemState.WITHDRAWN).values("queue")
+    return list(ReviewQueue.objects.filter(pk__in=holding, is_open=True).prefetch_related("members").order_by("name"))
 
 
 def _is_disputed(kind: str, pk: int) -> bool:

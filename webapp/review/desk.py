@@ -8,6 +8,7 @@ from math import comb
 from textwrap import dedent
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -16,6 +17,7 @@ from synthesis.errors import ProgramError
 from synthesis.runtime.method_source import method_source
 from webapp.environments.case_groups import GROUPS, cited_lines, grouped_cases
 from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.environments.version_diff import part
 from webapp.review.assignments import holders, may_work
 from webapp.review.models import (
     Assignment,
@@ -28,13 +30,13 @@ from webapp.review.models import (
     subject_filter,
 )
 from webapp.review.queue_statistics import checker_precision
-from webapp.review.subjects import subject_page, subject_title, tag_of
+from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.models import Task
-from webapp.scenarios.queries import find_task
+from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Score, Trajectory
@@ -45,6 +47,8 @@ CASES_SHOWN = 50
 STEPS_SHOWN = 40
 REMARKS_SHOWN = 100
 MOST_LINES = 1_000
+SCORES_LOOKED_AT = 20
+THEIRS_SHOWN = 10
 PASS_AT = (1, 2, 4, 8)
 EMPTY_FORM: dict[str, Any] = {"verdict": "", "reasons": [], "comment": "", "places": [], "detail": {}}
 
@@ -137,6 +141,43 @@ def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] |
         found = context["obstacles"] = obstacles(subject)
         context["may_override"] = may_override(user) and all(obstacle.overridable for obstacle in found)
     return context
+
+
+def changed_context(user: Any, kind: str, subject: Any, seen: str, number: int) -> dict[str, Any]:
+    """What became of an object since a person saw it (`seen`, of a task revision `number`): theirs and the base."""
+    theirs = ReviewDecision.objects.filter(user__isnull=False, undone_at__isnull=True).exclude(user=user)
+    about = Q(**subject_filter(kind, subject.pk))
+    base, parts, now = "", [], ""
+    if isinstance(subject, Task):
+        seen_revision = subject.revisions.filter(number=number).defer("record").first()
+        base = seen_revision.instruction if seen_revision is not None else ""
+        now = f"revision {subject.current.number}" if subject.current is not None else ""
+        if seen_revision is not None and subject.current is not None and seen_revision.pk != subject.current_id:
+            parts = revision_diff(seen_revision, subject.current)
+    elif isinstance(subject, Tool):
+        environment, base = subject.version.environment, subject.source
+        about = Q(tool__name=subject.name, tool__version__environment=environment)
+        newest = Tool.objects.filter(version=environment.current_id, name=subject.name).first()
+        now = "a newer version of its environment" if environment.current_id != subject.version_id else ""
+        made = part("Source", base, newest.source if newest is not None else "")
+        parts = [(made.title, [(row.kind, row.text) for row in made.rows])] if made.rows and now else []
+    else:
+        scores = list(Score.objects.filter(trajectory=subject.pk).order_by("-id")[:SCORES_LOOKED_AT])
+        was = next((one for one in scores if score_tag(subject.pk, one.pk) == seen), None)
+        base = f"Reward {was.reward:g}, {was.passed} of {was.total} checks held." if was is not None else ""
+        now = f"reward {scores[0].reward:g}, scored again" if scores else ""
+    rows = theirs.filter(about).select_related("user", "revision").defer("revision__record").order_by("-id")
+    return {
+        "kind": kind,
+        "subject": subject,
+        "subject_title": subject_title(subject),
+        "subject_url": subject_page(kind, subject.pk),
+        "base": base,
+        "number": number,
+        "now": now,
+        "parts": parts,
+        "theirs": [(row, verdict_label(kind, row.verdict)) for row in rows[:THEIRS_SHOWN]],
+    }
 
 
 def remarks_of(kind: str, pk: int) -> list[Remark]:

@@ -12,6 +12,7 @@ from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainTextarea
 from webapp.query_params import Params
 from webapp.review.assignments import NOTE_CHARS, workers_among
+from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
@@ -19,7 +20,7 @@ from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE
 FILTERS = {
     ReviewKind.TASK: "Copy the address of the task list with your filters, or write them: source=starter&audit=green",
     ReviewKind.TOOL: "environment=words of its name, category=its category, verdict=fail (without warnings)",
-    ReviewKind.TRAJECTORY: "Copy the address of the trajectory list with your filters; flagged=1: those with a flag",
+    ReviewKind.TRAJECTORY: "Copy the address of the trajectory list with your filters, or write them: outcome=solved",
 }
 
 
@@ -28,6 +29,10 @@ class QueueForm(forms.Form):
 
     name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
     query = forms.CharField(max_length=2_000, required=False, widget=PlainInput, label="Filters")
+    flags = forms.MultipleChoiceField(
+        choices=FLAGS, required=False, widget=forms.CheckboxSelectMultiple, label="Flagged because",
+        help_text="One of these is enough. None: whatever the filters choose.",
+    )  # fmt: skip
     order = forms.ChoiceField(label="Order")
     overlap = forms.IntegerField(
         min_value=1, max_value=MOST_OVERLAP, initial=1, label="People for each item",
@@ -66,9 +71,13 @@ class QueueForm(forms.Form):
         if queue is not None:
             names = ("name", "query", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline")
             initial = {name: getattr(queue, name) for name in names}
+            flags = flags_of(QueryDict(queue.query))
+            initial |= {"flags": flags, "query": without_flags(queue.query)}
             initial["members"] = ", ".join(queue.members.order_by("username").values_list("username", flat=True))
         super().__init__(data, initial=initial)
         self.kind = kind
+        if kind != ReviewKind.TRAJECTORY:
+            del self.fields["flags"]
         self.fields["order"].choices = [(one, QueueOrder(one).label) for one in ORDERS[kind]]  # type: ignore[attr-defined]
         words = {Role(role).value: Role(role).label.lower() for role in REVIEWERS}
         self.fields["roles"].choices = list(words.items())  # type: ignore[attr-defined]
@@ -78,6 +87,7 @@ class QueueForm(forms.Form):
         """What was filled in; an address of a list is cut to its filters."""
         given = self.cleaned_data
         query = given["query"].rpartition("?")[2] if "?" in given["query"] else given["query"]
+        query = "&".join(filter(None, [without_flags(query), spelled(given.get("flags", ()))]))
         return QueueSettings(
             name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
             lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),

@@ -21,7 +21,7 @@ from webapp.review.desk import panel_context, queue_context, remarks_of, subject
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import votes_on
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
-from webapp.review.verdicts import verdict_label
+from webapp.review.verdicts import ADJUDICATORS, verdict_label
 
 
 def next_address(user: Any, queue: ReviewQueue) -> str | None:
@@ -84,7 +84,8 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     context = queue_context(user, item, own) | subject_context(request, kind, pk)
     context |= panel_context(user, kind, context["subject"], given=given)
     context["holds"] = own is not None and own.state == "held"
-    context["decided"] = own is not None and own.state == "decided"
+    context["settles"] = item.state == "disputed" and user.role in ADJUDICATORS and not context["holds"]
+    context["decided"] = own is not None and own.state == "decided" and not context["settles"]
     context["own_decision"] = _own_decision(own) if context["decided"] else None
     context["after"] = _last_decision(request)
     if context["decided"] and item.gold is None:

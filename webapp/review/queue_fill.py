@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.query_params import Params
+from webapp.review.carry_over import ask_outdated
+from webapp.review.flags.rules import flag_words, flagged, flags_of
 from webapp.review.models import (
     Assignment,
     AssignmentState,
     QueueItem,
     QueueOrder,
-    Remark,
-    RemarkKind,
     ReviewDecision,
     ReviewItemState,
     ReviewKind,
@@ -67,7 +67,7 @@ def chosen(queue: ReviewQueue) -> QuerySet[Any]:
     """The objects that a queue's filters choose now.
 
     Of tasks those that nobody has decided on, unless the filters name a review state; of tools those of current
-    versions with a failed or warned case; of trajectories those that ended.
+    versions with a failed or warned case; of trajectories those that ended, and have one of the flags that are named.
     """
     query = QueryDict(queue.query)
     if queue.kind == ReviewKind.TASK:
@@ -76,11 +76,7 @@ def chosen(queue: ReviewQueue) -> QuerySet[Any]:
         return rows if "review" in wanted else rows.exclude(review_state__in=SETTLED)
     if queue.kind == ReviewKind.TOOL:
         return _failing_tools(query)
-    found = rows_of(read_trajectory_filters(query)).filter(live=False)
-    if Params(query).flag("flagged"):
-        flags = Remark.objects.filter(trajectory=OuterRef("pk"), remark=RemarkKind.FLAG, resolved_at__isnull=True)
-        found = found.filter(Exists(flags))
-    return found
+    return flagged(rows_of(read_trajectory_filters(query)).filter(live=False), flags_of(query))
 
 
 def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
@@ -100,6 +96,13 @@ def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
 def places(queue: ReviewQueue) -> dict[int, Standing]:
     """Where each chosen object stands, by primary key."""
     keys = list(chosen(queue).order_by("-id").values_list("pk", flat=True)[:MOST_ITEMS])
+    found = _ordered(queue, keys)
+    flags = flags_of(QueryDict(queue.query)) if queue.kind == ReviewKind.TRAJECTORY else ()
+    words = flag_words(keys, flags) if flags else {}
+    return found | {key: Standing(found[key].rank, said) for key, said in words.items()}
+
+
+def _ordered(queue: ReviewQueue, keys: list[int]) -> dict[int, Standing]:
     if queue.order == QueueOrder.RANDOM:
         return {key: Standing(zlib.crc32(f"{queue.pk}:{key}".encode()) / 2**32) for key in keys}
     if queue.order == QueueOrder.BLOCKED and queue.kind == ReviewKind.TOOL:
@@ -158,7 +161,8 @@ def _by_tasks_blocked(keys: list[int]) -> dict[int, Standing]:
 def fill(queue: ReviewQueue) -> Filled:
     """Bring a queue's items in line with its filters: new ones in, ranks anew, others withdrawn, edited ones open.
 
-    An item that somebody holds or has decided on is never withdrawn.
+    An item that somebody holds or has decided on is never withdrawn. One on which people had begun to decide when its
+    task got a further revision is asked of them anew.
     """
     wanted = places(queue)
     now = timezone.now()
@@ -172,7 +176,7 @@ def fill(queue: ReviewQueue) -> Filled:
         if key in wanted and (row[3], row[4]) != (wanted[key].rank, wanted[key].why)
     ]
     QueueItem.objects.bulk_update(changed, ["rank", "why"], batch_size=CHUNK)
-    reopened = _reopen(queue, wanted)
+    reopened = _reopen(queue, wanted) + ask_outdated(queue)
     gone = [row[0] for key, row in known.items() if key not in wanted and row[2] == ReviewItemState.OPEN]
     withdrawn = _withdraw(gone)
     count_items(queue, filled_at=now)

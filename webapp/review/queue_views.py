@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib import messages
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -15,12 +16,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.endpoints.queries import choices
-from webapp.errors import Conflict
+from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
+from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import queues as services
 from webapp.review.assignments import may_work, waiting_for
+from webapp.review.flags.rules import FLAGS, flags_of, without_flags
 from webapp.review.forms import QueueForm
 from webapp.review.judges.votes import JUDGE_JOB, agreement, start_judging
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
@@ -63,13 +66,13 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
     state = Params(request.GET).choice("state", ReviewItemState.values)
     counted = numbers(row)
     items = QueueItem.objects.filter(queue=row).select_related("task", "tool", "trajectory", "assignee")
-    shown = items.filter(Q(state=state) if state else ~Q(state=ReviewItemState.WITHDRAWN)).order_by("-rank", "id")
+    shown = items.filter(Q(state=state) if state else ~Q(state=ReviewItemState.WITHDRAWN))
     mine = Assignment.objects.filter(user=user, queue=row, state="skipped").select_related("item")
     context = {
         "queue": row,
         "numbers": counted,
         "verdicts": [(verdict_label(row.kind, code), count) for code, count in counted.verdicts],
-        "items": list(shown[:ITEMS_SHOWN]),
+        "page": keyset(request, shown, "-rank"),
         "state": state,
         "states": ReviewItemState.choices,
         "works": may_work(user, row) and row.is_open,
@@ -86,6 +89,8 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
         ],
         "members": list(row.members.order_by("username")),
         "skipped": list(mine.order_by("-id")[:ITEMS_SHOWN]),
+        "flags": [words for code, words in FLAGS if code in flags_of(QueryDict(row.query))],
+        "filters": without_flags(row.query),
         "share": round(100 * counted.closed / counted.total) if counted.total else 0,
     }
     return render(request, "review/queue.html", context)
@@ -119,19 +124,41 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a queue's settings, and their change."""
     row = get_object_or_404(ReviewQueue, pk=pk)
     form = QueueForm(row.kind, request.POST if request.method == "POST" else None, queue=row)
+    status, theirs, seen = 422 if request.method == "POST" else 200, [], _seen_settings(request)
     if form.is_valid():
         try:
-            services.change_queue(request.user, pk, form.settings())
+            services.change_queue(request.user, pk, form.settings(), seen or None)
+        except ChangedMeanwhile as error:
+            form.add_error(None, str(error))
+            row.refresh_from_db()
+            status, theirs = 412, _changed_settings(seen, services.settings_of(row))
         except InputError as error:
             form.add_error(None, str(error))
         else:
             messages.success(request, "The queue is changed, and filled anew.")
             return redirect("review:queue", pk)
-    status = 422 if request.method == "POST" else 200
     context = {
         "form": form, "queue": row, "kind": ReviewKind(row.kind).label, "may_edit": services.may_edit(request.user),
+        "seen": json.dumps(services.settings_of(row) if status != 422 else seen), "theirs": theirs,
     }  # fmt: skip
     return render(request, "review/queue_form.html", context, status=status)
+
+
+def _seen_settings(request: HttpRequest) -> dict[str, Any]:
+    """The settings that a sent form was filled in on."""
+    try:
+        found = json.loads(request.POST.get("seen", ""))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _changed_settings(seen: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """(setting, what it was, what others made of it) of each that changed."""
+    return [
+        (name.replace("_", " "), str(seen.get(name, "")), str(value)) for name, value in now.items()
+        if seen.get(name) != value
+    ]  # fmt: skip
 
 
 @access("review")

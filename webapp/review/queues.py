@@ -16,11 +16,12 @@ from synthesis.formats.values import clean
 from webapp.accounts.access import SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.row_log import acting
-from webapp.errors import Conflict, NotFound
+from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.review.assignments import GOLD_OVERLAP
+from webapp.review.decisions import settle
 from webapp.review.models import (
     MOST_OVERLAP,
     QueueItem,
@@ -31,6 +32,7 @@ from webapp.review.models import (
     ReviewQueue,
 )
 from webapp.review.queue_fill import ORDERS, Filled, chosen, count_items, fill
+from webapp.review.subjects import locked_subject
 from webapp.review.verdicts import ADJUDICATORS
 
 FILL_JOB = "fill_queue"
@@ -153,10 +155,18 @@ def starter_queue() -> tuple[ReviewQueue, bool]:
     return queue, new
 
 
-def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
-    """Change a queue and fill it anew; what it holds (its kind) stays. Raises NotFound; InputError; Conflict.
+def settings_of(queue: ReviewQueue) -> dict[str, Any]:
+    """What is chosen of a queue, by field: a change is bound to these as they were read."""
+    names = ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share")
+    members = sorted(user.username for user in queue.members.all())
+    return {name: getattr(queue, name) for name in names} | {"roles": list(queue.roles), "members": members}
 
-    A larger overlap gives open items further places; a smaller one takes away those that are free.
+
+def change_queue(user: Any, pk: int, settings: QueueSettings, seen: dict[str, Any] | None = None) -> ReviewQueue:
+    """Change a queue and fill it anew; what it holds (its kind) stays. `seen` are its settings as they were read.
+
+    A larger overlap gives open items further places; a smaller one takes away those that are free. Raises NotFound;
+    InputError; Conflict; ChangedMeanwhile: somebody else changed them.
     """
     require_editor(user)
     given = checked(settings)
@@ -166,6 +176,10 @@ def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
             queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()
             if queue is None:
                 raise NotFound("There is no such queue.")
+            if seen is not None and seen != settings_of(queue):
+                raise ChangedMeanwhile(
+                    "Somebody changed this queue since you opened it; nothing of yours is saved yet."
+                )
             before = queue.overlap
             for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share"):
                 setattr(queue, name, getattr(given, name))
@@ -176,8 +190,18 @@ def change_queue(user: Any, pk: int, settings: QueueSettings) -> ReviewQueue:
                 _resize(queue)
     except IntegrityError as error:
         raise Conflict(f"There is a queue “{given.name}” already. Take another name.") from error
+    if queue.overlap < before:
+        _settle_open(user, queue)
     refresh(queue, user)
     return queue
+
+
+def _settle_open(user: Any, queue: ReviewQueue) -> None:
+    """Settle the items on which as many people have decided as are needed now."""
+    full = QueueItem.objects.filter(queue=queue, gold__isnull=True, state=ReviewItemState.OPEN, free=0)
+    for pk in list(full.values_list(f"{queue.kind}_id", flat=True)):
+        with acting(user, "fewer people decide on an item"):
+            settle(queue.kind, locked_subject(queue.kind, pk))
 
 
 def _resize(queue: ReviewQueue) -> None:

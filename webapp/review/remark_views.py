@@ -16,7 +16,8 @@ from webapp.review import remarks as services
 from webapp.review.decision_views import require_kind
 from webapp.review.desk import remarks_of
 from webapp.review.models import RemarkKind
-from webapp.review.subjects import require_subject, subject_page
+from webapp.review.subjects import place_url, require_subject, subject_page
+from webapp.review.verdicts import ADJUDICATORS
 
 
 @access("read")
@@ -48,8 +49,9 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     context = {
         "kind": kind,
         "subject_pk": pk,
-        "remarks": remarks_of(kind, pk),
+        "remarks": [(row, place_url(kind, pk, row.place)) for row in remarks_of(kind, pk)],
         "remark_kinds": RemarkKind.choices,
+        "is_adjudicator": getattr(request.user, "role", "") in ADJUDICATORS,
         "problem": problem,
         "filled": {name: params.text(name, 8_000) if problem else "" for name in ("text", "place", "remark")},
     }
@@ -61,5 +63,5 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @require_POST
 def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     """Say that a remark is dealt with, or open it again."""
-    row = services.resolve_remark(request.user, pk)
+    row = services.resolve_remark(request.user, pk, dealt_with=Params(request.POST).flag("dealt_with"))
     return redirect("review:remarks", row.kind, row.subject_id)

@@ -39,8 +39,8 @@ def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str
         return Remark.objects.create(**subject_filter(kind, pk), remark=remark, place=where, text=words, user=user)
 
 
-def resolve_remark(user: Any, pk: int) -> Remark:
-    """Say that a remark is dealt with: its author, or an adjudicator; a second time opens it again.
+def resolve_remark(user: Any, pk: int, *, dealt_with: bool) -> Remark:
+    """Say that a remark is dealt with, or not after all: its author, or an adjudicator.
 
     Raises NotFound; Conflict: it is another's.
     """
@@ -50,7 +50,7 @@ def resolve_remark(user: Any, pk: int) -> Remark:
             raise NotFound("There is no such remark.")
         if row.user_id != user.pk and user.role not in ADJUDICATORS:
             raise Conflict("Only its author or an adjudicator says that a remark is dealt with.", code="not_yours")
-        is_open = row.resolved_at is None
-        row.resolved_at, row.resolved_by = (timezone.now(), user) if is_open else (None, None)
-        row.save(update_fields=["resolved_at", "resolved_by"])
+        if dealt_with != (row.resolved_at is not None):
+            row.resolved_at, row.resolved_by = (timezone.now(), user) if dealt_with else (None, None)
+            row.save(update_fields=["resolved_at", "resolved_by"])
     return row

@@ -50,7 +50,12 @@ def tag_of(kind: str, subject: Model) -> str:
         current = subject.version.environment.current_id == subject.version_id
         return content_hash([subject.version.content_hash, subject.name, current])
     newest = Score.objects.filter(trajectory=subject.pk).order_by("-id").values_list("pk", flat=True).first()
-    return content_hash(["trajectory", subject.pk, newest])
+    return score_tag(subject.pk, newest)
+
+
+def score_tag(trajectory: int, score: int | None) -> str:
+    """The entity tag of a trajectory whose newest score is this one."""
+    return content_hash(["trajectory", trajectory, score])
 
 
 def subject_page(kind: str, pk: int) -> str:
@@ -60,6 +65,16 @@ def subject_page(kind: str, pk: int) -> str:
         return reverse("environments:detail", args=[environment or 0])
     names = {ReviewKind.TASK: "scenarios:task", ReviewKind.TRAJECTORY: "trajectories:detail"}
     return reverse(names[ReviewKind(kind)], args=[pk])
+
+
+def place_url(kind: str, pk: int, place: str) -> str:
+    """The address of a step or a check that a remark points to; "" of a path of the state, which is at every step."""
+    what, _, number = place.partition(" ")
+    if kind == ReviewKind.TRAJECTORY and what == "step":
+        return f"{reverse('trajectories:detail', args=[pk])}?step={number}"
+    if kind == ReviewKind.TRAJECTORY and what == "check":
+        return reverse("trajectories:check", args=[pk, int(number) - 1])
+    return ""
 
 
 def subject_title(subject: Model) -> str:

@@ -109,7 +109,8 @@ def _reason(
         return FailureReason(tuple(parts))
     if score.outside:
         places = len(score.outside)
-        parts.append(ReasonPart(f"changed {places} place{'s' * (places > 1)} that nobody asked for"))
+        words = f"{places} change{'s' * (places > 1)} nobody asked for"
+        parts.append(ReasonPart(words, f"{reverse('trajectories:detail', args=[row.pk])}#outside"))
     broken = [
         _broken(number, verdict, marks.get(number, (number, ""))[1], _cells(matrix, number))
         for number, verdict in enumerate(score.verdicts)

@@ -42,9 +42,9 @@ TRAJECTORIES = RowList(
             numeric=True,
             help="What the verifier gives after the calls were executed here",
         ),
-        Column("replay", "Replay", help="Whether executing the recorded calls again gave the same"),
+        Column("replay", "Replay", extra=True, help="Whether executing the recorded calls again gave the same"),
         Column("steps", "Steps", numeric=True),
-        Column("errors", "Errors", numeric=True, help="Calls that a tool or its schema refused"),
+        Column("errors", "Errors", numeric=True, extra=True, help="Calls that a tool or its schema refused"),
         Column("added", "Added", ascending="id", descending="-id"),
     ),
 )

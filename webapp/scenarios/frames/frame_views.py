@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.access import access
 from webapp.environments.models import Environment
-from webapp.errors import Conflict
+from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.frames import services
@@ -32,7 +32,10 @@ def widen(request: HttpRequest, pk: int) -> HttpResponse:
     form = WidenForm(request.POST, by=by) if request.method == "POST" else WidenForm(initial=start, by=by)
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.widen_task(request.user, task, form.allowances)
+            made = services.widen_task(request.user, task, form.allowances, _seen(request))
+        except ChangedMeanwhile as error:
+            form.add_error(None, str(error))
+            return _page(request, find_task(pk), form, DropForm(), status=412)
         except Conflict as error:
             form.add_error(None, str(error))
         else:
@@ -59,7 +62,10 @@ def switch_off(request: HttpRequest, pk: int) -> HttpResponse:
     task, form = find_task(pk), DropForm(request.POST)
     if form.is_valid():
         try:
-            made = services.drop_frame(request.user, task, form.cleaned_data["why"])
+            made = services.drop_frame(request.user, task, form.cleaned_data["why"], _seen(request))
+        except ChangedMeanwhile as error:
+            form.add_error(None, str(error))
+            return _page(request, find_task(pk), WidenForm(), form, status=412)
         except Conflict as error:
             form.add_error(None, str(error))
         else:
@@ -83,21 +89,27 @@ def restore(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         if not (number.isascii() and number.isdecimal() and len(number) < 9):
             raise Conflict("Say which revision's frame is wanted.")
-        made = services.restore_frame(request.user, find_task(pk), int(number))
-    except Conflict as error:
+        made = services.restore_frame(request.user, find_task(pk), int(number), _seen(request))
+    except (Conflict, ChangedMeanwhile) as error:
         messages.error(request, str(error))
         return redirect(reverse("scenarios:task", args=[pk]) + "#frame")
     return _back(request, pk, f"Revision {made.number} has the frame of revision {number} again, and is being audited.")
 
 
-def _page(request: HttpRequest, task: Task, form: WidenForm, drop_form: DropForm) -> HttpResponse:
+def _seen(request: HttpRequest) -> int | None:
+    """The number of the revision that the sent form was drawn for."""
+    return Params(request.POST).number("seen")
+
+
+def _page(request: HttpRequest, task: Task, form: WidenForm, drop_form: DropForm, *, status: int = 0) -> HttpResponse:
     context: dict[str, Any] = {"task": task, "revision": task.current, "form": form, "drop_form": drop_form}
     if task.current is not None:
         context |= frame_context(task, task.current)
     place = {"path": "/payments/+", "most": 2}
     body = {"places": [place], "reason": "It may be paid in two parts."}
     context["copy_as"] = api_call(request, "POST", "api:widen_task_frame", args=(task.pk,), body=body)
-    return render(request, "scenarios/frame.html", context, status=422 if form.errors or drop_form.errors else 200)
+    status = status or (422 if form.errors or drop_form.errors else 200)
+    return render(request, "scenarios/frame.html", context, status=status)
 
 
 def _back(request: HttpRequest, pk: int, words: str) -> HttpResponse:

@@ -17,7 +17,7 @@ from webapp.accounts.services import audit
 from webapp.environments.models import Environment
 from webapp.environments.services import program_of
 from webapp.environments.totals import lock_environment
-from webapp.errors import Conflict
+from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
@@ -46,9 +46,12 @@ class FramesMade:
 
 
 @transaction.atomic
-def widen_task(user: Any, task: Task, places: Sequence[Allowance]) -> TaskRevision:
-    """Allow further changes; each place says why. Raises Conflict: the task has no frame, or allows all of it."""
-    revision = _locked(task)
+def widen_task(user: Any, task: Task, places: Sequence[Allowance], seen: int | None = None) -> TaskRevision:
+    """Allow further changes; each place says why. `seen` is the number of the revision that the person looked at.
+
+    Raises Conflict: the task has no frame, or allows all of it; ChangedMeanwhile: it has a further revision.
+    """
+    revision = _locked(task, seen)
     frame = frame_of_revision(revision)
     if frame is None:
         raise Conflict("This task has no frame, so nothing is refused yet. Switch its frame on first.")
@@ -60,9 +63,12 @@ def widen_task(user: Any, task: Task, places: Sequence[Allowance]) -> TaskRevisi
 
 
 @transaction.atomic
-def restore_frame(user: Any, task: Task, number: int) -> TaskRevision:
-    """Give the task the frame that an earlier revision had, none included. Raises Conflict: there is none such."""
-    revision = _locked(task)
+def restore_frame(user: Any, task: Task, number: int, seen: int | None = None) -> TaskRevision:
+    """Give the task the frame that an earlier revision had, none included.
+
+    Raises Conflict: there is none such; ChangedMeanwhile: it has a further revision than the one `seen`.
+    """
+    revision = _locked(task, seen)
     earlier = task.revisions.filter(number=number).first()
     if earlier is None:
         raise Conflict(f"This task has no revision {number}. Choose one that its page lists.")
@@ -72,9 +78,12 @@ def restore_frame(user: Any, task: Task, number: int) -> TaskRevision:
 
 
 @transaction.atomic
-def drop_frame(user: Any, task: Task, reason: str) -> TaskRevision:
-    """Leave the task's frame out from now on; the reason stands in the audit log. Raises Conflict: it has none."""
-    revision = _locked(task)
+def drop_frame(user: Any, task: Task, reason: str, seen: int | None = None) -> TaskRevision:
+    """Leave the task's frame out from now on; the reason stands in the audit log.
+
+    Raises Conflict: it has none; ChangedMeanwhile: it has a further revision than the one `seen`.
+    """
+    revision = _locked(task, seen)
     if revision.frame is None:
         raise Conflict("This task has no frame, so there is none to switch off.")
     return _revised(user, revision, None, "task.frame.off", reason=reason)
@@ -170,13 +179,16 @@ def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade) -> Non
         done.made.append(task.pk)
 
 
-def _locked(task: Task) -> TaskRevision:
+def _locked(task: Task, seen: int | None = None) -> TaskRevision:
     """The current revision, with the environment locked: of two people the second sees what the first did."""
     lock_environment(task.environment_id)
     current = TaskRevision.objects.filter(task=task, pk=Task.objects.values("current").get(pk=task.pk)["current"])
     row = current.select_related("task__environment", "scenario__version", "scenario__initial").first()
     if row is None or row.verifier_kind == "rubric":
         raise Conflict("Only a task with checks can have a frame.")
+    if seen is not None and seen != row.number:
+        words = f"The task got revision {row.number} since you opened revision {seen}, so nothing was changed."
+        raise ChangedMeanwhile(f"{words} Look at what may change now, and send it again if it still fits.")
     return row
 
 
