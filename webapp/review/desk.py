@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -29,7 +30,7 @@ from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.check_table import checks_context
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Check, Task
 from webapp.scenarios.queries import find_task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.failure_reason import tell_reasons
@@ -174,16 +175,29 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         return {"task": task, "revision": None}
     audit = newest_audit(revision).defer("probes").first()
     faults = list(audit.faults.all()[:20]) if audit is not None else []
+    checks, tried = checks_context(request, task, revision), attempts_context(task)
     return {
         "task": task,
         "revision": revision,
         "is_current": True,
+        "held_known": tell_held(checks["checks"], tried["attempts"]),
         "audit": audit,
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
         "reference": reference_of(revision),
-        **checks_context(request, task, revision),
-        **attempts_context(task),
+        **checks,
+        **tried,
     }
+
+
+def tell_held(checks: Sequence[Check], attempts: Sequence[Trajectory]) -> int:
+    """Give each check in how many of the attempts it held (`held`); of how many is known what their checks said."""
+    rows = Score.objects.filter(trajectory__in=[row.pk for row in attempts]).exclude(source="recorded")
+    newest = rows.order_by("trajectory_id", "-id").distinct("trajectory_id").values_list("verdicts", flat=True)
+    known = [verdicts for verdicts in newest if verdicts]
+    for check in checks:
+        held = (verdicts[check.position : check.position + 1] for verdicts in known)
+        check.held = sum(bool(found and found[0].get("passed")) for found in held)  # type: ignore[attr-defined]
+    return len(known)
 
 
 def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
