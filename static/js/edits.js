@@ -57,24 +57,31 @@
     return editor;
   }
 
+  let editors = [];
   function begin() {
     if (!document.querySelector("form[data-edit]") || !configure()) return;
-    const editors = [...document.querySelectorAll("textarea[data-editor]")].filter((field) => !field.hidden).map(drawn);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      for (const editor of editors) editor.setTheme(theme());
-    });
+    editors = editors.filter((editor) => editor.container.isConnected);
+    editors.push(...[...document.querySelectorAll("textarea[data-editor]")].filter((field) => !field.hidden).map(drawn));
+  }
+
+  /* On a desk the draft takes the place of the source that was read: who opened it goes on there. */
+  function openedInPlace(event) {
+    if (!event.target.querySelector?.("form[data-edit]") && !event.target.matches?.("form[data-edit]")) return;
+    begin();
+    if (event.target.id === "tool-source") editors.at(-1)?.focus();
   }
 
   /* What is typed and not kept is asked about before the page is left. */
-  function watch() {
-    const form = document.querySelector("form[data-edit]");
-    if (!form) return;
-    let dirty = false;
-    form.addEventListener("input", () => { dirty = true; });
-    form.addEventListener("submit", () => { dirty = false; });
-    document.body.addEventListener("htmx:afterRequest", () => { dirty = false; });
-    window.addEventListener("beforeunload", (event) => { if (dirty) event.preventDefault(); });
-  }
+  let dirty = false;
+  const ofDraft = (event) => event.target.closest?.("form[data-edit]");
+  document.addEventListener("input", (event) => { if (ofDraft(event)) dirty = true; });
+  document.addEventListener("submit", (event) => { if (ofDraft(event)) dirty = false; });
+  document.addEventListener("htmx:afterRequest", (event) => { if (event.detail?.successful && ofDraft(event)) dirty = false; });
+  window.addEventListener("beforeunload", (event) => { if (dirty) event.preventDefault(); });
 
-  document.addEventListener("DOMContentLoaded", () => { begin(); watch(); });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const editor of editors) editor.setTheme(theme());
+  });
+  document.addEventListener("DOMContentLoaded", begin);
+  document.addEventListener("htmx:afterSettle", openedInPlace);
 })();

@@ -50,12 +50,12 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("form[data-decide]")
+    assert not faults(page, "the desk of a failing tool")
     page.keyboard.press("e")
-    page.wait_for_selector(".ace_content")
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("() => Boolean(document.activeElement.matches('.ace_scroller'))"):
-            break
+    page.wait_for_function("() => document.activeElement.matches('.ace_text-input')")
+    assert "/review/items/" in page.url, "the source is edited where its cases are judged"
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => document.activeElement.matches('.ace_scroller')")
     page.keyboard.press("Enter")
     page.keyboard.press("Control+Home")
     for _ in range(5):
@@ -78,6 +78,10 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.keyboard.press("Escape")
     page.keyboard.press("V")
     page.wait_for_selector("text=as expected now >> nth=1")
+    assert not faults(page, "a draft in its place")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("#edit-kept .tag")
+    assert page.locator("#changes .add").count(), "what the draft changes comes along"
     page.keyboard.press("w")
     page.wait_for_selector("text=Being worked out")
     carried_out("forecast_edit")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from django.test import Client
+
     from synthesis.runtime import Sandbox
     from tests.edits.seed import SeedLibrary
     from webapp.accounts.models import User
@@ -17,6 +19,15 @@ def person(db: None) -> User:
     from tests.review import seed
 
     return seed.people("annotator")[0]
+
+
+@pytest.fixture
+def browser(person: User) -> Client:
+    from django.test import Client
+
+    client = Client()
+    client.force_login(person)
+    return client
 
 
 @pytest.fixture

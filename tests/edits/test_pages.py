@@ -30,13 +30,6 @@ pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
-@pytest.fixture
-def browser(person: User) -> Client:
-    client = Client()
-    client.force_login(person)
-    return client
-
-
 def carried_out(kind: str) -> Job:
     """The newest job of a kind, as a worker does it."""
     job = jobs.claim(Job.objects.filter(kind=kind).order_by("-id")[0].pk, "a test")

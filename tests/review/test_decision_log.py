@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from tests.fixtures import replay_seed
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, Role, User
 from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
 from webapp.review.subjects import tag_of
+from webapp.review.urls import urlpatterns
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
+DECIDES = {"decide_item", "decide", "bulk", "undo", "undo_group", "make_gold"}
+"""Routes that write a decision, take one back, or make one count for another thing; each is walked below."""
+DECIDES_NOTHING = {
+    "queues", "new", "queue", "edit", "set_open", "refresh", "ask_judge", "pull", "pull_ahead", "item", "hold",
+    "assign", "heartbeat", "skip", "unskip", "give_back", "send", "history", "resolve_remark", "panel", "draft",
+    "remarks", "tool_verdicts",
+}  # fmt: skip
 MAY = {Role.ANNOTATOR, Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN}
 
 
@@ -88,3 +97,52 @@ def test_a_decision_and_its_undoing_are_in_the_log(role: str, way: Callable[[Des
     )
     assert undone.status_code in (200, 302)
     assert logged.get(action="decision.change").detail["why"] == "undone"
+
+
+@pytest.mark.parametrize("role", [str(role) for role in Role])
+@pytest.mark.parametrize(("kind", "verdict"), [("tool", "tool_bug"), ("trajectory", "right")])
+def test_decisions_on_tools_and_attempts_are_in_the_log(role: str, kind: str, verdict: str) -> None:
+    desk = Desk(role)
+    subject: Any = replace_subject(kind)
+    before = desk.browser.get(f"/api/v1/review/{kind}/{subject.pk}").headers.get("ETag", '"none"')
+    page = desk.browser.post(f"/review/{kind}/{subject.pk}/decide/", {"verdict": verdict, "seen": before.strip('"')})
+    answer = desk.browser.post(
+        f"/api/v1/review/{kind}/{subject.pk}/decisions", json.dumps({"verdict": verdict}), "application/json",
+        headers={"If-Match": before},
+    )  # fmt: skip
+    logged = AuditEntry.objects.filter(object_type="decision", action="decision.create")
+    if role not in MAY:
+        assert {page.status_code, answer.status_code} <= {403, 404}
+        assert not ReviewDecision.objects.exists()
+        assert not logged.exists()
+        return
+    assert answer.status_code == 201, answer.content[:300]
+    keys = {str(pk) for pk in ReviewDecision.objects.values_list("pk", flat=True)}
+    assert set(logged.filter(actor=desk.person).values_list("object_id", flat=True)) == keys
+    assert keys
+
+
+def replace_subject(kind: str) -> Any:
+    run = replay_seed.make(replay_seed.ordinary())
+    if kind == "trajectory":
+        return run
+    version = run.task.scenario.version
+    return version.tools.first() or version.tools.create(position=0, name="look", kind="query")
+
+
+def test_a_bulk_act_undone_and_an_answer_made_known_are_in_the_log() -> None:
+    desk = Desk(Role.ADJUDICATOR)
+    by_bulk(desk)
+    row = ReviewDecision.objects.get()
+    assert desk.browser.post(f"/review/groups/{row.group}/undo/").status_code == 302
+    change = AuditEntry.objects.get(object_type="decision", action="decision.change")
+    assert (change.actor_id, change.object_id, change.detail["why"]) == (desk.person.pk, str(row.pk), "undone")
+    by_item(desk)
+    known = ReviewDecision.objects.get(undone_at__isnull=True)
+    assert desk.browser.post(f"/review/decisions/{known.pk}/gold/").status_code == 302
+    assert AuditEntry.objects.filter(actor=desk.person, action__startswith="queue").exists()
+
+
+def test_no_route_of_review_is_left_out() -> None:
+    names = {route.name for route in urlpatterns}
+    assert names == DECIDES | DECIDES_NOTHING, "say of a new route whether it decides, and walk it where it does"

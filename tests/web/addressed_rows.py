@@ -224,6 +224,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "review:make_gold": {"pk": made["review_decision"].pk},
         "review:undo_group": {"group": uuid.UUID(int=1)},
         "review:resolve_remark": {"pk": made["remark"].pk},
+        "review:tool_verdicts": {"pk": made["version"].pk},
         **{f"review:{name}": {"kind": "task", "pk": run.task_id} for name in ("panel", "decide", "draft", "remarks")},
         "runs": {
             "job": made["training"].public_id,

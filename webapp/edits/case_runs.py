@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from synthesis.assessment.cases import CallSetting, Outcome, execute
 from synthesis.contracts import Program, is_refusal
@@ -15,6 +15,7 @@ from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
 from webapp.content_store import load
 from webapp.environments.case_groups import EXPECTED, as_expected
 from webapp.environments.models import Assessment, CaseState, ToolCase
+from webapp.review.tools.person_verdicts import PersonVerdict, counts_as
 
 SECONDS = 4.5
 """So long cases are run for a page; what was not begun by then is said."""
@@ -25,7 +26,10 @@ OTHER_SEED = 1_000_003
 
 @dataclass(frozen=True)
 class CaseRun:
-    """A case on the draft. `word` and `tone` say what became of it; `outcome` is None where it was not run."""
+    """A case on the draft. `word` and `tone` say what became of it; `outcome` is None where it was not run.
+
+    `counts` is what the case counted as before: what people made of it, else its checker; `said` is their word for it.
+    """
 
     case: ToolCase
     outcome: Outcome | None
@@ -33,6 +37,8 @@ class CaseRun:
     tone: str
     sign: str
     failure: str = ""
+    counts: str = ""
+    said: str = ""
 
     @property
     def expected(self) -> str:
@@ -78,18 +84,26 @@ class CaseRuns:
         return len(self.runs) - self.not_run
 
 
-def cases_of(assessment: Assessment | None, tool: str, *, failing: bool = False) -> list[ToolCase]:
-    """Cases of a tool (of all tools without one) in an assessment, those that failed first."""
+def cases_of(
+    assessment: Assessment | None, tool: str, said: PersonVerdict | None = None, *, failing: bool = False
+) -> list[ToolCase]:
+    """Cases of a tool (of all tools without one) in an assessment, those that failed first; people's word counts."""
     if assessment is None:
         return []
     rows = assessment.cases.filter(tool=tool) if tool else assessment.cases.all()
     rows = rows.exclude(verdict="pass") if failing else rows
-    return sorted(
-        rows.order_by("position")[:MOST_CASES], key=lambda row: ("fail", "warning", "pass").index(row.verdict)
-    )
+    counts = [(counts_as(row, said), row) for row in rows.order_by("position")[:MOST_CASES]]
+    kept = [pair for pair in counts if not failing or pair[0] != "pass"]
+    return [row for _, row in sorted(kept, key=lambda pair: ("fail", "warning", "pass").index(pair[0]))]
 
 
-def run_cases(sandbox: Sandbox, program: Program, cases: Sequence[ToolCase], seconds: float = SECONDS) -> CaseRuns:
+def run_cases(
+    sandbox: Sandbox,
+    program: Program,
+    cases: Sequence[ToolCase],
+    said: PersonVerdict | None = None,
+    seconds: float = SECONDS,
+) -> CaseRuns:
     """Make each case's call on the draft. Raises SandboxUnavailable and SandboxLost."""
     began = time.monotonic()
     threads, pending = ThreadPoolExecutor(AT_ONCE), []
@@ -100,11 +114,16 @@ def run_cases(sandbox: Sandbox, program: Program, cases: Sequence[ToolCase], sec
             state = load(CaseState, row.state_id)
             setting = CallSetting(state, row.seed, row.now)
             pending.append(threads.submit(_one, sandbox, program, setting, row, began + seconds))
-        runs = [_run(row, future) for row, future in zip(cases, pending, strict=False)]
+        runs = [_run(row, future, said) for row, future in zip(cases, pending, strict=False)]
     finally:
         threads.shutdown(wait=True, cancel_futures=True)
     runs += [_not_run(row) for row in cases[len(runs) :]]
-    return CaseRuns(tuple(runs), time.monotonic() - began)
+    return CaseRuns(tuple(_with_people(run, said) for run in runs), time.monotonic() - began)
+
+
+def _with_people(run: CaseRun, said: PersonVerdict | None) -> CaseRun:
+    words = said.label_of(run.case) if said is not None and run.case.verdict != "pass" else ""
+    return replace(run, counts=counts_as(run.case, said), said=words)
 
 
 def _one(sandbox: Sandbox, program: Program, setting: CallSetting, row: ToolCase, until: float) -> Outcome | None:
@@ -113,22 +132,25 @@ def _one(sandbox: Sandbox, program: Program, setting: CallSetting, row: ToolCase
     return execute(sandbox, program, setting, row.tool, row.arguments)
 
 
-def _run(row: ToolCase, future: Future[Outcome | None]) -> CaseRun:
+def _run(row: ToolCase, future: Future[Outcome | None], said: PersonVerdict | None) -> CaseRun:
     try:
         outcome = future.result()
     except (ProgramError, StateError) as error:
         return CaseRun(row, None, "the program cannot be built from the case's state", "bad", "→ ✕", str(error)[:500])
-    return _judged(row, outcome) if outcome is not None else _not_run(row)
+    return _judged(row, outcome, said) if outcome is not None else _not_run(row)
 
 
 def _not_run(row: ToolCase) -> CaseRun:
     return CaseRun(row, None, "not run yet: the time was over", "warn", "…")
 
 
-def _judged(row: ToolCase, outcome: Outcome) -> CaseRun:
-    """A verdict holds for what it was given on. Of another outcome only the tester's expectation is known."""
+def _judged(row: ToolCase, outcome: Outcome, said: PersonVerdict | None) -> CaseRun:
+    """A verdict holds for what it was given on. Of another outcome only the tester's expectation is known, and not
+    even that where people said that the tester or the checker was wrong."""
     if outcome.digest == row.digest:
         return CaseRun(row, outcome, "as before", "", "=")
+    if row.verdict != "pass" and counts_as(row, said) == "pass":
+        return CaseRun(row, outcome, "people took the result before for right; this is another", "warn", "≠")
     meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
     if row.verdict == "pass":
         if meets:

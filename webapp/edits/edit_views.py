@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect
 
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import default_sandbox
@@ -26,6 +27,7 @@ from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
+from webapp.review.tools.person_verdicts import person_verdict
 from webapp.scenarios.models import Task, TaskRevision
 
 EDITS_A_PAGE = 50
@@ -49,9 +51,17 @@ def listing(request: HttpRequest) -> HttpResponse:
 @access("review")
 @require_POST
 def start_tool(request: HttpRequest, pk: int) -> HttpResponse:
-    """Open the person's draft of a tool."""
+    """Open the person's draft of a tool: its page, or in the place of the source on the desk of a failing tool."""
     tool = get_object_or_404(Tool.objects.select_related("version"), pk=pk)
-    return _opened(request, lambda: services.start_tool_edit(request.user, tool), _environment(tool.version))
+    back = _environment(tool.version)
+    if not wants_fragment(request, "tool-source"):
+        return _opened(request, lambda: services.start_tool_edit(request.user, tool), back)
+    try:
+        row = services.find_edit(services.start_tool_edit(request.user, tool).pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return HttpResponseClientRedirect(back)
+    return render(request, "edits/desk_pane.html", edit_context(request.user, row))
 
 
 @access("review")
@@ -138,9 +148,10 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
         return _acted(request, row, act)
     except (InputError, InfrastructureError) as error:
         terms = http_terms(error)
-        if wants_fragment(request, "case-results"):
-            told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
-            return render(request, "edits/case_results.html", told)
+        for target, template in (("case-results", "edits/case_results.html"), ("edit-kept", "edits/kept.html")):
+            if wants_fragment(request, target):
+                told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
+                return render(request, template, told)
         return _page(request, services.find_edit(pk), given=given, status=terms.status, refused=str(error))
 
 
@@ -151,8 +162,15 @@ def _acted(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
     if act == "save":
         services.start_save(request.user, row.pk, row.serial)
         return redirect("edits:edit", row.pk)
+    if wants_fragment(request, "edit-kept"):
+        return render(request, "edits/kept.html", _fragment(request, row) | {"kept": True})
     messages.success(request, "The draft is kept. Nothing of it counts until it is saved.")
     return redirect("edits:edit", row.pk)
+
+
+def _fragment(request: HttpRequest, row: Edit) -> dict[str, Any]:
+    """What the part of a draft's page needs that shows its cases, and what the draft changes."""
+    return edit_context(request.user, row) | {"fragment": True}
 
 
 def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
@@ -166,18 +184,20 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
     if proposed.fatal:
         raise InputError(" ".join(proposed.fatal))
     assessment = Assessment.objects.filter(version=row.version_id).order_by("-id").first()
-    cases = cases_of(assessment, row.tool, failing=act == "failing")
+    tool = Tool.objects.filter(version=row.version_id, name=row.tool).first() if row.tool else None
+    said = person_verdict(tool.pk) if tool is not None else None
+    cases = cases_of(assessment, row.tool, said, failing=act == "failing")
     if act == "case":
         one = Params(request.POST).id("case")
         cases = [case for case in cases if case.pk == one]
     found: dict[str, Any] = {"edit": row, "assessment": assessment, "act": act, "case_count": len(cases)}
     if act == "flaky":
         found["flaky"], found["repeated"] = flaky_cases(default_sandbox(), proposed.program, cases)
+        found["unrepeated"] = len(cases) - found["repeated"]
     else:
-        found["results"] = run_cases(default_sandbox(), proposed.program, cases)
+        found["results"] = run_cases(default_sandbox(), proposed.program, cases, said)
     if wants_fragment(request, "case-results"):
-        more = {"fragment": True, "may_change": services.may_change(request.user, row)}
-        return render(request, "edits/case_results.html", found | more)
+        return render(request, "edits/case_results.html", _fragment(request, row) | found)
     return _page(request, row, **found)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.utils import timezone
+
 from synthesis.errors import ProgramError
 from webapp.content_store import load
 from webapp.edits.case_runs import cases_of
@@ -17,6 +19,8 @@ from webapp.environments.models import Assessment, Tool
 from webapp.environments.version_diff import DiffPart, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
+from webapp.review.models import Assignment, AssignmentState, QueueItem
+from webapp.review.tools.person_verdicts import person_verdict
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.scenarios.revision_record import plain_instruction
@@ -43,12 +47,26 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
         "forecast_job": open_of(FORECAST_JOB, subject_of(edit)),
         "why": given.get("why", edit.why) if given else edit.why,
     }
+    context["held_item"] = held_item(user, edit)
     last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None
     context["last_save"] = last if last is not None and last.state == JobState.FAILED else None
     forecast = newest_forecast(edit)
     context |= {"forecast": forecast, "forecast_holds": _holds(forecast, edit)}
     more = program_context(edit, given) if edit.kind == EditKind.PROGRAM else task_context(edit, given)
     return context | more
+
+
+def held_item(user: Any, edit: Edit) -> QueueItem | None:
+    """The item that the person holds of what the draft changes, to lead back to it."""
+    if edit.kind == EditKind.TASK:
+        about: dict[str, Any] = {"item__task": edit.task_id}
+    elif edit.tool:
+        about = {"item__tool__version": edit.version_id, "item__tool__name": edit.tool}
+    else:
+        return None
+    held = Assignment.objects.filter(user=user, state=AssignmentState.HELD, expires_at__gt=timezone.now(), **about)
+    found = held.select_related("item__queue").order_by("-id").first()
+    return found.item if found is not None else None
 
 
 OTHERS_SHOWN = 20
@@ -86,6 +104,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         return {"field": name, "text": edit.body.get(name, ""), "problems": (str(error),), "parts": [], "first": 1}
     text = given.get(name) if given else edit.body.get(name)
     tool = Tool.objects.filter(version=edit.version_id, name=edit.tool).first() if edit.tool else None
+    said = person_verdict(tool.pk if tool is not None else None)
     assessment = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
     reasons: list[str] = []
     if assessment is not None and edit.tool:
@@ -98,7 +117,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "first": first,
         "tool_row": tool,
         "assessment": assessment,
-        "failing_cases": cases_of(assessment, edit.tool, failing=True)[:CASES_SHOWN],
+        "failing_cases": cases_of(assessment, edit.tool, said, failing=True)[:CASES_SHOWN],
         "cited": sorted(cited_lines(reasons, base, first)),
         "problems": reading(edit) if edit.body else (),
         "parts": changed,

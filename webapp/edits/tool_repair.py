@@ -17,7 +17,8 @@ from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import case_text
-from webapp.environments.models import Assessment, Tool
+from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdict
 
 MOST_FAILED = 20
 MOST_PASSED = 12
@@ -25,20 +26,32 @@ NO_AUTHOR = "No model plays the author. An administrator chooses one under Endpo
 
 
 def brief_of(tool: Tool) -> ToolBrief:
-    """What the author is told: the newest assessment's cases of the tool, those that went wrong first."""
+    """What the author is told: the newest assessment's cases of the tool, those that went wrong first.
+
+    A case that people took for right against its checker is to stay as it is.
+    """
     version = tool.version
     newest = Assessment.objects.filter(version=version).order_by("-id").first()
     cases = list(newest.cases.filter(tool=tool.name).order_by("position")[:200]) if newest is not None else []
-    failed = sorted((row for row in cases if row.verdict != "pass"), key=lambda row: row.verdict != "fail")
-    passed = [row for row in cases if row.verdict == "pass"]
+    said = person_verdict(tool.pk)
+    wrong = [row for row in cases if counts_as(row, said) != "pass"]
+    failed = sorted(wrong, key=lambda row: counts_as(row, said) != "fail")
+    passed = [row for row in cases if counts_as(row, said) == "pass"]
     return ToolBrief(
         class_name=version.class_name,
         program=version.source,
         tool=tool.name,
         rules=tuple(map(str, version.rules)),
-        failed=tuple(case_text(row) for row in failed[:MOST_FAILED]),
-        passed=tuple(case_text(row) for row in passed[:MOST_PASSED]),
+        failed=tuple(_told(row, said) for row in failed[:MOST_FAILED]),
+        passed=tuple(_told(row, said) for row in passed[:MOST_PASSED]),
     )
+
+
+def _told(row: ToolCase, said: PersonVerdict | None) -> str:
+    text = case_text(row)
+    if said is None or row.verdict == "pass":
+        return text
+    return f"{text}\npeople say: {said.label_of(row)}; that counts as {counts_as(row, said)}, whatever the verdict is"
 
 
 def ask_repair(user: User, tool: Tool, origin: Edit | None, sample: int) -> Edit:

@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from webapp.accounts.models import User
+from webapp.environments.models import Tool
 from webapp.errors import NotFound
 from webapp.rest.auth import needs, person
 from webapp.rest.etags import require_match
@@ -25,6 +26,7 @@ from webapp.review.schemas import (
     HeartbeatIn,
     NextOut,
     ObstacleOut,
+    PersonVerdictOut,
     ReviewDecisionIn,
     ReviewDecisionOut,
     ReviewDecisionQuery,
@@ -38,6 +40,7 @@ from webapp.review.schemas import (
 )
 from webapp.review.subjects import locked_subject, require_subject, tag_of
 from webapp.review.task_gate import obstacles
+from webapp.review.tools.person_verdicts import person_verdicts
 from webapp.scenarios.models import Task
 
 router = Router(tags=["review"])
@@ -174,6 +177,19 @@ def decide_assignment(request: HttpRequest, pk: Id, wish: ReviewDecisionIn) -> A
 def create_decision(request: HttpRequest, kind: ReviewKind, pk: Id, wish: ReviewDecisionIn) -> Any:
     """Decide on an object outside of a queue. `If-Match` is required; 412 where it is not as it was read."""
     return 201, _decided(request, kind, pk, wish, None)
+
+
+@router.get("/review/versions/{pk}/tools", auth=needs("read"), response=list[PersonVerdictOut])
+def list_tool_verdicts(request: HttpRequest, pk: Id) -> Any:
+    """What people say of the tools of an environment's version: those alone that they settled."""
+    tools = dict(Tool.objects.filter(version=pk).order_by("position").values_list("pk", "name"))
+    found = person_verdicts(list(tools))
+    return [
+        PersonVerdictOut(
+            tool_id=tool, tool=tools[tool], verdict=said.verdict, groups=said.groups, people=list(said.people)
+        )
+        for tool, said in found.items()
+    ]
 
 
 @router.get("/review/decisions", auth=needs("read"), response=PageOf[ReviewDecisionOut])

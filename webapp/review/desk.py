@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
-from textwrap import dedent
 from typing import Any
 
 from django.db.models import Q
@@ -13,10 +13,8 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
-from synthesis.errors import ProgramError
-from synthesis.runtime.method_source import method_source
-from webapp.environments.case_groups import GROUPS, cited_lines, grouped_cases
-from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.environments.case_groups import GROUPS
+from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
 from webapp.review.assignments import holders, may_work
 from webapp.review.models import (
@@ -29,13 +27,13 @@ from webapp.review.models import (
     ReviewQueue,
     subject_filter,
 )
-from webapp.review.queue_statistics import checker_precision
 from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
 from webapp.review.task_gate import may_override, obstacles
+from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.check_table import checks_context
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Check, Task
 from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.failure_reason import tell_reasons
@@ -43,10 +41,8 @@ from webapp.trajectories.models import Score, Trajectory
 
 ATTEMPTS_SHOWN = 30
 HISTORY_SHOWN = 30
-CASES_SHOWN = 50
 STEPS_SHOWN = 40
 REMARKS_SHOWN = 100
-MOST_LINES = 1_000
 SCORES_LOOKED_AT = 20
 THEIRS_SHOWN = 10
 PASS_AT = (1, 2, 4, 8)
@@ -221,16 +217,29 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         return {"task": task, "revision": None}
     audit = newest_audit(revision).defer("probes").first()
     faults = list(audit.faults.all()[:20]) if audit is not None else []
+    checks, tried = checks_context(request, task, revision), attempts_context(task)
     return {
         "task": task,
         "revision": revision,
         "is_current": True,
+        "held_known": tell_held(checks["checks"], tried["attempts"]),
         "audit": audit,
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
         "reference": reference_of(revision),
-        **checks_context(request, task, revision),
-        **attempts_context(task),
+        **checks,
+        **tried,
     }
+
+
+def tell_held(checks: Sequence[Check], attempts: Sequence[Trajectory]) -> int:
+    """Give each check in how many of the attempts it held (`held`); of how many is known what their checks said."""
+    rows = Score.objects.filter(trajectory__in=[row.pk for row in attempts]).exclude(source="recorded")
+    newest = rows.order_by("trajectory_id", "-id").distinct("trajectory_id").values_list("verdicts", flat=True)
+    known = [verdicts for verdicts in newest if verdicts]
+    for check in checks:
+        held = (verdicts[check.position : check.position + 1] for verdicts in known)
+        check.held = sum(bool(found and found[0].get("passed")) for found in held)  # type: ignore[attr-defined]
+    return len(known)
 
 
 def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
@@ -241,40 +250,6 @@ def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
     if kind == ReviewKind.TOOL:
         return tool_context(pk)
     return trajectory_context(pk)
-
-
-def tool_context(pk: int) -> dict[str, Any]:
-    """A tool's source with the lines that verdicts cite, and its cases that did not pass, by what went wrong."""
-    heavy = ("version__record", "version__introduction", "version__state_schema")
-    rows = Tool.objects.select_related("version__environment").defer(*heavy)
-    tool = get_object_or_404(rows, pk=pk)
-    newest = Assessment.objects.filter(version=tool.version_id).order_by("-id").first()
-    cases = newest.cases.filter(tool=tool.name) if newest is not None else ToolCase.objects.none()
-    failing = list(cases.exclude(verdict="pass").order_by("verdict", "position")[:CASES_SHOWN])
-    try:
-        source, first = tool.source, method_source(tool.version.source, tool.version.class_name, tool.name).first
-    except ProgramError:
-        source, first = tool.source, 1
-    checker = newest.roles.get("checker", "") if newest is not None else ""
-    return {
-        "subject": tool,
-        "tool": tool,
-        "environment": tool.version.environment,
-        "assessment": newest,
-        "cases": failing,
-        "groups": grouped_cases(failing),
-        "lines": source_lines(source, first, cited_lines([case.reason for case in failing], source, first)),
-        "checker": checker,
-        "precision": checker_precision(checker) if checker else None,
-        "case_count": cases.count(),
-        "passed_count": cases.filter(verdict="pass").count(),
-    }
-
-
-def source_lines(source: str, first: int, cited: set[int]) -> list[tuple[int, str, bool]]:
-    """(number in the program, text, whether a verdict cites it) of each line."""
-    lines = dedent(source).splitlines()[:MOST_LINES]
-    return [(number, line, number in cited) for number, line in enumerate(lines, first)]
 
 
 def trajectory_context(pk: int) -> dict[str, Any]:

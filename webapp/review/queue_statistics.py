@@ -10,12 +10,10 @@ from statistics import median
 from typing import Any
 
 from django.db.models import Count, Q
-from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
 
-TOOL_BUG = "tool_bug"
 MOST_DECISIONS = 20_000
 """So many of a queue's newest decisions are looked at."""
 STUCK_SHOWN = 20
@@ -178,15 +176,3 @@ def stuck_items(queue: ReviewQueue) -> list[StuckItem]:
     for item in often[: STUCK_SHOWN - len(found)]:
         found.append(StuckItem(item, f"{item.skips} people skipped it"))
     return found
-
-
-def checker_precision(model: str) -> tuple[int, int]:
-    """(how often people called a tool wrong that this checker failed, on how many such tools people decided)."""
-    rows = ReviewDecision.objects.filter(
-        tool__isnull=False, undone_at__isnull=True, user__isnull=False, gold_right__isnull=True
-    )
-    named = KeyTextTransform("checker", "tool__version__assessments__roles")
-    rows = rows.annotate(checker=named).filter(checker=model)
-    newest = rows.order_by("tool_id", "-id").distinct("tool_id").values_list("verdict", flat=True)[:MOST_DECISIONS]
-    verdicts = list(newest)
-    return verdicts.count(TOOL_BUG), len(verdicts)

@@ -185,6 +185,16 @@ class ReviewDecisionQuery(PageQuery):
     task: Annotated[Id | None, Field(description="On this task.")] = None
 
 
+class PersonVerdictOut(Schema):
+    """What people settled about a tool: it holds against its checker's verdicts, which the tool cases keep."""
+
+    tool_id: int
+    tool: str
+    verdict: str
+    groups: Annotated[dict[str, str], Field(description="Verdicts of single groups of its cases, where another.")]
+    people: list[str]
+
+
 class ReviewRemarkIn(BodyIn):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"remark": "flag", "text": "Solved by luck.", "place": "step 7"}]}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.review import decision_views, item_views, queue_views, remark_views
+from webapp.review.tools import verdict_views
 
 app_name = "review"
 urlpatterns = [
@@ -24,6 +25,7 @@ urlpatterns = [
     path("held/<int:pk>/unskip/", item_views.unskip, name="unskip"),
     path("held/<int:pk>/give-back/", item_views.give_back, name="give_back"),
     path("held/<int:pk>/send/", item_views.send, name="send"),
+    path("versions/<int:pk>/", verdict_views.of_version, name="tool_verdicts"),
     path("history/", decision_views.history, name="history"),
     path("tasks/", decision_views.bulk, name="bulk"),
     path("decisions/<int:pk>/undo/", decision_views.undo, name="undo"),

@@ -93,6 +93,12 @@ def highlighted(text: str, language: str) -> SafeString:
     return reveal(highlight(text, lexer, HtmlFormatter(nowrap=True)))
 
 
+def code_lines(text: str, language: str) -> list[SafeString]:
+    """Highlighted source, a line at a time: every line closes the marks that it opens."""
+    body = highlighted(text[:SHOWN_UP_TO], language)
+    return [mark_safe(line) for line in body.removesuffix("\n").split("\n")]
+
+
 @register.filter
 def code(text: Any, language: str = "python") -> SafeString:
     """A focusable, bounded, highlighted block of source."""

@@ -197,6 +197,16 @@ def votes_on(kind: str, pk: int, revision: int | None) -> list[JudgeVote]:
     return found
 
 
+def judges_of(kind: str, pk: int) -> list[tuple[str, int, int]]:
+    """(judge, how often people agreed with it, of how many) of those that voted on an object; not what they said."""
+    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
+    found = []
+    for judge in sorted(set(rows.values_list("judge", flat=True))):
+        counts = agreement(kind, judge).values()
+        found.append((judge, sum(agreed for agreed, _ in counts), sum(compared for _, compared in counts)))
+    return found
+
+
 def agreement(kind: str, judge: str) -> dict[str, tuple[int, int]]:
     """By a judge's verdict: (how often a person who decided on the same said the same, of how many)."""
     name = f"{kind}_id"
