@@ -11,6 +11,7 @@ import re
 import symtable
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -46,6 +47,25 @@ def scopes(source: str) -> symtable.SymbolTable:
 def literal(text: str) -> Any:
     """The value that a literal writes down; nothing is executed. Raises one of `UNREADABLE`, or TypeError."""
     return ast.literal_eval(expression(text.lstrip(" \t")))
+
+
+def lineage(name: str, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """A class behind those of the same module that it inherits from, the farthest first; none where it is not there.
+
+    Each is walked once: bases that stand twice, forty levels high, have no end otherwise.
+    """
+    line: list[ast.ClassDef] = []
+    met: set[str] = set()
+    waiting = [(name, False)]
+    while waiting:
+        current, done = waiting.pop()
+        if done:
+            line.append(classes[current])
+        elif current in classes and current not in met:
+            met.add(current)
+            waiting.append((current, True))
+            waiting += [(base.id, False) for base in classes[current].bases if isinstance(base, ast.Name)]
+    return line
 
 
 def _require_quick(source: str) -> None:

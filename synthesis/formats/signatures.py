@@ -41,7 +41,7 @@ def signatures(source: str, class_name: str) -> tuple[Signature, ...]:
     """The public methods of a class in the order of its source, inherited ones of the same module first."""
     tree = parse(source)
     classes = {node.name: node for node in (tree.body if tree else []) if isinstance(node, ast.ClassDef)}
-    methods = _methods(class_name, classes, frozenset())
+    methods = _methods(class_name, classes)
     changing = _changing(methods)
     return tuple(
         Signature(name, ast.get_docstring(node) or "", "change" if name in changing else "query")
@@ -50,15 +50,13 @@ def signatures(source: str, class_name: str) -> tuple[Signature, ...]:
     )
 
 
-def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str]) -> dict[str, Method]:
-    if name not in classes or name in seen:
-        return {}
-    inherited: dict[str, Method] = {}
-    for base in reversed(classes[name].bases):
-        if isinstance(base, ast.Name):
-            inherited |= _methods(base.id, classes, seen | {name})
-    own = [node for node in classes[name].body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return inherited | {node.name: node for node in own}
+def _methods(name: str, classes: dict[str, ast.ClassDef]) -> dict[str, Method]:
+    return {
+        node.name: node
+        for owner in syntax.lineage(name, classes)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def _public(node: ast.ClassDef) -> bool:
@@ -73,12 +71,15 @@ def _decorated(node: Method) -> bool:
 def _changing(methods: dict[str, Method]) -> set[str]:
     """Methods that write to what hangs on `self`, directly, through a local name or by calling one that does."""
     changing = {name for name, node in methods.items() if name != "__init__" and _writes(node)}
-    calls = {name: _own_calls(node) for name, node in methods.items()}
-    grown = True
-    while grown:
-        more = {name for name, called in calls.items() if called & changing} - changing - {"__init__"}
+    callers: dict[str, list[str]] = {}
+    for name, node in methods.items():
+        for called in _own_calls(node):
+            callers.setdefault(called, []).append(name)
+    waiting = list(changing)
+    while waiting:
+        more = {name for name in callers.get(waiting.pop(), ()) if name != "__init__"} - changing
         changing |= more
-        grown = bool(more)
+        waiting += more
     return changing
 
 

@@ -10,10 +10,11 @@ from typing import Literal
 from synthesis.contracts import Finding, Frozen, Severity
 from synthesis.errors import ProgramError
 from synthesis.runtime.child.preload import ALLOWED_MODULES
-from synthesis.syntax import parse
+from synthesis.syntax import lineage, parse
 
 SOURCE_CAP = 2_000_000
 """Characters; a longer program is refused unread."""
+MOST_CLASSES = 500
 ParameterKind = Literal["positional_only", "normal", "keyword_only", "var_positional", "var_keyword"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _DATA_BASES = frozenset(
@@ -77,12 +78,12 @@ def outline(source: str, class_name: str | None = None) -> ProgramOutline:
     Methods inherited from classes of the same source are included. Raises ProgramError.
     """
     tree = parse_source(source)
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = _classes(tree)
     if class_name is None:
-        candidates = environment_classes(tree)
+        candidates = _candidates(classes)
         if not candidates:
             raise ProgramError("the program defines no class with public methods")
-        class_name = max(candidates, key=lambda name: len(_public(_methods(name, classes))))
+        class_name = max(candidates, key=lambda name: len(candidates[name]))
     if class_name not in classes:
         raise ProgramError(f"the program defines no class {class_name}")
     methods = _methods(class_name, classes)
@@ -99,29 +100,47 @@ def outline(source: str, class_name: str | None = None) -> ProgramOutline:
 
 def class_methods(tree: ast.Module, class_name: str) -> dict[str, _Function]:
     """The methods of a class by name, with those that it inherits from classes of the same source."""
-    return _methods(class_name, {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)})
+    return _methods(class_name, _classes(tree))
+
+
+def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
+    """The classes of a module by name. Raises ProgramError: too many, each of which may inherit from all others."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if len(classes) > MOST_CLASSES:
+        raise ProgramError(f"the program defines {len(classes):,} classes; at most {MOST_CLASSES} are read")
+    return classes
 
 
 def environment_classes(tree: ast.Module) -> list[str]:
     """The names of the classes that could be the environment: not data, not a mere base, with public methods."""
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return list(_candidates(_classes(tree)))
+
+
+def _candidates(classes: dict[str, ast.ClassDef]) -> dict[str, set[str]]:
+    """The classes that could be the environment, with the names of their public methods."""
+    own = {name: {method.name for method in _public(_own_methods(node))} for name, node in classes.items()}
     bases = {base.id for node in classes.values() for base in node.bases if isinstance(base, ast.Name)}
-    likely = [
-        name
-        for name, node in classes.items()
-        if not _is_data(node, classes) and _public(_methods(name, classes)) and name not in bases
-    ]
-    return likely or [n for n, node in classes.items() if _public(_methods(n, classes)) and n not in bases]
+    last = {name: _names(name, classes, own) for name in classes if name not in bases}
+    able = {name: names for name, names in last.items() if names}
+    return {name: names for name, names in able.items() if not _is_data(name, classes)} or able
+
+
+def _names(name: str, classes: dict[str, ast.ClassDef], own: dict[str, set[str]]) -> set[str]:
+    return set().union(*(own[node.name] for node in lineage(name, classes)))
 
 
 def check_program(source: str, class_name: str | None = None, tool_names: Iterable[str] | None = None) -> list[Finding]:
     """What is wrong with a program, without running it; `fatal` only where it cannot run at all."""
     try:
-        tree = parse_source(source)
+        return _checked(source, class_name, tool_names)
     except ProgramError as error:
         return [_finding("syntax", "fatal", "program", str(error))]
+
+
+def _checked(source: str, class_name: str | None, tool_names: Iterable[str] | None) -> list[Finding]:
+    tree = parse_source(source)
     findings = list(_check_imports(tree))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = _classes(tree)
     candidates = environment_classes(tree)
     if class_name is None and len(candidates) != 1:
         if not candidates:
@@ -179,29 +198,40 @@ def _check_imports(tree: ast.Module) -> Iterator[Finding]:
         yield _finding("import", "fatal" if at_once else "warning", "program", message)
 
 
-def _is_data(node: ast.ClassDef, classes: dict[str, ast.ClassDef], depth: int = 20) -> bool:
-    names = {ast.unparse(base).rpartition(".")[2].partition("[")[0] for base in node.bases}
-    if names & _DATA_BASES:
-        return True
-    decorators = {ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in node.decorator_list}
-    if "dataclass" in decorators:
-        return True
-    return depth > 0 and any(_is_data(classes[n], classes, depth - 1) for n in names if n in classes)
+def _is_data(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether a class, or one that it inherits from, is data by a base or a decorator of it."""
+    bases = (base for node in lineage(name, classes) for base in node.bases)
+    decorators = (decorator for node in lineage(name, classes) for decorator in node.decorator_list)
+    return any(_last_name(base) in _DATA_BASES for base in bases) or any(
+        _last_name(d) == "dataclass" for d in decorators
+    )
 
 
-def _methods(name: str, classes: dict[str, ast.ClassDef], seen: frozenset[str] = frozenset()) -> dict[str, _Function]:
-    if name not in classes or name in seen:
-        return {}
-    inherited: dict[str, _Function] = {}
-    for base in reversed(classes[name].bases):
-        if isinstance(base, ast.Name):
-            inherited |= _methods(base.id, classes, seen | {name})
-    own = (node for node in classes[name].body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return inherited | {node.name: node for node in own}
+def _last_name(node: ast.expr) -> str:
+    """`dataclass` of `@dataclasses.dataclass(frozen=True)`, `Protocol` of `typing.Protocol[T]`."""
+    while isinstance(node, (ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _methods(name: str, classes: dict[str, ast.ClassDef]) -> dict[str, _Function]:
+    return {name: node for owner in lineage(name, classes) for name, node in _own_methods(owner).items()}
+
+
+def _own_methods(owner: ast.ClassDef) -> dict[str, _Function]:
+    return {node.name: node for node in owner.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def _text(node: ast.expr) -> str:
+    """An expression as source. Raises ProgramError: nested more deeply than that can be written."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        raise ProgramError(f"an expression of the program is nested too deeply (line {node.lineno})") from None
 
 
 def _decorators(node: _Function) -> tuple[str, ...]:
-    return tuple(ast.unparse(decorator) for decorator in node.decorator_list)
+    return tuple(_text(decorator) for decorator in node.decorator_list)
 
 
 def _public(methods: dict[str, _Function]) -> list[_Function]:
@@ -223,7 +253,7 @@ def _method(node: _Function, lines: Sequence[str]) -> Method:
     return Method(
         name=node.name,
         parameters=_parameters(node, bound=not _is_static(node)),
-        returns=ast.unparse(node.returns) if node.returns else "",
+        returns=_text(node.returns) if node.returns else "",
         docstring=ast.get_docstring(node) or "",
         source="".join(lines[first - 1 : node.end_lineno]),
         line=node.lineno,
@@ -237,8 +267,8 @@ def _parameters(node: _Function, bound: bool) -> tuple[MethodParameter, ...]:
     parameters: list[MethodParameter] = []
 
     def add(argument: ast.arg, default: ast.expr | None, kind: ParameterKind) -> None:
-        annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-        text = ast.unparse(default) if default is not None else None
+        annotation = _text(argument.annotation) if argument.annotation else ""
+        text = _text(default) if default is not None else None
         parameters.append(MethodParameter(name=argument.arg, annotation=annotation, default=text, kind=kind))
 
     places = [*spec.posonlyargs, *spec.args]

@@ -12,6 +12,7 @@ from synthesis.errors import InputError
 from tests.edits.seed import LOTS, RIGHT, WRONG, SeedLibrary, assessed
 from tests.review import seed
 from webapp.accounts.models import User
+from webapp.edits.draft_body import program_body
 from webapp.edits.models import Edit
 from webapp.edits.proposals import editable_source
 from webapp.environments.models import Version
@@ -51,6 +52,8 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     edit = opened(browser, made)
     page = browser.get(f"/edits/{edit.pk}/").content.decode()
     assert "verdicts cite line 14" in page
+    with pytest.raises(InputError, match="300,000 characters"):  # the site parses it itself
+        program_body({"source": "a;" * 150_001})
     text, _ = editable_source(edit.version, edit.tool)
     form = {"tool_source": text.replace(WRONG, RIGHT), "why": "Five stay.", "serial": edit.serial}
     tried = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "cases"}).content.decode()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from synthesis.errors import ProgramError
+from synthesis.formats.signatures import signatures
 from synthesis.runtime import Method, annotation_schema, check_program, outline, schema_findings, working_schema
 
 SOURCE = textwrap.dedent('''
@@ -146,6 +147,50 @@ def test_static_check() -> None:
     assert kinds("class Env:\n    def a(self): pass") == {("undocumented", "warning")}
     assert kinds(env, "Missing") == {("no_class", "fatal")}
     assert kinds(SOURCE) == set()
+
+
+METHOD = "    def f(self):\n        'F.'\n"
+
+
+def test_classes_are_walked_once_however_often_they_inherit() -> None:
+    """Forty lines took a worker for good."""
+    source = "class C0:\n" + METHOD + "".join(f"class C{n}(C{n - 1}, C{n - 1}): pass\n" for n in range(1, 60))
+    assert [method.name for method in outline(source).methods] == ["f"]
+    assert kinds(source) == set()
+    assert [found.name for found in signatures(source, "C59")] == ["f"]
+
+
+def test_the_nearest_class_of_a_diamond_counts_as_in_python() -> None:
+    source = (
+        "class A:\n"
+        + METHOD
+        + "class B(A): pass\nclass C(A):\n"
+        + METHOD.replace("F.", "Nearer.")
+        + "class D(B, C): pass\n"
+    )
+    assert outline(source, "D").methods[0].docstring == "Nearer."
+
+
+def test_countless_classes_are_not_compared() -> None:
+    source = "class C0:\n" + METHOD + "".join(f"class C{n}(C{n - 1}): pass\n" for n in range(1, 20_000))
+    with pytest.raises(ProgramError, match="20,000 classes"):
+        outline(source)
+    assert kinds(source) == {("syntax", "fatal")}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A:\n    def f(self, x=" + "1+" * 700 + "1): pass\n",
+        "class A:\n    @a" + ".a" * 700 + "\n" + METHOD,
+        "class A:\n    def f(self, x: " + "a|" * 700 + "a): pass\n",
+    ],
+    ids=["default", "decorator", "annotation"],
+)
+def test_what_is_nested_too_deeply_to_be_written_is_refused(source: str) -> None:
+    with pytest.raises(ProgramError, match="nested too deeply"):
+        outline(source)
+    assert {found.severity for found in check_program(source)} <= {"fatal", "warning"}
 
 
 @pytest.mark.parametrize("source", ["x = " + "(" * 5000, "\0", "a" * 3_000_000, "x = " + "-" * 100_000 + "1"])

@@ -42,12 +42,12 @@ class Run:
         kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "BROKER_URL"}}
         return {**kept, **self.more, "ENVARIUM_HOME": str(self.home.path), "PORT": str(self.port)}
 
-    def start(self) -> None:
+    def start(self, seconds: float = 150) -> None:
         """Start it, and wait for the ready line."""
         self.output.write_bytes(b"")
         self.running = launch(self.command(), self.output, self.environment())
         line = f"Envarium is ready at http://127.0.0.1:{self.port}\n"
-        wait_for(lambda: line in self.text() or self.gone(), seconds=150, what="the ready line")
+        wait_for(lambda: line in self.text() or self.gone(), seconds=seconds, what="the ready line")
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", self.module]

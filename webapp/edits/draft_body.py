@@ -9,9 +9,10 @@ from synthesis.contracts import ReferenceCall, State
 from synthesis.errors import InputError, StateError
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
-from synthesis.runtime.program import SOURCE_CAP
 from webapp.scenarios.playground.argument_form import loads
 
+SOURCE_CHARS = 300_000
+"""Of a program or tool that is typed: the site itself parses it. A larger one goes in by an import."""
 INSTRUCTION_CHARS = 50_000
 TITLE_CHARS = 300
 LABEL_CHARS = 2_000
@@ -29,7 +30,7 @@ def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
     name = next((name for name in ("tool_source", "source") if name in body), None)
     if name is None:
         raise InputError("Send the source of the program, or of the tool.")
-    text = _text(body[name], SOURCE_CAP, "The source").replace("\r\n", "\n")
+    text = _text(body[name], SOURCE_CHARS, "The source").replace("\r\n", "\n")
     if not text.strip():
         raise InputError("The source is empty. Drop the edit to leave it as it was.")
     return {name: text}

@@ -7,7 +7,6 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.contracts import State
-from synthesis.runtime.program import SOURCE_CAP
 from webapp.edits.draft_body import (
     ANSWER_CHARS,
     CALLS_CHARS,
@@ -15,6 +14,7 @@ from webapp.edits.draft_body import (
     INSTRUCTION_CHARS,
     LABEL_CHARS,
     MOST_CHECKS,
+    SOURCE_CHARS,
     STATE_CHARS,
     TITLE_CHARS,
     read_calls,
@@ -34,7 +34,7 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     kept: dict[str, Any] = {"why": params.text("why", WHY_CHARS)}
     if edit.kind == EditKind.PROGRAM:
         name = "tool_source" if edit.tool else "source"
-        return {**kept, name: params.text(name, SOURCE_CAP + 1).replace("\r\n", "\n")}
+        return {**kept, name: params.text(name, SOURCE_CHARS + 1).replace("\r\n", "\n")}
     kept["title"] = params.text("title", TITLE_CHARS + 1, strip=True)
     kept["instruction"] = params.text("instruction", INSTRUCTION_CHARS + 1).replace("\r\n", "\n").strip()
     labels, sources = params.texts("check_label", LABEL_CHARS + 1), params.texts("check_source", CHECK_CHARS + 1)
