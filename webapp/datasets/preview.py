@@ -186,7 +186,7 @@ def _tasks(choice: DatasetSelection) -> PreviewedRows:
 def _trajectories(choice: DatasetSelection) -> PreviewedRows:
     seen, sieve = PreviewedRows(), FilterCounts(choice.sifting)
     rows = _sample(choice)
-    tasks = {f"trajectory:{row.pk}": row.task_id for row in rows}
+    tasks = {f"trajectory:{row.pk}": row.task_id for row in rows if row.task_id is not None}
     for sifted_row in sifted(rows, choice, sieve):
         seen.rows.append((sifted_row.environment, sifted_row.scenario, sifted_row.task))
         name = ":".join(sifted_row.id.split(":")[:2])
