@@ -47,14 +47,16 @@ def store_upload(user: Any, file: File[bytes]) -> dict[str, str]:
 
 def read_upload(stored: dict[str, Any] | None) -> list[Entry]:
     """The records of a stored upload; none where there was no file. Raises `InputError`."""
-    if not stored:
-        return []
+    return parse_entries(upload_bytes(stored), stored["original"], limit=limit_bytes()) if stored else []
+
+
+def upload_bytes(stored: dict[str, Any]) -> bytes:
+    """A stored upload as it came, and one byte more than is allowed at most. Raises `InputError`: it is gone."""
     try:
         with default_storage.open(stored["name"], "rb") as stream:
-            content = stream.read(limit_bytes() + 1)
+            return bytes(stream.read(limit_bytes() + 1))
     except FileNotFoundError as error:
         raise InputError(f"{stored['original']}: the uploaded file is no longer here; upload it again.") from error
-    return parse_entries(content, stored["original"], limit=limit_bytes())
 
 
 def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:

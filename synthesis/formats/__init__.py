@@ -6,5 +6,6 @@ within bounds, `signatures.py` fills in what a source says of its tools. `envsca
 equal to what came in.
 
 `sft.py` turns a `Conversation` into records for supervised fine-tuning: TRL's, ShareGPT's, Alpaca's.
-`atif.py` writes one as a trajectory of Harbor's interchange format.
+`atif.py` writes one as a trajectory of Harbor's interchange format; `atif_reader.py` reads such trajectories, whoever
+wrote them, as runs without an environment.
 """

@@ -66,16 +66,20 @@ class Entry:
 
 def read_entries(path: Path, *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
     """The records of a file, in order. Raises `UnreadableFile` with a sentence a person can act on."""
+    return parse_entries(read_content(path, limit=limit), path.name, limit=limit)
+
+
+def read_content(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
+    """A file's bytes, and one more than is allowed at most. Raises `UnreadableFile`."""
     try:
         with path.open("rb") as stream:
-            content = stream.read(limit + 1)
+            return stream.read(limit + 1)
     except IsADirectoryError as error:
         raise UnreadableFile(f"{path}: this is a directory; name a file.") from error
     except FileNotFoundError as error:
         raise UnreadableFile(f"{path}: there is no such file.") from error
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read ({error.strerror or error}).") from error
-    return parse_entries(content, path.name, limit=limit)
 
 
 def parse_entries(content: bytes, name: str = "file", *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
@@ -197,7 +201,7 @@ def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    return any(key in value for key in RECORD_KEYS)
+    return any(key in value for key in RECORD_KEYS) or ("steps" in value and "schema_version" in value)
 
 
 def loads(text: str) -> Any:

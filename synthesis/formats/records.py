@@ -108,6 +108,38 @@ class RunRecord(Frozen):
     raw: dict[str, Any] = Field(default_factory=dict)
 
 
+class ForeignStep(Frozen):
+    """One step of a run that has no environment here: what the system said, the user or the agent, or one call.
+
+    `recorded` is what came of a call; of a `system` step that is an observation it is the text itself, in `content`.
+    `details` is what the record says besides: its number, time, model, metrics, and what was left out of it.
+    """
+
+    kind: Literal["system", "user", "message", "call"]
+    turn: int = 0
+    content: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    recorded: str | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class ForeignRun(Frozen):
+    """A run that was recorded elsewhere, in an environment that is not here: it can be read, and not executed.
+
+    `about` is what its record says of itself: format, agent, tools that were offered, metrics, what was left out.
+    """
+
+    title: str
+    policy: str = ""
+    conversational: bool = False
+    steps: tuple[ForeignStep, ...]
+    answer: str = ""
+    about: dict[str, Any] = Field(default_factory=dict)
+    raw: dict[str, Any] = Field(default_factory=dict)
+
+
 class ToolSpec(Frozen):
     """A tool as a specification describes it: nothing runs. `parameters` is a JSON schema, a list of
     `{name, type, required}`, or None where the file had neither."""

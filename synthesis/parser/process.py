@@ -20,8 +20,6 @@ from typing import IO, Any, cast
 from synthesis.errors import FormatError, InfrastructureError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-LINE_BYTES = 4 << 20
-"""Of what comes back: one item."""
 
 
 class TooCostly(InputError):
@@ -36,6 +34,8 @@ class ReadLimits:
     cpu_s: int = 60
     wall_s: float = 180.0
     output_bytes: int = 64 << 20
+    item_bytes: int = 4 << 20
+    """Of what comes back: one item."""
     small_bytes: int = 64 << 10
     """A plain file of so few bytes costs no more than a few MiB, and is read here; of a packed one say 0."""
 
@@ -78,9 +78,11 @@ def read_apart(
 def _items(child: subprocess.Popen[bytes], limits: ReadLimits, late: threading.Event) -> Iterator[Any]:
     size = 0
     out = cast(IO[bytes], child.stdout)
-    while line := out.readline(LINE_BYTES + 1):
+    while line := out.readline(limits.item_bytes + 1):
         size += len(line)
-        if len(line) > LINE_BYTES or size > limits.output_bytes:
+        if len(line) > limits.item_bytes:
+            raise TooCostly(f"One record of this file takes more than {limits.item_bytes >> 20} MiB: leave it out.")
+        if size > limits.output_bytes:
             raise TooCostly(f"What is in this file takes more than {limits.output_bytes >> 20} MiB: split it.")
         if not line.endswith(b"\n") or line == b"\n":
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -9,7 +10,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
 from tests.fixtures import replay_seed as seed
+from tests.fixtures.atif_files import PICTURES, TERMINAL
 from webapp.accounts.models import User
+from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.models import Trajectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -234,4 +237,22 @@ def test_the_same_links_work_without_scripts(live_site: str, chromium: Browser, 
     page.click("table.flips tbody th a >> nth=0")
     source = page.locator("main pre.code").inner_text()
     assert "Ada got a notice" in source, "the check that fails comes first"
+    context.close()
+
+
+def test_a_trajectory_without_an_environment_is_read_step_by_step(live_site: str, chromium: Browser) -> None:
+    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    import_foreign_runs(json.dumps([PICTURES, TERMINAL]).encode(), "runs.json", 1 << 20)
+    row = Trajectory.objects.get(title__startswith="Count")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/trajectories/{row.pk}/?step=1")
+    page.keyboard.press("j")
+    at(page, 2)
+    expect(page.locator(".step-panel")).to_contain_text("41 notes.txt")
+    expect(page.locator(".state-panel")).to_contain_text("no environment")
+    assert faults(page, "replay") == []
+    page.goto("/trajectories/?replay=no_environment")
+    expect(page.locator("tr[data-row]")).to_have_count(2)
+    assert faults(page, "list") == []
+    assert complaints == []
     context.close()

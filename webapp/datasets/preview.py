@@ -215,7 +215,7 @@ def _tasks(found: ResolvedSelection) -> PreviewedRows:
 def _trajectories(found: ResolvedSelection) -> PreviewedRows:
     seen, sieve = PreviewedRows(found), FilterCounts(found.choice.sifting)
     rows = _sample(found)
-    tasks = {row.pk: row.task_id for row in rows}
+    tasks = {row.pk: row.task_id for row in rows if row.task_id is not None}
     for sourced in sifted(rows, found.choice, sieve):
         names = names_of_row(sourced.rows[0])
         if why := found.rules.why_not(names):

@@ -30,7 +30,7 @@ from webapp.datasets.row_names import NAMED_BY, named, names_of
 from webapp.datasets.selection import DatasetSelection
 from webapp.scenarios.models import Check, Task, TaskRevision
 from webapp.scenarios.references import as_reference, references_of
-from webapp.trajectories.export.filters import CHUNK, FilterCounts
+from webapp.trajectories.export.filters import CHUNK, NO_ENVIRONMENT, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.plans import task_of
@@ -224,12 +224,12 @@ def _trajectory_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable
 
 def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[SourcedRows]:
     """The rows that a chunk of trajectories gives."""
-    known = places({row.revision_id for row in rows})
+    known = places({row.revision_id for row in rows if row.revision_id is not None})
 
     def write(row: Trajectory, conversation: Conversation) -> tuple[Row, ...]:
         setting = "conversation" if row.conversational else "task"
         named = {"id": f"trajectory:{row.pk}", "setting": setting}
-        origin = known[row.revision_id].origin.model_copy(update=named)
+        origin = known[row.revision_id or 0].origin.model_copy(update=named)
         try:
             written = tuple[Row, ...](trajectory_rows(conversation, choice.shape, origin))
         except ValidationError as error:
@@ -248,6 +248,8 @@ def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:
     for count in sieve.tally.counts():
         if count.dropped and count.name in WORDS:
             left_out.note(WORDS[count.name], count.dropped)
+    if sieve.foreign:
+        left_out.note(NO_ENVIRONMENT, sieve.foreign)
     for reason, number in sieve.reasons.most_common():
         left_out.note(f"Its conversation: {reason}", number)
 

@@ -70,7 +70,8 @@ class OverTime:
 
 def over_time(demo: bool = False) -> OverTime:
     """Of all attempts but the training demo's, unless that is asked for, and of all calls."""
-    attempts = Trajectory.objects.all() if demo else without_demo(Trajectory.objects.all())
+    attempts = Trajectory.objects.filter(environment__isnull=False)
+    attempts = attempts if demo else without_demo(attempts)
     attempts, many = _recent(attempts, Trajectory.objects.all())
     calls, more = _recent(LLMCall.objects.all(), LLMCall.objects.all())
     by_day = attempts.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day", "outcome")

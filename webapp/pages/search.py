@@ -170,24 +170,27 @@ def _tasks(query: SearchQuery) -> list[Hit]:
 
 
 def _trajectories(query: SearchQuery) -> list[Hit]:
-    """The one of the number, then the newest at the tasks that match."""
+    """The one of the number, then the newest at the tasks that match, then those without an environment that match."""
     rows = Trajectory.objects.select_related("task", "environment")
-    rows = rows.only("outcome", "policy", "task__title", "environment__name", "environment__source")
+    rows = rows.only("outcome", "policy", "replay", "title", "task__title", "environment__name", "environment__source")
     found = list(rows.filter(pk=query.number)) if query.number else []
     if query.long_words:
         words = SearchQuery(query.text, query.words)
         tasks = [row.pk for row in _matching(Task.objects.only("words"), words, "words", "environment")]
         newest = [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
-        found += sorted(newest, key=lambda row: row.environment.source == DEMO)
-    return _hits(
-        found,
-        lambda row: Hit(
-            f"{row.pk} {row.task.title}",
-            f"{row.policy or 'policy not recorded'} · {row.environment.name}",
-            reverse("trajectories:detail", args=[row.pk]),
-            ("outcome", row.outcome),
-        ),
-    )
+        found += sorted(newest, key=lambda row: row.environment is not None and row.environment.source == DEMO)
+        foreign = Trajectory.objects.filter(environment__isnull=True).only(
+            "outcome", "policy", "replay", "title", "words", "task", "environment"
+        )
+        found += [row for row in _matching(foreign, words, "words") if row not in found]
+    return _hits(found, _trajectory_hit)
+
+
+def _trajectory_hit(row: Trajectory) -> Hit:
+    policy, url = row.policy or "policy not recorded", reverse("trajectories:detail", args=[row.pk])
+    if row.environment is None:
+        return Hit(f"{row.pk} {row.name}", policy, url, ("replay", row.replay))
+    return Hit(f"{row.pk} {row.name}", f"{policy} · {row.environment.name}", url, ("outcome", row.outcome))
 
 
 def _themes(query: SearchQuery) -> list[Hit]:

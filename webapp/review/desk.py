@@ -259,7 +259,7 @@ def trajectory_context(pk: int) -> dict[str, Any]:
     row = get_object_or_404(rows, pk=pk)
     tell_reasons([row])
     score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
-    labels = list(row.revision.checks.order_by("position").values_list("label", "mark"))
+    labels = list(row.revision.checks.order_by("position").values_list("label", "mark")) if row.revision else []
     verdicts = score.verdicts if score is not None else []
     checks = [(number, *pair, verdict) for number, (pair, verdict) in enumerate(zip(labels, verdicts, strict=False), 1)]
     steps = row.steps.only("index", "kind", "tool", "content", "ok", "change_count").order_by("-index")[:STEPS_SHOWN]

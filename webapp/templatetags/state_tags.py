@@ -101,6 +101,7 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "diverged": ("≠", "diverged", "bad"),
         "failed": ("✕", "could not be replayed", "bad"),
         "made_here": ("●", "made here", ""),
+        "no_environment": ("∅", "no environment", ""),
     },
     "attempt": {
         "waiting": ("…", "waiting", ""),

@@ -19,7 +19,7 @@ from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf, Position, file_of
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.models import Step, Trajectory, no_environment
 from webapp.trajectories.replay.timeline import state_after
 from webapp.trajectories.schemas import (
     ScoreOut,
@@ -83,6 +83,8 @@ def get_step_state(request: HttpRequest, pk: Id, index: Position) -> Any:
     trajectory = find(pk)
     if index >= trajectory.step_count:
         raise Problem(404, f"Trajectory {pk} has {trajectory.step_count} steps, counted from 0: none is {index}.")
+    if trajectory.environment_id is None:
+        raise Problem(404, no_environment(pk))
     return {"trajectory_id": pk, "index": index, "state": state_after(trajectory, index)}
 
 
@@ -96,7 +98,9 @@ def list_scores(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
 @router.post("/imports/trajectories", auth=needs("synthesise"), response={202: JobOut})
 @idempotent
 def import_trajectories(request: HttpRequest, trajectories: File[UploadedFile], frames: Form[bool] = False) -> Job:
-    """Import recorded runs of tasks that are here. Follow the job at /jobs/{id}.
+    """Import recorded runs of tasks that are here, or trajectories in ATIF. Follow the job at /jobs/{id}.
+
+    What a file of ATIF (versions 1.0 to 1.8) holds is kept without an environment: it can be read and searched.
 
     With `frames` a run that earns everything becomes the reference of a task that has none, and the task gets the
     frame that it spans: whatever else an agent changes makes the reward 0.

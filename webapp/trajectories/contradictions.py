@@ -44,6 +44,8 @@ def contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None
 
     Only scores of the run's own revision are compared; what was not evaluated says nothing.
     """
+    if trajectory.revision is None:
+        return []
     wanted = trajectory.revision.verifier_hash
     if scores is None:
         scores = list(trajectory.scores.filter(verifier_hash=wanted).order_by("-id")[:MOST_SCORES])

@@ -42,7 +42,7 @@ class RunTally:
         self.reproduced += row.replay in {ReplayState.IDENTICAL, ReplayState.REPRODUCED}
         line = {
             "place": place,
-            "task": row.task.key,
+            "task": row.attempted_task.key,
             "recorded": row.recorded_reward,
             "reproduced": row.reward,
             "first_divergent_step": row.first_divergence,
@@ -77,8 +77,8 @@ def import_runs(
         progress(done, len(entries), f"Run {place}")
         row = _one_run(sandbox, tally, place, record, source)
         if frames and row is not None and isinstance(record, RunRecord) and full(row.reward):
-            known = solved.get(row.task_id)
-            solved[row.task_id] = record if known is None or len(record.steps) < len(known.steps) else known
+            known = solved.get(row.attempted_task.pk)
+            solved[row.attempted_task.pk] = record if known is None or len(record.steps) < len(known.steps) else known
     progress(len(entries), len(entries), "")
     if not frames:
         return vars(tally)

@@ -8,6 +8,8 @@ from django.urls import reverse
 
 from synthesis.contracts import ReferenceCall
 from synthesis.errors import InputError
+from synthesis.formats.atif_reader import holds_atif
+from synthesis.formats.files import parse_entries, unpack
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
@@ -17,12 +19,13 @@ from webapp.scenarios.jobs import person_of
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, file_of, write_export
 from webapp.trajectories.export.spec import ExportSpec
+from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.forks.services import ByHand, carry_out, whole_parent
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
-from webapp.uploads import drop_uploads, read_upload, require_records, require_success
+from webapp.uploads import drop_uploads, limit_bytes, require_records, require_success, upload_bytes
 
 
 @subject_page("trajectory")
@@ -49,11 +52,17 @@ def exported(job: Job) -> list[MadeLink]:
 
 @job("import_trajectories", queue="sandbox")
 def import_trajectories(context: JobContext) -> dict[str, Any]:
-    """Import and replay an uploaded file. Runs that went in before a crash are `unchanged` the second time."""
+    """Import an uploaded file: recorded runs are replayed, ATIF trajectories are kept to be read.
+
+    What went in before a crash is `unchanged` the second time.
+    """
     stored = context.payload["file"]
-    entries = read_upload(stored)
-    require_records((stored, entries))
+    content, limit = upload_bytes(stored), limit_bytes()
     context.afterwards.append(lambda: drop_uploads(stored))
+    if holds_atif(unpack(content, stored["original"], limit)):
+        return require_success(import_foreign_runs(content, stored["original"], limit, context.progress))
+    entries = parse_entries(content, stored["original"], limit=limit)
+    require_records((stored, entries))
     frames, user = bool(context.payload.get("frames")), person_of(context)
     source, progress = context.payload["source"], context.progress
     return require_success(import_runs(default_sandbox(), entries, source, progress, frames=frames, user=user))

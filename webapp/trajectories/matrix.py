@@ -46,11 +46,12 @@ def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
     """
     start = state_at(trajectory, 0)
     steps, patches = changes(trajectory, start)
-    sources = check_sources(trajectory.revision)
+    revision = trajectory.attempted
+    sources = check_sources(revision)
     rows = trace(sandbox, sources, start, patches, answer=trajectory.answer, over=CheckBound())
     missing = [position for position, row in enumerate(rows) if row[-1].error.startswith(UNKNOWN)]
     matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows], "not_run": missing}
-    Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=trajectory.revision.verifier_hash)
+    Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=revision.verifier_hash)
     return matrix
 
 
@@ -90,13 +91,15 @@ def matrix_job(trajectory: Trajectory) -> Job | None:
 
 
 def is_fresh(trajectory: Trajectory) -> bool:
-    return trajectory.matrix is not None and trajectory.matrix_hash == trajectory.revision.verifier_hash
+    if trajectory.matrix is None or trajectory.revision is None:
+        return False
+    return trajectory.matrix_hash == trajectory.revision.verifier_hash
 
 
 def small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
     """Make the matrix if it is small and not there. Without it the run is whole: its page offers to make it."""
     cells = (row.total or 0) * (row.call_count + 1)
-    size = row.revision.scenario.initial.size * row.call_count
+    size = row.attempted.scenario.initial.size * row.call_count
     large = cells > CELLS_AT_ONCE or size > BYTES_AT_ONCE
     if row.replay == ReplayState.FAILED or not cells or large or is_fresh(row):
         return

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from django.contrib.postgres.indexes import OpClass
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
+from webapp.errors import Conflict
 from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 from webapp.scenarios.models import Playground, StateBody, Task, TaskRevision
@@ -22,6 +24,7 @@ class ReplayState(models.TextChoices):
     DIVERGED = "diverged", "the reward differs"
     FAILED = "failed", "could not be replayed"
     MADE_HERE = "made_here", "made here: its steps are the execution itself"
+    NO_ENVIRONMENT = "no_environment", "no environment: there is nothing to execute it in"
 
 
 class Trajectory(models.Model):
@@ -30,11 +33,20 @@ class Trajectory(models.Model):
     `rejected` names the filter by which its batch left it out of what it keeps (`provenance` has the sentence).
     While `live` it is being made; `starts` counts how often it was begun. `provenance` says what a rollout was made
     with (prompt style, prompts by hash, user, seeds, usage) and how it ended; the seconds are where its time went.
+
+    One that was recorded elsewhere may have no environment, and so no task, no state, no reward and no score: then
+    `title` is what it is called, `words` what a search looks in, and `provenance` what its record says of itself.
     """
 
-    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="trajectories")
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trajectories")
-    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="trajectories")
+    environment = models.ForeignKey(
+        Environment, null=True, blank=True, on_delete=models.CASCADE, related_name="trajectories"
+    )
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="trajectories")
+    revision = models.ForeignKey(
+        TaskRevision, null=True, blank=True, on_delete=models.CASCADE, related_name="trajectories"
+    )
+    title = models.CharField(max_length=300, blank=True)
+    words = models.TextField(blank=True)
     source = models.CharField(max_length=32)
     content_hash = models.CharField(max_length=64, unique=True)
     policy = models.CharField(max_length=200, blank=True)
@@ -86,7 +98,42 @@ class Trajectory(models.Model):
             models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
             models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
             models.Index(F("reward").desc(nulls_last=True), F("id").desc(), name="trajectory_highest"),
+            GinIndex(
+                OpClass(Upper("words"), name="gin_trgm_ops"),
+                condition=Q(environment__isnull=True),
+                name="trajectory_search",
+            ),
         ]
+        constraints = [
+            models.CheckConstraint(
+                name="trajectory_environment_whole",
+                condition=Q(environment__isnull=False, task__isnull=False, revision__isnull=False)
+                | Q(environment__isnull=True, task__isnull=True, revision__isnull=True, replay="no_environment"),
+            )
+        ]
+
+    @property
+    def name(self) -> str:
+        """What it is called: after its task, where it has one."""
+        return self.title if self.task is None else self.task.title
+
+    @property
+    def attempted(self) -> TaskRevision:
+        """The revision of the task that was attempted. Raises Conflict where there is no environment."""
+        if self.revision is None:
+            raise Conflict(no_environment(self.pk))
+        return self.revision
+
+    @property
+    def attempted_task(self) -> Task:
+        """Raises Conflict where there is no environment."""
+        if self.task is None:
+            raise Conflict(no_environment(self.pk))
+        return self.task
+
+
+def no_environment(pk: int) -> str:
+    return f"Trajectory {pk} has no environment: it can be read, but nothing can be executed, checked or compared."
 
 
 class StepKind(models.TextChoices):
@@ -94,6 +141,8 @@ class StepKind(models.TextChoices):
     MESSAGE = "message"
     QUERY = "query"
     CHANGE = "change"
+    CALL = "call", "call, of which nobody knows whether it changes anything"
+    SYSTEM = "system", "what neither agent nor user said"
 
 
 class Step(models.Model):
@@ -120,6 +169,8 @@ class Step(models.Model):
     change_count = models.PositiveIntegerField(default=0)
     duration_us = models.PositiveBigIntegerField(default=0)
     snapshot = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    details = OrderedJSONField(null=True, blank=True)
+    """What a record without an environment says of the step besides: time, model, metrics, what was left out."""
 
     class Meta:
         ordering = ["index"]

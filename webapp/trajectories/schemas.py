@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ninja import Schema
 from pydantic import Field, FiniteFloat
@@ -20,12 +20,15 @@ Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 OutcomeName = Literal[
     "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none"
 ]
-ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here"]
+ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here", "no_environment"]
 
 
 class TrajectorySelectionQuery(Schema):
     outcome: Annotated[OutcomeName | None, Field(description="`none`: nothing judged it.")] = None
-    replay: Annotated[ReplayName | None, Field(description="What came of executing it again.")] = None
+    replay: Annotated[
+        ReplayName | None,
+        Field(description="What came of executing it again; `no_environment`: there is nothing to execute it in."),
+    ] = None
     environment: Annotated[Id | None, Field(description="In this environment.")] = None
     task: Annotated[Id | None, Field(description="At this task.")] = None
     parent: Annotated[Id | None, Field(description="Forks of this trajectory.")] = None
@@ -64,13 +67,17 @@ class TrajectoryQuery(TrajectoryFilterQuery, PageQuery):
 
 
 class TrajectoryLine(Schema):
-    """`outcome` is empty where nothing judged the run; `reward` is null where there is none, never 0 instead."""
+    """`outcome` is empty where nothing judged the run; `reward` is null where there is none, never 0 instead.
+
+    One that was recorded without an environment (`replay` is `no_environment`) has no task either: `task` is then what
+    the trajectory is called.
+    """
 
     id: int
-    task_id: int
-    task: Annotated[str, Field(validation_alias="task.title")]
-    environment_id: int
-    environment: Annotated[str, Field(validation_alias="environment.name")]
+    task_id: int | None
+    task: Annotated[str, Field(validation_alias="name")]
+    environment_id: int | None
+    environment: str
     policy: str
     source: str
     parent_id: Annotated[int | None, Field(description="Of a fork: the attempt whose first steps it made again.")]
@@ -87,12 +94,16 @@ class TrajectoryLine(Schema):
     created_at: datetime
 
     @staticmethod
+    def resolve_environment(row: Trajectory) -> str:
+        return "" if row.environment is None else row.environment.name
+
+    @staticmethod
     def resolve_reason(row: Trajectory) -> str:
         return str(getattr(row, "reason", ""))
 
 
 class TrajectoryOut(TrajectoryLine):
-    revision_id: int
+    revision_id: int | None
     conversational: bool
     validation: str
     seed: int
@@ -104,10 +115,18 @@ class TrajectoryOut(TrajectoryLine):
     call_count: int
     duration_us: int
     final_hash: str
+    imported: Annotated[
+        Json,
+        Field(description="Of one without an environment: its format, agent, tools, metrics, what was left out."),
+    ]
     contradictions: Annotated[
         list[str],
         Field(description="Checks that answered differently for the same state: do not trust the verifier then."),
     ]
+
+    @staticmethod
+    def resolve_imported(row: Trajectory) -> Any:
+        return row.provenance if row.environment is None else None
 
     @staticmethod
     def resolve_contradictions(row: Trajectory) -> list[str]:
@@ -117,7 +136,8 @@ class TrajectoryOut(TrajectoryLine):
 class StepOut(Schema):
     """`patch` is the RFC 6902 JSON Patch of the state.
 
-    Where it is empty beside a `change_count` above 0 it was too long to keep: ask for the state.
+    Where it is empty beside a `change_count` above 0 it was too long to keep: ask for the state. Of a trajectory
+    without an environment `recorded` is what came of a call, and `details` what its record says of the step besides.
     """
 
     index: int
@@ -135,6 +155,7 @@ class StepOut(Schema):
     patch: Json
     change_count: int
     duration_us: int
+    details: Json
 
 
 class StepStateOut(Schema):

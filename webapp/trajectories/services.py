@@ -218,7 +218,7 @@ def ensure_matrix(trajectory: Trajectory, user: Any = None) -> Job | None:
 
     A job that failed is handed back as it is, so that a page shows why instead of starting it again and again.
     """
-    if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.revision.checks.exists():
+    if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.attempted.checks.exists():
         return None
     known = matrix_job(trajectory)
     if known is not None and (known.state in OPEN_STATES or known.state == JobState.FAILED):

@@ -53,4 +53,4 @@ def _run(sandbox: Sandbox, record: RunRecord, done: LoadResult) -> None:
 
 
 def _needs_matrix(row: Trajectory) -> bool:
-    return row.matrix is None or row.matrix_hash != row.revision.verifier_hash
+    return row.matrix is None or row.matrix_hash != row.attempted.verifier_hash

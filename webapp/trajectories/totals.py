@@ -55,9 +55,10 @@ class StepCounts:
 
 
 @contextmanager
-def counted(row: Trajectory, environment: int) -> Iterator[None]:
+def counted(row: Trajectory, environment: int | None) -> Iterator[None]:
     """Count a row as the block saves it instead of as it was. Within a transaction, and `environment` is to be its."""
-    lock_environment(environment)
+    if environment is not None:
+        lock_environment(environment)
     before = standing(row)
     yield
     settle(before, row)
@@ -71,8 +72,8 @@ class TrajectoryCounts:
 
 
 def standing(row: Trajectory) -> TrajectoryCounts:
-    """Where a stored row is counted, and as what; one that is not saved stands for nothing."""
-    if row.pk is None:
+    """Where a stored row is counted, and as what; one that is not saved, or has no environment, stands for nothing."""
+    if row.pk is None or row.environment_id is None or row.task_id is None:
         return TrajectoryCounts()
     scored = is_scored(row.outcome, row.reward)
     numbers = {"trajectories": 1, "scored": int(scored), "solved": int(scored and row.outcome == "solved")}

@@ -52,6 +52,7 @@ COLUMNS = (
     "id",
     "task_id",
     "task__title",
+    "title",
     "environment_id",
     "environment__name",
     "policy",

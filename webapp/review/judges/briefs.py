@@ -81,14 +81,14 @@ def _tool(tool: Tool) -> str:
 def _trajectory(row: Trajectory) -> str:
     score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
     verdicts = score.verdicts if score is not None else []
-    labels = list(row.revision.checks.order_by("position").values_list("label", "mark"))
+    labels = list(row.attempted.checks.order_by("position").values_list("label", "mark"))
     checks = [
         f"Check {number} ({mark}): {label}: {'holds' if verdict.get('passed') else 'does not hold'}"
         for number, ((label, mark), verdict) in enumerate(zip(labels, verdicts, strict=False), 1)
     ]
     steps = row.steps.order_by("index").values("index", "kind", "tool", "arguments", "result", "content")[:MOST_STEPS]
     told = [_step(step) for step in steps]
-    head = [f"Instruction:\n{row.revision.instruction}", f"Outcome: {row.outcome}, reward {row.reward}"]
+    head = [f"Instruction:\n{row.attempted.instruction}", f"Outcome: {row.outcome}, reward {row.reward}"]
     return "\n\n".join([*head, "\n".join(checks), *told, f"Answer:\n{row.answer[:PART_CHARS]}"])
 
 

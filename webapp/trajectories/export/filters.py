@@ -17,17 +17,20 @@ CHUNK = 20
 """So many trajectories' conversations are held at once."""
 UNFIT = "conversation"
 """The last filter: its conversation is not stored, or does not fit the format."""
+NO_ENVIRONMENT = "It has no environment: nothing executed or judged it, and it has no task by which data is split"
 
 Written = TypeVar("Written")
 
 
 class FilterCounts:
-    """Counts what each filter saw and left out (`tally`), and why conversations were not written (`reasons`)."""
+    """Counts what each filter saw and left out (`tally`), why conversations were not written (`reasons`), and those
+    that no filter looks at, as they have no environment (`foreign`)."""
 
     def __init__(self, sifting: FilterSettings) -> None:
         self.filters = (*first_filters(), *last_filters(sifting))
         self.tally = FilterTally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()
+        self.foreign = 0
         self.origins = Origins()
 
     def passed(
@@ -35,12 +38,14 @@ class FilterCounts:
     ) -> Iterator[tuple[Trajectory, Written]]:
         """Those of `rows` (a chunk, with `reading.COLUMNS`) that go in, as `write` gives them; it raises FormatError
         for a conversation that does not fit."""
-        runs = runs_of(rows)
-        fit = [row for row in rows if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)]
+        whole = [row for row in rows if row.revision_id is not None]
+        self.foreign += len(rows) - len(whole)
+        runs = runs_of(whole)
+        fit = [row for row in whole if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)]
         records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
-        self.origins.learn(row.revision_id for row in fit)
+        self.origins.learn(row.revision_id or 0 for row in fit)
         for row in fit:
-            offered = self.origins.of(row.revision_id).offered
+            offered = self.origins.of(row.revision_id or 0).offered
             try:
                 written = write(row, conversation_of(records.get(row.pk) or {}, row.provenance, offered))
             except FormatError as error:

@@ -55,6 +55,7 @@ class Export:
             "settings": self.spec.summary(),
             **({"llamafactory": told} if told else {}),
             "filters": [count.model_dump() for count in self.sieve.tally.counts()],
+            **({"without_environment": self.sieve.foreign} if self.sieve.foreign else {}),
             "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
             "policies": dict(sorted(self.policies.items())),
@@ -80,8 +81,9 @@ class Export:
         self.kept += 1
         self.records += len(lines)
         self.policies[row.policy] += 1
-        about = self.sieve.origins.of(row.revision_id).about
-        about = self.tasks.setdefault(row.revision_id, {**about, "trajectories": []})
+        revision = row.revision_id or 0
+        about = self.sieve.origins.of(revision).about
+        about = self.tasks.setdefault(revision, {**about, "trajectories": []})
         about["trajectories"].append(row.pk)
         for line in lines:
             data = line.encode()

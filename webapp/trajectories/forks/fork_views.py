@@ -53,7 +53,7 @@ def choose(request: HttpRequest, pk: int) -> HttpResponse:
         "index": index,
         "step": row.steps.filter(index=index).first(),
         "choices": found,
-        "older": row.revision_id != row.task.current_id,
+        "older": row.task is not None and row.revision_id != row.task.current_id,
     }
     if may(request.user, "review") and found:
         body = {"step": found[0].step, "calls": [], "answer": ""}

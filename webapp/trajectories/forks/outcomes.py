@@ -38,7 +38,7 @@ def no_reference(fork: Trajectory) -> str:
         return "A reference solves its task: this attempt did not earn the whole reward."
     if fork.replay not in TRUSTED:
         return "Its reward was not given by an execution here, or another execution differs from it."
-    current = fork.task.current
+    current = fork.attempted_task.current
     if current is None:
         return "Its task has no revision any more."
     known = reference_of(current)
@@ -51,7 +51,7 @@ def no_reference(fork: Trajectory) -> str:
 
 def _unsolved_now(fork: Trajectory) -> str:
     """Why the fork's calls do not solve the task as it is now; empty where they do."""
-    known, current = reference_in(fork), fork.task.current
+    known, current = reference_in(fork), fork.attempted_task.current
     if current is None:
         return "Its task has no revision any more."
     calls = [
@@ -60,7 +60,7 @@ def _unsolved_now(fork: Trajectory) -> str:
     ]
     record = RunRecord(environment_key="", task_key="", steps=tuple(calls), answer=known.answer, validation="schema")
     done = replay(default_sandbox(), replace(setting_of(current), keeps_states=False), record)
-    where = f"It was made at revision {fork.revision.number}. At revision {current.number}, the current one, its calls"
+    where = f"It was made at revision {fork.attempted.number}. At revision {current.number}, the current one, its calls"
     if done.reward is None:
         return f"{where} could not be judged by an execution alone. {done.note}".strip()
     if done.reward.reward < SOLVED_AT:
@@ -83,15 +83,15 @@ def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
     Those of a fork at an older revision are executed at the current one first. Raises Conflict: it cannot become the
     reference; SandboxUnavailable.
     """
-    seen = fork.task.current_id
+    seen = fork.attempted_task.current_id
     problem = no_reference(fork) or (_unsolved_now(fork) if fork.revision_id != seen else "")
     if problem:
         raise Conflict(problem)
     with transaction.atomic():
         current = TaskRevision.objects.get(pk=seen or 0)
-        if Task.objects.select_for_update().get(pk=fork.task_id).current_id != seen:
+        if Task.objects.select_for_update().get(pk=fork.attempted_task.pk).current_id != seen:
             raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
         before = reference_of(current)
         row = save_reference(current, reference_in(fork), SOURCE)
         audit(user, "reference.fork", fork, task=fork.task_id, reference=row.pk, before=before.pk if before else None)
-        return row, start_task_audit(user, fork.task)
+        return row, start_task_audit(user, fork.attempted_task)

@@ -33,7 +33,7 @@ class ForkChoice:
 
 def choices(parent: Trajectory, index: int) -> list[ForkChoice]:
     """Before a step and after it."""
-    row = parent.steps.filter(index=index).first()
+    row = None if parent.revision is None else parent.steps.filter(index=index).first()
     found = []
     if index and row is not None:
         found.append(_choice(parent, index, *_before(row)))
@@ -50,7 +50,7 @@ def _before(row: Step) -> tuple[str, str]:
 
 
 def _choice(parent: Trajectory, step: int, title: str, about: str) -> ForkChoice:
-    unjudged = obstacle(parent.revision)
+    unjudged = obstacle(parent.attempted)
     by_hand = by_policy = unjudged or problem_at(parent, step)
     if not by_hand:
         try:
@@ -69,7 +69,7 @@ def of_playground(row: Playground, fork: PlaygroundFork, user: Any) -> dict[str,
         "parent": parent,
         "task": parent.task,
         "revision": parent.revision,
-        "older": parent.revision_id != parent.task.current_id,
+        "older": parent.revision_id != parent.attempted_task.current_id,
         "mine": row.user_id == getattr(user, "pk", None) and may(user, "review"),
         "own": row.length - row.kept,
         "next": row.undone[-1] if row.undone and not row.serial else None,
@@ -87,7 +87,7 @@ def family(row: Trajectory, user: Any, *, has_forks: bool = True) -> dict[str, A
     context |= {"is_fork": True, "no_pair": no_pair(row)}
     if reward and row.outcome == "solved":
         context["no_reference"] = no_reference(row)
-        current = row.task.current
+        current = row.attempted_task.current
         context["replaced"] = reference_of(current) if current is not None else None
         context["takes_reference"] = may(user, "review")
     return context

@@ -52,8 +52,8 @@ def pair_of(fork: Trajectory) -> dict[str, Any]:
 
 def _conversation(row: Trajectory) -> Conversation:
     origins = Origins()
-    origins.learn([row.revision_id])
-    tools = origins.of(row.revision_id).offered
+    origins.learn([row.attempted.pk])
+    tools = origins.of(row.attempted.pk).offered
     style = row.provenance.get("prompt_style") or "tools"
     kept = conversation_kept(row)
     return Conversation(messages=tuple(kept if kept is not None else _told(row)), tools=tools, style=style)
@@ -63,11 +63,11 @@ def _told(row: Trajectory) -> list[Message]:
     """The conversation that a fork of the attempt begins with, to its end: for attempts of which none is stored."""
     steps = list(row.steps.order_by("index"))
     point = ForkPoint(row, len(steps), (), (), "tools")
-    setting, task = point.setting(), task_of(row.revision)
+    setting, task = point.setting(), task_of(row.attempted)
     system, _ = system_message("tools", row.conversational, task.documentation, task.program.tools)
     messages = [system]
     if not row.conversational:
-        messages.append(Message(role="user", content=row.revision.instruction))
+        messages.append(Message(role="user", content=row.attempted.instruction))
     turn: list[Step] = []
     for step in [*steps, None]:
         if turn and (step is None or step.kind == StepKind.USER or step.turn != turn[0].turn):

@@ -51,7 +51,7 @@ class ByHand:
 
 def require_hand(parent: Trajectory, step: int) -> ForkPoint:
     """Where a person can go on by hand. Raises InputError."""
-    problem = obstacle(parent.revision)
+    problem = obstacle(parent.attempted)
     if problem:
         raise InputError(problem)
     point = fork_point(parent, step)
@@ -71,7 +71,7 @@ def begin(user: Any, parent: Trajectory, step: int) -> Playground:
     """
     point = require_hand(parent, step)
     start = point.start()
-    setting = setting_of(parent.revision)
+    setting = setting_of(parent.attempted)
     episode = default_sandbox().reset(
         setting.program, setting.initial, seed=parent.seed, now=parent.now, validation="source"
     )
@@ -82,7 +82,7 @@ def begin(user: Any, parent: Trajectory, step: int) -> Playground:
         validation = point.setting().validation
         with transaction.atomic():
             row = playgrounds.adopt(
-                user, parent.revision, earlier, seed=parent.seed, now=parent.now, validation=validation
+                user, parent.attempted, earlier, seed=parent.seed, now=parent.now, validation=validation
             )
             PlaygroundFork.objects.create(playground=row, parent=parent, forked_at=step)
             audit(user, "fork.begin", parent, step=step, playground=row.pk)
@@ -154,7 +154,7 @@ def asks_judge(playground: Playground) -> bool:
     fork = fork_of(playground)
     if fork is None or default_of(LLMRole.JUDGE) is None:
         return False
-    return may_be_judged(task_of(fork.parent.revision).checks)
+    return may_be_judged(task_of(fork.parent.attempted).checks)
 
 
 def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
@@ -201,7 +201,7 @@ def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: 
     way, InputError, SandboxUnavailable and SandboxLost; nothing is stored then.
     """
     point = require_hand(parent, step)
-    task = task_of(parent.revision)
+    task = task_of(parent.attempted)
     judge = site_judge() if may_be_judged(task.checks) else None
     attempt, start = async_to_sync(_attempted)(point, point.task(task), point.start(), hand, judge)
     if attempt.outcome in ("infra_error", "cancelled"):
@@ -212,7 +212,7 @@ def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: 
         )
     row = record_whole(
         attempt,
-        parent.revision,
+        parent.attempted,
         start,
         SOURCE,
         [parent.pk, step, *hand.identity],

@@ -22,13 +22,13 @@ from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_li
 
 FOLD_FROM = 12
 WIDENING_CHARS = 1_500
-CALLS = (StepKind.QUERY, StepKind.CHANGE)
+CALLS = (StepKind.QUERY, StepKind.CHANGE, StepKind.CALL)
 
 
 def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """Everything but the two panels of the current step."""
     params = Params(request.GET)
-    only, tool = params.choice("only", step_list.ONLY, "all"), params.text("tool")
+    only, tool = params.choice("only", step_list.CHOICES, "all"), params.text("tool")
     context = checks(request, trajectory, index)
     rows, first, last = step_list.rail(trajectory, matrix_grid.by_step(context["flips"]), index, only, tool)
     context |= {
@@ -36,7 +36,7 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "earlier": max(first - 1, 0) if first else None,
         "later": last if last < trajectory.step_count else None,
         "only": only,
-        "onlys": step_list.ONLY,
+        "onlys": step_list.ONLY if trajectory.environment_id else step_list.ONLY_FOREIGN,
         "tool": tool,
         "tools": step_list.tools_used(rows),
         "shown": sum(not row.hidden for row in rows),
@@ -110,7 +110,7 @@ def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
     """The given answer beside the form that the task asks for, at the step that gives it."""
     if row.kind != StepKind.MESSAGE or not row.content or row.content != trajectory.answer:
         return {}
-    form = form_of(trajectory.revision)
+    form = form_of(trajectory.revision) if trajectory.revision is not None else ()
     rows, problem = given_rows(form, trajectory.answer) if form else ([], "")
     return {"form_rows": rows, "form_problem": problem}
 
@@ -119,6 +119,9 @@ def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
     """What the agent saw before it acted: the recorded text, as that is what it answered to."""
     if previous is None or previous.kind == StepKind.MESSAGE:
         return None
+    if previous.kind == StepKind.SYSTEM:
+        observed = bool(previous.details and previous.details.get("observation"))
+        return {"said": "What came of it", "text": value_text.cut(previous.content, full)} if observed else None
     if previous.kind == StepKind.USER:
         return {"said": "The user said", "text": value_text.cut(previous.content, full)}
     if previous.recorded:
@@ -141,7 +144,13 @@ def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:
 
 
 def result(row: Step, full: bool) -> dict[str, Any]:
-    """The reproduced result; for an error its kind, type and message."""
+    """The reproduced result; for an error its kind, type and message; of a foreign record what it says itself."""
+    if row.kind == StepKind.CALL:
+        value = value_text.parse(row.recorded)
+        foreign = value_text.cut(row.recorded, full)
+        if isinstance(value, dict | list):
+            foreign = pretty_plain(value, row.recorded, full)
+        return {"foreign": True, "text": foreign}
     if row.ok is None:
         return {"missing": True, "recorded": value_text.cut(row.recorded, full)}
     if row.ok:
@@ -162,6 +171,10 @@ def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -
     pointer = pointer if pointer.startswith("/") else ""
     context: dict[str, Any] = {"pointer": pointer, "view": params.text("view")}
     context["find"] = params.text("find", strip=True)
+    if trajectory.environment_id is None:
+        return context | {
+            "no_state": "It has no environment here: it was recorded elsewhere, and nothing was executed."
+        }
     if pointer:
         context["touches"] = queries.touches(trajectory, pointer)
     try:
@@ -237,7 +250,7 @@ def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
     """What one check said on this run: its flips, and its error where it raised."""
     names = queries.labels(trajectory)
     flips = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
-    scores = trajectory.scores.filter(verifier_hash=trajectory.revision.verifier_hash).exclude(source="recorded")
+    scores = trajectory.scores.filter(verifier_hash=trajectory.attempted.verifier_hash).exclude(source="recorded")
     score = scores.order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
     check_verdict = score[place] if place < len(score) else None

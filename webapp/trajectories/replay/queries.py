@@ -19,12 +19,12 @@ from webapp.trajectories.replay.value_text import compact
 
 MOST_HITS = 200
 AROUND = 70
-ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●"}
+ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●", StepKind.SYSTEM: "▪"}
 
 
 def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
     """What the newest score says that changed outside the task's frame."""
-    if trajectory.revision.frame is None:
+    if trajectory.revision is None or trajectory.revision.frame is None:
         return []
     told = trajectory.scores.exclude(source="recorded").order_by("-id").values_list("outside", flat=True).first()
     return [OutsideChange.model_validate(change) for change in told or ()]

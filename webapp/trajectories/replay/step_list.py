@@ -14,6 +14,9 @@ from webapp.trajectories.replay.queries import ICONS
 
 RAIL_WINDOW = 3_000
 ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "diverged")
+ONLY_FOREIGN = ("all", "system", "user", "message", "call")
+"""Of a trajectory without an environment."""
+CHOICES = tuple(dict.fromkeys((*ONLY, *ONLY_FOREIGN)))
 DIVERGED = (
     '<b class="warn" title="The reproduced observation differs from the recorded one">≠'
     '<span class="visually-hidden"> diverged</span></b> '
@@ -88,7 +91,7 @@ def rail(
 
 
 def tools_used(rows: list[RailRow]) -> list[str]:
-    return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE)})[:200]
+    return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE, StepKind.CALL)})[:200]
 
 
 def outcome(row: RailRow) -> str:

@@ -94,7 +94,7 @@ def check_flips(attempt: Trajectory, labels: Labels) -> list[Flip]:
     """What the checks did along an attempt, where its matrix is that of its revision."""
     if not is_fresh(attempt):
         return []
-    return flips(attempt.matrix, [label for label, _ in labels.get(attempt.revision_id, ())])
+    return flips(attempt.matrix, [label for label, _ in labels.get(attempt.attempted.pk, ())])
 
 
 def check_grid(
@@ -105,7 +105,7 @@ def check_grid(
     said: list[dict[Identity, CheckCell]] = []
     for attempt, turns in zip(attempts, turned, strict=True):
         score = scores.get(attempt.pk)
-        own = labels.get(score.revision_id if score else attempt.revision_id, [])
+        own = labels.get(score.revision_id if score else attempt.attempted.pk, [])
         since = {flip.label.position: flip for flip in turns}
         if score is None or score.revision_id != attempt.revision_id:
             since = {}

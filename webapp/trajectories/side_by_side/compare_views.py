@@ -17,7 +17,7 @@ from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Trajectory
+from webapp.trajectories.models import Trajectory, no_environment
 from webapp.trajectories.side_by_side import queries
 from webapp.trajectories.side_by_side.table import compare
 
@@ -62,7 +62,10 @@ def _choose(request: HttpRequest, ids: Sequence[int], task_pk: int | None, probl
     """What can be compared with what is chosen; a problem says why that could not be compared."""
     known = {row.pk: row for row in trajectory_list.lines(Trajectory.objects.filter(pk__in=ids))}
     chosen = [known[pk] for pk in ids if pk in known]
-    tasks = list(dict.fromkeys(row.task for row in chosen))
+    if not problem and (foreign := [row.pk for row in chosen if row.task is None]):
+        problem = no_environment(foreign[0])
+    chosen = [row for row in chosen if row.task is not None]
+    tasks = list(dict.fromkeys(row.attempted_task for row in chosen))
     if task_pk is not None and not tasks:
         tasks = list(Task.objects.only("title").filter(pk=task_pk))
     context: dict[str, Any] = {"problem": problem, "tasks": tasks}
@@ -80,6 +83,6 @@ def _choose(request: HttpRequest, ids: Sequence[int], task_pk: int | None, probl
 
 def _counterpart(row: Trajectory) -> list[Trajectory]:
     """The newest attempt at the same task that ended the other way: solved beside one that is not, or the reverse."""
-    others = queries.attempts_at(row.task_id).filter(live=False).exclude(pk=row.pk)
+    others = queries.attempts_at(row.attempted_task.pk).filter(live=False).exclude(pk=row.pk)
     others = others.exclude(outcome="solved") if row.outcome == "solved" else others.filter(outcome="solved")
     return list(trajectory_list.lines(others)[:1])

@@ -14,7 +14,7 @@ from django.db.models.functions import MD5, Cast, Left
 from webapp.errors import NotFound, Unusable
 from webapp.query_params import whole_number
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Score, Step, Trajectory
+from webapp.trajectories.models import Score, Step, Trajectory, no_environment
 from webapp.trajectories.side_by_side.alignment import ComparedStep
 from webapp.trajectories.side_by_side.call_texts import short
 
@@ -72,6 +72,9 @@ def require_attempts(ids: Sequence[int]) -> list[Trajectory]:
     if gone:
         raise NotFound(f"There is no attempt {' and none '.join(gone)}.")
     attempts = [rows[pk] for pk in ids]
+    foreign = [row.pk for row in attempts if row.task_id is None]
+    if foreign:
+        raise Unusable(no_environment(foreign[0]), code="no_task")
     if len({row.task_id for row in attempts}) > 1:
         places = ", ".join(f"attempt {row.pk} at task {row.task_id}" for row in attempts)
         raise Unusable(f"Only attempts at one task can be compared: {places}.", code="several_tasks")

@@ -105,7 +105,7 @@ class ComparedCheckOut(Schema):
 class ComparedAttemptOut(TrajectoryLine):
     """One of the attempts, with the answer that it gave."""
 
-    revision_id: int
+    revision_id: int | None
     answer: str
 
 
@@ -143,7 +143,7 @@ class ComparisonOut(Schema):
 
     @staticmethod
     def resolve_task_id(found: Comparison) -> int:
-        return found.attempts[0].task_id
+        return found.attempts[0].attempted_task.pk
 
     @staticmethod
     def resolve_sentence(found: Comparison) -> str:

@@ -127,7 +127,7 @@ class Comparison:
     @property
     def revisions(self) -> list[int]:
         """The numbers of the revisions that were attempted."""
-        return sorted({row.revision.number for row in self.attempts})
+        return sorted({row.attempted.number for row in self.attempts})
 
     @property
     def answers_differ(self) -> bool:
@@ -144,7 +144,7 @@ def compare(attempts: Sequence[Trajectory], start: int = 0) -> Comparison:
     rows = aligned([one.compared for one in steps])
     found = parting(rows)
     scores = queries.newest_scores(attempts)
-    labels = labels_of({row.revision_id for row in attempts} | {score.revision_id for score in scores.values()})
+    labels = labels_of({row.attempted.pk for row in attempts} | {score.revision_id for score in scores.values()})
     turned = [check_flips(row, labels) for row in attempts]
     folded = list(stretches(rows))
     start = min(start, max(0, len(folded) - 1)) // MOST_LINES * MOST_LINES

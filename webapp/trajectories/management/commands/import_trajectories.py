@@ -1,4 +1,4 @@
-"""`manage.py import_trajectories FILE`: recorded runs, each executed again and compared with its record."""
+"""`manage.py import_trajectories FILE`: recorded runs, each executed again and compared with its record; or ATIF."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from synthesis.formats.files import read_entries
+from synthesis.formats.atif_reader import holds_atif
+from synthesis.formats.files import MAX_FILE_BYTES, parse_entries, read_content, unpack
 from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
+from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.importer import import_runs
 from webapp.uploads import require_success
 
 
 class Command(BaseCommand):
-    help = "Import recorded runs from JSON or JSON Lines and replay them in the sandbox."
+    help = (
+        "Import recorded runs from JSON or JSON Lines and replay them in the sandbox; trajectories in ATIF 1.0 to 1.8 "
+        "come in without an environment, to be read."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
@@ -31,9 +36,29 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_clear_line():
-            entries = read_entries(options["file"])
-            tell = teller(self.stderr.write)
-            result = import_runs(default_sandbox(), entries, options["source"], tell, frames=options["frame"])
+            content, tell = read_content(options["file"]), teller(self.stderr.write)
+            name = options["file"].name
+            foreign = holds_atif(unpack(content, name, MAX_FILE_BYTES))
+            if foreign:
+                result = import_foreign_runs(content, name, MAX_FILE_BYTES, tell)
+            else:
+                entries = parse_entries(content, name)
+                result = import_runs(default_sandbox(), entries, options["source"], tell, frames=options["frame"])
+        self._tell_foreign(result) if foreign else self._tell_runs(result)
+        if options["json"]:
+            self.stdout.write(as_json(result))
+        with one_clear_line():
+            require_success(result)
+
+    def _tell_foreign(self, result: dict[str, Any]) -> None:
+        tell_failures(self.stderr.write, "trajectory", result["failed"])
+        failed = len(result["failed"]) + result.get("more_failed", 0)
+        self.stderr.write(
+            f"trajectories without an environment: {result['created']} created, {result['unchanged']} unchanged, "
+            f"{failed} failed"
+        )
+
+    def _tell_runs(self, result: dict[str, Any]) -> None:
         tell_failures(self.stderr.write, "run", result["failed"])
         for item in result["diverged"]:
             self.stderr.write(
@@ -45,7 +70,3 @@ class Command(BaseCommand):
             f"{len(result['diverged'])} diverged, {len(result['failed'])} failed"
         )
         tell_frames(self.stderr.write, result)
-        if options["json"]:
-            self.stdout.write(as_json(result))
-        with one_clear_line():
-            require_success(result)

@@ -1,0 +1,117 @@
+"""Trajectories without an environment: read of files in ATIF, stored to be read and searched, never executed."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from synthesis.formats.atif_reader import MOST_BYTES, records_in, run
+from synthesis.formats.files import Entry, UnreadableFile
+from synthesis.formats.records import ForeignRun, ForeignStep
+from synthesis.formats.values import clean
+from synthesis.parser import ReadLimits, read_apart
+from webapp.content_store import content_hash
+from webapp.scenarios.importer import Progress, guarded
+from webapp.trajectories.models import ReplayState, Step, Trajectory
+
+SOURCE = "atif"
+LIMITS = ReadLimits(
+    memory_mib=2_048, cpu_s=300, wall_s=3_600, output_bytes=1 << 30, item_bytes=MOST_BYTES + (1 << 20), small_bytes=0
+)
+"""The file is read while its trajectories are written, so the wall time is the writing's too."""
+MOST_FAILED = 1_000
+"""So many failures are listed; the others are counted in the last one."""
+SEARCHED = 4_000
+"""Characters of what the user asked that a search looks in."""
+
+
+def import_foreign_runs(
+    content: bytes, name: str, limit: int, progress: Progress = lambda done, total, note: None, source: str = SOURCE
+) -> dict[str, Any]:
+    """Store the trajectories of a file's bytes. `progress` is called before each and may raise to stop.
+
+    The file is read in a process of its own; what of it is no trajectory is listed, and the rest goes in. Raises
+    UnreadableFile, TooCostly, InfrastructureError.
+    """
+    tally: dict[str, Any] = {"created": 0, "unchanged": 0, "failed": []}
+    arguments = {"name": name, "limit": limit}
+    read = 0
+    for item in read_apart(f"{records_in.__module__}:{records_in.__name__}", io.BytesIO(content), arguments, LIMITS):
+        progress(read, read + 1, f"Trajectory {item['place']}")
+        read += 1
+        if "reason" in item:
+            _fail(tally, item["at"], item["reason"])
+            continue
+
+        def action(item: dict[str, Any] = item) -> None:
+            tally["created" if _save(run(Entry(item["place"], item["record"])), source) else "unchanged"] += 1
+
+        failure = guarded(item["place"], action)
+        if failure:
+            _fail(tally, failure.place, failure.reason)
+    if not read:
+        raise UnreadableFile(f"{name}: no trajectory: the list in it is empty. Nothing was imported.")
+    progress(read, read, "")
+    return tally
+
+
+def _fail(tally: dict[str, Any], place: str, reason: str) -> None:
+    failed = tally["failed"]
+    if len(failed) < MOST_FAILED:
+        failed.append({"place": clean(place), "reason": clean(reason)})
+        return
+    tally["more_failed"] = tally.get("more_failed", 0) + 1
+
+
+def _save(record: ForeignRun, source: str) -> bool:
+    """Whether it is new: one whose record is stored already is left alone."""
+    digest = content_hash([source, json.dumps(record.raw, sort_keys=True)])
+    if Trajectory.objects.filter(content_hash=digest).exists():
+        return False
+    try:
+        _write(record, source, digest)
+    except IntegrityError:
+        if Trajectory.objects.filter(content_hash=digest).exists():
+            return False
+        raise
+    return True
+
+
+@transaction.atomic
+def _write(record: ForeignRun, source: str, digest: str) -> None:
+    asked = "\n".join(step.content for step in record.steps if step.kind == "user")
+    names = (record.title, record.policy, str(record.about.get("agent", "")), str(record.about.get("session_id", "")))
+    row = Trajectory.objects.create(
+        title=record.title,
+        words="\n".join((*names, asked[:SEARCHED])),
+        source=source,
+        content_hash=digest,
+        policy=record.policy,
+        conversational=record.conversational,
+        replay=ReplayState.NO_ENVIRONMENT,
+        answer=record.answer,
+        step_count=len(record.steps),
+        call_count=sum(step.kind == "call" for step in record.steps),
+        provenance=record.about,
+        record=record.raw,
+    )
+    Step.objects.bulk_create((_step(row, index, step) for index, step in enumerate(record.steps)), batch_size=200)
+
+
+def _step(row: Trajectory, index: int, step: ForeignStep) -> Step:
+    """A step, not saved yet. What came of a call is what was recorded: nothing here gave a result."""
+    return Step(
+        trajectory=row,
+        index=index,
+        turn=step.turn,
+        kind=step.kind,
+        content=step.content,
+        reasoning=step.reasoning,
+        tool=step.tool,
+        arguments=step.arguments if step.kind == "call" else None,
+        recorded=step.recorded or "",
+        details=step.details,
+    )
