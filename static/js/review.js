@@ -3,6 +3,7 @@
 
 (() => {
   const BEAT_MS = 60000;
+  const LEAST_BEAT_MS = 10000;
   const IDLE_MS = 120000;
   const SOON_S = 60;
   const DRAFT_MS = 800;
@@ -30,7 +31,8 @@
     };
     if (bar) {
       desk.until = Date.now() + Number(bar.dataset.lease) * 1000;
-      desk.timers.push(window.setInterval(tick, 1000), window.setInterval(beatIfActive, BEAT_MS));
+      const every = Math.min(BEAT_MS, Math.max(LEAST_BEAT_MS, Number(bar.dataset.lease) * 333)); // thrice a lease
+      desk.timers.push(window.setInterval(tick, 1000), window.setInterval(beatIfActive, every));
       tick();
       window.setTimeout(fetchAhead, 300);
     }

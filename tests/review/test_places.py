@@ -178,3 +178,19 @@ def test_a_stale_decision_on_a_trajectory_shows_both_sides_too() -> None:
 def _seen(user: User, pk: int) -> str:
     page = client_of(user).get(f"/review/trajectory/{pk}/panel/").content.decode()
     return page.split('name="seen" value="')[1][:64]
+
+
+def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() -> None:
+    ann, bob, adjudicator = seed.people("annotator", "annotator", "adjudicator")
+    task = seed.task("a")
+    queue = seed.queue(adjudicator, overlap=2)
+    judge(ann, task, CHANGES, assignments.pull_next(ann, queue))
+    told = f"/review/history/?queue={queue.pk}&verdict=request_changes&by={ann.username}"
+    assert "Check 1 takes anything." not in client_of(bob).get("/review/history/").content.decode()
+    assert "Check 1 takes anything." in client_of(adjudicator).get(told).content.decode()
+    assert "Check 1 takes anything." in client_of(ann).get(told).content.decode()
+    assert "Check 1 takes anything." not in client_of(ann).get(told + "x").content.decode()
+    page = client_of(adjudicator).get(f"/review/{queue.pk}/").content.decode()
+    assert f"?queue={queue.pk}&amp;verdict=request_changes" in page
+    judge(bob, task, assignment=assignments.pull_next(bob, queue))
+    assert "Check 1 takes anything." in client_of(bob).get("/review/history/").content.decode()

@@ -287,7 +287,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "label-reservations": {"pk": made["reservation"].pk},
         "label-sessions": {"pk": made["label_session"].pk},
         "labels": {"pk": made["own_label"].pk},
-        "review": {"kind": "task", "pk": run.task_id},
+        "review": {"kind": "task", "pk": run.task_id, "group": uuid.UUID(int=1)},
         "rollouts": {"job": made["rollout"].job_id},
         "scenarios": {"pk": run.task.scenario_id},
         "tasks": {"pk": run.task_id, "number": 1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Literal
+from uuid import UUID
 
 from django.db import transaction
 from django.http import HttpRequest
@@ -19,10 +20,14 @@ from webapp.rest.paging import cursor_page
 from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 from webapp.review import assignments, decisions, queues, remarks
+from webapp.review.bulk_decisions import decide_many
 from webapp.review.judges.votes import shown_decisions
-from webapp.review.models import Assignment, Remark, ReviewDecision, ReviewQueue, subject_filter
+from webapp.review.models import Assignment, QueueItem, Remark, ReviewDecision, ReviewQueue, subject_filter
 from webapp.review.schemas import (
     AssignmentOut,
+    BulkDecisionsIn,
+    BulkDecisionsOut,
+    BulkUndoneOut,
     HeartbeatIn,
     NextOut,
     ObstacleOut,
@@ -103,25 +108,64 @@ def keep_assignment(request: HttpRequest, pk: Id, wish: HeartbeatIn) -> Assignme
     return assignments.heartbeat(person(request), pk, wish.seconds)
 
 
+def _matched(request: HttpRequest, pk: int) -> None:
+    """The caller's hold is as `If-Match` names it, where that is sent. Call it in the transaction that changes it."""
+    require_match(request, AssignmentOut.from_orm(assignments.require_assignment(person(request), pk)))
+
+
 @router.post("/review/assignments/{pk}/skip", auth=needs("review"), response=AssignmentOut)
 def skip_assignment(request: HttpRequest, pk: Id) -> Assignment:
     """Let others have the item, and do not offer it to the caller again."""
-    return assignments.skip(person(request), pk)
+    with transaction.atomic():
+        _matched(request, pk)
+        return assignments.skip(person(request), pk)
+
+
+@router.post("/review/assignments/{pk}/unskip", auth=needs("review"), response=AssignmentOut)
+def unskip_assignment(request: HttpRequest, pk: Id) -> Assignment:
+    """Take a skipped item up again; 409 where as many people as it needs hold it or have decided."""
+    with transaction.atomic():
+        _matched(request, pk)
+        row = assignments.unskip(person(request), pk)
+        return assignments.take_over(person(request), row.item)
 
 
 @router.post("/review/assignments/{pk}/give-back", auth=needs("review"), response=AssignmentOut)
 def give_back_assignment(request: HttpRequest, pk: Id) -> Assignment:
     """Let others have the item; it may come back."""
-    return assignments.give_back(person(request), pk)
+    with transaction.atomic():
+        _matched(request, pk)
+        return assignments.give_back(person(request), pk)
+
+
+@router.post("/review/items/{pk}/take-over", auth=needs("review"), response=AssignmentOut)
+def take_item_over(request: HttpRequest, pk: Id) -> Assignment:
+    """Hold an item by choice: on a free place, else in place of the one who began first."""
+    return assignments.take_over(person(request), get_object_or_404(QueueItem.objects.select_related("queue"), pk=pk))
+
+
+@router.post("/review/items/{pk}/assign", auth=needs("review"), response={204: None})
+def assign_item(request: HttpRequest, pk: Id, wish: SendIn) -> Any:
+    """Give an open item to one person; an empty `to` lets everybody have it again. Annotators may not."""
+    queues.require_editor(person(request))
+    item = get_object_or_404(QueueItem.objects.select_related("queue"), pk=pk)
+    assignments.assign(person(request), item, _named(wish.to) if wish.to else None, wish.note)
+    return 204, None
+
+
+def _named(name: str) -> User:
+    found = User.objects.filter(username=name, is_active=True).first()
+    if found is None:
+        raise NotFound("Nobody here has this user name.")
+    return found
 
 
 @router.post("/review/assignments/{pk}/send", auth=needs("review"), response=AssignmentOut)
 def send_assignment(request: HttpRequest, pk: Id, wish: SendIn) -> Assignment:
     """Send the item to another person, whose alone it is from now on."""
-    to = User.objects.filter(username=wish.to, is_active=True).first()
-    if to is None:
-        raise NotFound("Nobody here has this user name.")
-    return assignments.send(person(request), pk, to, wish.note)
+    with transaction.atomic():
+        _matched(request, pk)
+        return assignments.send(person(request), pk, _named(wish.to), wish.note)
 
 
 @router.get("/review/{kind}/{pk}", auth=needs("read"), response=ReviewStateOut)
@@ -144,11 +188,8 @@ def _state(kind: str, pk: int) -> ReviewStateOut:
     )
 
 
-def _decided(request: HttpRequest, kind: str, pk: int, wish: ReviewDecisionIn, held: int | None) -> ReviewDecision:
-    if "If-Match" not in request.headers:
-        words = f"Send If-Match with the ETag of GET /review/{kind}/{pk}: a decision stands for what its author saw."
-        raise Problem(428, words, code="precondition_required")
-    choice = decisions.DecisionChoice(
+def _choice_of(wish: ReviewDecisionIn) -> decisions.DecisionChoice:
+    return decisions.DecisionChoice(
         verdict=wish.verdict,
         reasons=tuple(wish.reasons),
         comment=wish.comment,
@@ -157,11 +198,17 @@ def _decided(request: HttpRequest, kind: str, pk: int, wish: ReviewDecisionIn, h
         overrides=wish.overrides,
         seconds=wish.seconds,
     )
+
+
+def _decided(request: HttpRequest, kind: str, pk: int, wish: ReviewDecisionIn, held: int | None) -> ReviewDecision:
+    if "If-Match" not in request.headers:
+        words = f"Send If-Match with the ETag of GET /review/{kind}/{pk}: a decision stands for what its author saw."
+        raise Problem(428, words, code="precondition_required")
     with transaction.atomic():
         state = _state(kind, pk)
         require_match(request, state)
         own = assignments.require_held(person(request), held) if held is not None else None
-        return decisions.decide(person(request), kind, pk, choice, state.seen, assignment=own)
+        return decisions.decide(person(request), kind, pk, _choice_of(wish), state.seen, assignment=own)
 
 
 @router.post("/review/assignments/{pk}/decision", auth=needs("review"), response={201: ReviewDecisionOut})
@@ -208,7 +255,29 @@ def list_decisions(request: HttpRequest, query: Query[ReviewDecisionQuery]) -> A
 @router.post("/review/decisions/{pk}/undo", auth=needs("review"), response=ReviewDecisionOut)
 def undo_decision(request: HttpRequest, pk: Id) -> ReviewDecision:
     """Take a decision back: one's own, or as an adjudicator another's."""
-    return decisions.undo(person(request), pk)
+    with transaction.atomic():
+        known = ReviewDecision.objects.select_related("user").filter(pk=pk).first()
+        if known is not None:
+            require_match(request, ReviewDecisionOut.from_orm(known))
+        return decisions.undo(person(request), pk)
+
+
+@router.post("/review/bulk-decisions", auth=needs("review"), response={201: BulkDecisionsOut})
+@idempotent
+def create_bulk_decisions(request: HttpRequest, wish: BulkDecisionsIn) -> Any:
+    """One decision on many tasks. Of each, `seen` stands as GET /review/task/{pk} says it.
+
+    One that was changed since, or may not be approved, is left as it is.
+    """
+    seen = {one.task: one.seen for one in wish.tasks}
+    group, decided, left = decide_many(person(request), seen, _choice_of(wish.decision))
+    return 201, {"group": group, "decided": decided, "left": left}
+
+
+@router.post("/review/bulk-decisions/{group}/undo", auth=needs("review"), response=BulkUndoneOut)
+def undo_bulk_decisions(request: HttpRequest, group: UUID) -> Any:
+    """Take back all of the caller's standing decisions of one bulk act."""
+    return {"undone": decisions.undo_group(person(request), group)}
 
 
 @router.get("/review/{kind}/{pk}/remarks", auth=needs("read"), response=list[ReviewRemarkOut])
@@ -223,3 +292,15 @@ def list_remarks(request: HttpRequest, kind: ReviewKind, pk: Id) -> Any:
 def create_remark(request: HttpRequest, kind: ReviewKind, pk: Id, wish: ReviewRemarkIn) -> Any:
     """Put a comment, a label or a flag on an object or a place of it."""
     return 201, remarks.add_remark(person(request), kind, pk, wish.remark, wish.text, wish.place)
+
+
+@router.post("/review/remarks/{pk}/resolve", auth=needs("review"), response=ReviewRemarkOut)
+def resolve_remark(request: HttpRequest, pk: Id) -> Remark:
+    """Say that a remark is dealt with: its author, or an adjudicator."""
+    return remarks.resolve_remark(person(request), pk, dealt_with=True)
+
+
+@router.post("/review/remarks/{pk}/reopen", auth=needs("review"), response=ReviewRemarkOut)
+def reopen_remark(request: HttpRequest, pk: Id) -> Remark:
+    """Say that a remark is not dealt with after all: its author, or an adjudicator."""
+    return remarks.resolve_remark(person(request), pk, dealt_with=False)

@@ -25,8 +25,8 @@ from webapp.review.bulk_decisions import bulk_preview, decide_many
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
-from webapp.review.judges.votes import votes_on
-from webapp.review.models import QueueItem, ReviewDecision, ReviewKind
+from webapp.review.judges.votes import shown_decisions, votes_on
+from webapp.review.models import QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.subjects import locked_subject, subject_page, subject_title
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label
 from webapp.scenarios.queries import find_task
@@ -189,15 +189,19 @@ def draft(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @access("read")
 @require_safe
 def history(request: HttpRequest) -> HttpResponse:
-    """Decisions, newest first: everybody's, or one's own."""
+    """Decisions, newest first: everybody's, or one's own; of a queue, a person, a verdict."""
     params = Params(request.GET)
-    mine = params.flag("mine")
-    rows = ReviewDecision.objects.filter(user__isnull=False).select_related(
-        "user", "queue", "task", "tool", "trajectory", "undone_by", "revision"
-    )
-    rows = rows.defer("revision__record")
+    mine, queue, by = params.flag("mine"), params.id("queue"), params.text("by", 150)
+    verdict = params.text("verdict", 20)
+    rows = shown_decisions(request.user).filter(user__isnull=False)
+    rows = rows.select_related("user", "queue", "task", "tool", "trajectory", "undone_by", "revision")
+    rows = rows.defer("revision__record", "task__words")
+    asked = {"user": request.user} if mine else {}
+    asked |= {"queue": queue} if queue else {}
+    asked |= {"user__username": by} if by else {}
+    asked |= {"verdict": verdict, "undone_at": None, "gold_right": None} if verdict else {}
     may_undo_all = getattr(request.user, "role", "") in ADJUDICATORS
-    page = keyset(request, rows.filter(user=request.user) if mine else rows)  # type: ignore[misc]
+    page = keyset(request, rows.filter(**asked))
     lines = [(row, verdict_label(row.kind, row.verdict), subject_page(row.kind, row.subject_id)) for row in page.rows]
     return render(
         request,
@@ -206,10 +210,18 @@ def history(request: HttpRequest) -> HttpResponse:
             "page": page,
             "lines": lines,
             "mine": mine,
+            "chips": _history_chips(queue, by, verdict),
             "may_edit": queues.may_edit(request.user),
             "may_undo_all": may_undo_all,
         },
     )
+
+
+def _history_chips(queue: int | None, by: str, verdict: str) -> list[tuple[str, str]]:
+    """(filter, its words) of each that narrows the history."""
+    name = ReviewQueue.objects.values_list("name", flat=True).filter(pk=queue or 0).first()
+    words = [("Queue", name or queue), ("By", by), ("Decided", verdict.replace("_", " "))]
+    return [(label, str(value)) for label, value in words if value]
 
 
 @access("review")

@@ -71,7 +71,7 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "queue": row,
         "numbers": counted,
-        "verdicts": [(verdict_label(row.kind, code), count) for code, count in counted.verdicts],
+        "verdicts": [(code, verdict_label(row.kind, code), count) for code, count in counted.verdicts],
         "page": keyset(request, shown, "-rank"),
         "state": state,
         "states": ReviewItemState.choices,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Literal
+from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
@@ -146,6 +147,34 @@ class ReviewDecisionIn(BodyIn):
     ] = {}
     overrides: Annotated[bool, Field(description="Approve against the audit; adjudicators only.")] = False
     seconds: Annotated[float | None, Field(ge=0, le=86_400)] = None
+
+
+class SeenTask(BodyIn):
+    task: Id
+    seen: Annotated[ShortText, Field(description="The hash that GET /review/task/{pk} gave.")]
+
+
+class BulkDecisionsIn(BodyIn):
+    """One decision on many tasks, each as it was seen."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"tasks": [{"task": 7, "seen": "5b1d"}], "decision": {"verdict": "approve"}}]}
+    )
+
+    tasks: Annotated[list[SeenTask], Field(min_length=1, max_length=1_000)]
+    decision: ReviewDecisionIn
+
+
+class BulkDecisionsOut(Schema):
+    """`left` tasks were changed meanwhile or may not be approved, and are as they were."""
+
+    group: Annotated[UUID, Field(description="What undoes all of it: POST /review/bulk-decisions/{group}/undo.")]
+    decided: int
+    left: int
+
+
+class BulkUndoneOut(Schema):
+    undone: int
 
 
 class ReviewDecisionOut(Schema):

@@ -161,15 +161,22 @@ def _keep(
 
 
 def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
-    """The decisions that a person may see: of judges those on what they have decided on themselves."""
+    """The decisions that a person may see: their own, and those that cannot lead them.
+
+    Until they have decided themselves, what judges said is hidden from them, and what people said where several are
+    asked and not all have answered, or where the answer is known. Adjudicators see all.
+    """
     rows = ReviewDecision.objects.all()
     if user.role in ADJUDICATORS:
         return rows
-    hidden = Q(user__isnull=True)
+    undecided, secret = Q(), Q()
     for kind in ReviewKind.values:
-        own = ReviewDecision.objects.filter(user=user, **{kind: OuterRef(kind)})
-        hidden &= ~Q(Exists(own))
-    return rows.exclude(hidden)
+        own = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, **{kind: OuterRef(kind)})
+        undecided &= ~Q(Exists(own))
+        items = QueueItem.objects.filter(**{kind: OuterRef(kind)})
+        secret |= Q(Exists(items.filter(Q(gold__isnull=False) | Q(state=ReviewItemState.OPEN, overlap__gt=1))))
+    others = Q(user__isnull=True) | ~Q(user=user)
+    return rows.exclude(others & (undecided & (Q(user__isnull=True) | secret) | Q(gold_right__isnull=False)))
 
 
 @dataclass(frozen=True)
