@@ -205,7 +205,8 @@
   document.addEventListener("submit", decide);
   document.addEventListener("input", (event) => { if (event.target.closest("form[data-decide]")) changed(); });
   document.addEventListener("click", (event) => { if (event.target.closest("[data-keep-item]")) { desk.active = Date.now(); beat(); } });
-  for (const kind of ["keydown", "pointerdown", "wheel"]) {
+  /* The editor of a source keeps its keys to itself; what is typed in it comes as input. */
+  for (const kind of ["keydown", "pointerdown", "wheel", "input"]) {
     document.addEventListener(kind, () => { if (desk) desk.active = Date.now(); }, { passive: true });
   }
 })();

@@ -13,7 +13,7 @@ from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
 from tests.review import seed
 from webapp.edits.models import Edit
-from webapp.environments.models import Environment, Version
+from webapp.environments.models import Environment, ToolCase, Version
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -30,6 +30,8 @@ def made(sandbox: Sandbox) -> SeedLibrary:
     found = library(sandbox)
     assessed(sandbox, found)
     Environment.objects.filter(pk=found.environment.pk).update(name=f"Seeds {HOSTILE}")
+    shown = {"reason": f"Line 14 looks at six {HOSTILE}", "result": {"success": True, "said": HOSTILE}}
+    ToolCase.objects.filter(verdict="fail").update(**shown)
     for name in ("three", "eight"):
         approve(person, found.task(name))
     return found

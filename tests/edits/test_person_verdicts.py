@@ -15,8 +15,10 @@ from webapp.edits.case_runs import cases_of, run_cases
 from webapp.edits.proposals import editable_source, proposed_program
 from webapp.edits.tool_repair import brief_of
 from webapp.environments.models import Assessment, ToolCase
+from webapp.review.assignments import pull_next
 from webapp.review.decisions import DecisionChoice, decide, undo
 from webapp.review.models import ReviewDecision
+from webapp.review.queues import make_gold
 from webapp.review.subjects import tag_of
 from webapp.review.tools.person_verdicts import checker_record, counted, person_verdict
 
@@ -94,6 +96,23 @@ def test_people_who_disagree_have_settled_nothing(sandbox: Sandbox, made: SeedLi
     said = person_verdict(made.tool.pk)
     assert said is not None
     assert (said.verdict, said.groups, said.people) == ("tool_bug", {}, (judge.username,))
+
+
+def test_a_known_answer_is_not_told_to_those_who_are_asked_for_it(
+    browser: Client, sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    assessed(sandbox, made)
+    judge = seed.people("adjudicator")[0]
+    queue = seed.queue(judge, "Failing tools", "tool")
+    held = pull_next(judge, queue)
+    assert held is not None
+    choice = DecisionChoice("ambiguous_rule")
+    decision = decide(judge, "tool", made.tool.pk, choice, tag_of("tool", made.tool), assignment=held)
+    assert "it holds" in browser.get(f"/review/items/{held.item_id}/").content.decode()
+    make_gold(judge, decision.pk)
+    page = browser.get(f"/review/items/{held.item_id}/").content.decode()
+    assert "it holds" not in page
+    assert "→</span> Ambiguous rule" not in page
 
 
 def test_a_tool_is_edited_on_its_desk(browser: Client, sandbox: Sandbox, made: SeedLibrary) -> None:

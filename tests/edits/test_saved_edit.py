@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 
 from synthesis.errors import InputError
 from synthesis.formats.files import Entry
@@ -57,6 +58,22 @@ def test_a_forecast_names_the_attempts_that_flip_the_audits_that_change_and_the_
     assert holds(forecast, edit)
     approve(person, made.task("none"), "reject")
     assert not holds(forecast, edit), "a forecast that knows nothing of a new approval must not be saved by"
+
+
+def test_a_sample_is_executed_of_too_many_attempts_and_no_approval_rests_on_it(
+    sandbox: Sandbox, made: SeedLibrary, person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.edits.forecasts.MOST_RUNS", 1)
+    approve(person, made.task("three"))
+    edit = fixed(person, made)
+    forecast = forecast_of(sandbox, edit)
+    assert (forecast.stored, forecast.executed, forecast.sampled) == (5, 1, True)
+    three = forecast.lines.get(task=made.task("three").pk)
+    assert (three.executed, three.approval) == (1, "reopens"), "those at approved tasks come first"
+    assert three.approval_why == "1 of its 2 attempts were not executed again: too many."
+    browser = Client()
+    browser.force_login(person)
+    assert "a sample of 5" in browser.get(f"/edits/{edit.pk}/forecast/").content.decode()
 
 
 def test_saving_makes_a_version_and_carries_over_the_approvals_it_should_and_no_other(

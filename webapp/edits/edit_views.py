@@ -150,7 +150,9 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
         terms = http_terms(error)
         for target, template in (("case-results", "edits/case_results.html"), ("edit-kept", "edits/kept.html")):
             if wants_fragment(request, target):
+                # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
+                told["part_alone"] = True
                 return render(request, template, told)
         return _page(request, services.find_edit(pk), given=given, status=terms.status, refused=str(error))
 

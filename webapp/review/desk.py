@@ -242,13 +242,16 @@ def tell_held(checks: Sequence[Check], attempts: Sequence[Trajectory]) -> int:
     return len(known)
 
 
-def subject_context(request: HttpRequest, kind: str, pk: int) -> dict[str, Any]:
-    """The object of an item and what its page shows of it. Raises NotFound through Http404."""
+def subject_context(request: HttpRequest, kind: str, pk: int, *, told: bool = True) -> dict[str, Any]:
+    """The object of an item and what its page shows of it, of what people said only where that is `told`.
+
+    Raises NotFound through Http404.
+    """
     if kind == ReviewKind.TASK:
         task = find_task(pk)
         return {"subject": task, **task_context(request, task)}
     if kind == ReviewKind.TOOL:
-        return tool_context(pk)
+        return tool_context(pk, told=told)
     return trajectory_context(pk)
 
 

@@ -81,11 +81,16 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     if own is not None and not Params(request.GET).flag("ahead"):
         assignments.show(own)
     kind, pk = item.kind, item.subject_id
-    context = queue_context(user, item, own) | subject_context(request, kind, pk)
-    context |= panel_context(user, kind, context["subject"], given=given)
+    context = queue_context(user, item, own)
     context["holds"] = own is not None and own.state == "held"
     context["settles"] = item.state == "disputed" and user.role in ADJUDICATORS and not context["holds"]
     context["decided"] = own is not None and own.state == "decided" and not context["settles"]
+    # Whoever decides does not see what others decided on the same item.
+    reads_on = item.gold is None and (context["decided"] or not context["works_it"])
+    blind = not reads_on and context["places"] > 1 and item.state == "open"
+    told = not blind and item.gold is None
+    context |= subject_context(request, kind, pk, told=told)
+    context |= panel_context(user, kind, context["subject"], given=given)
     context["own_decision"] = _own_decision(own) if context["decided"] else None
     context["after"] = _last_decision(request)
     if context["decided"] and item.gold is None:
@@ -93,11 +98,9 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
         context["judges"] = votes_on(kind, pk, current)
     context["remarks"] = remarks_of(kind, pk)
     context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
-    if item.gold is None and (context["decided"] or not context["works_it"]):
+    if reads_on:
         return context
-    # Whoever decides does not see what others decided on the same item.
-    blind = context["places"] > 1 and item.state == "open"
-    return context | {"blind": blind, **({"history": []} if blind or item.gold is not None else {})}
+    return context | {"blind": blind, **({} if told else {"history": []})}
 
 
 def _own_decision(own: Assignment | None) -> ReviewDecision | None:

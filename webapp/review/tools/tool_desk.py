@@ -64,7 +64,7 @@ class SourceLine:
     letters: str
 
 
-def tool_context(pk: int) -> dict[str, Any]:
+def tool_context(pk: int, *, told: bool = True) -> dict[str, Any]:
     """A tool's source with the lines that verdicts cite, and its cases that did not pass, by what went wrong."""
     heavy = ("version__record", "version__introduction", "version__state_schema")
     rows = Tool.objects.select_related("version__environment").defer(*heavy)
@@ -73,7 +73,7 @@ def tool_context(pk: int) -> dict[str, Any]:
     cases = newest.cases.filter(tool=tool.name) if newest is not None else ToolCase.objects.none()
     failing = cases.exclude(verdict="pass").order_by("verdict", "position")
     shown = list(failing[:CASES_SHOWN])
-    said = person_verdict(tool.pk)
+    said = person_verdict(tool.pk) if told else None
     groups = grouped_cases(shown)
     checker = newest.roles.get("checker", "") if newest is not None else ""
     passed = cases.filter(verdict="pass").count()
