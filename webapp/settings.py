@@ -45,7 +45,7 @@ EVENTS_DATABASE_URL = env.text("ENVARIUM_EVENTS_DATABASE_URL")
 PLANNER = "-c random_page_cost=1.1"
 """The tables lie on an SSD or in memory: by the default of 4 (a turning disk) whole tables are read for fifty rows."""
 
-POOL = {"min_size": 1, "max_size": 8, "timeout": 10, "reconnect_timeout": 3}
+POOL: dict[str, Any] = {"min_size": 1, "max_size": 8, "timeout": 10, "reconnect_timeout": 3}
 """Each try to connect waits twice as long as the one before it, for `reconnect_timeout` seconds; then the next request
 tries anew. By the default of 300 a database that was away for minutes stays away for as long again."""
 
