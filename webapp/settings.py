@@ -45,6 +45,10 @@ EVENTS_DATABASE_URL = env.text("ENVARIUM_EVENTS_DATABASE_URL")
 PLANNER = "-c random_page_cost=1.1"
 """The tables lie on an SSD or in memory: by the default of 4 (a turning disk) whole tables are read for fifty rows."""
 
+POOL: dict[str, Any] = {"min_size": 1, "max_size": 8, "timeout": 10, "reconnect_timeout": 3}
+"""Each try to connect waits twice as long as the one before it, for `reconnect_timeout` seconds; then the next request
+tries anew. By the default of 300 a database that was away for minutes stays away for as long again."""
+
 
 def database(url: str) -> dict[str, Any]:
     """Django's database dict from any libpq URL, sockets (`?host=/dir`) and options included."""
@@ -61,7 +65,7 @@ def database(url: str) -> dict[str, Any]:
         "HOST": named["host"],
         "PORT": named["port"],
         "CONN_HEALTH_CHECKS": True,  # a pooled connection outlives a restart of the server
-        "OPTIONS": {"options": PLANNER, **parts, "pool": {"min_size": 1, "max_size": 8, "timeout": 10}},
+        "OPTIONS": {"options": PLANNER, **parts, "pool": POOL},
         "TEST": {"NAME": f"test_{named['dbname'] or 'envarium'}"},
     }
 

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
+from pydantic import ValidationError
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, PROBLEM, Program, problem, program
 from webapp.accounts.models import AuditEntry, User
 from webapp.asgi import bounded
+from webapp.edits.schemas import EditStart
 from webapp.jobs.models import Job
 from webapp.rest import bodies
 from webapp.rest.problems import Problem
@@ -232,3 +234,10 @@ def test_half_a_million_unknown_keys_are_counted_not_listed(writer: Program) -> 
     assert "It takes" in found["detail"]
     assert "name" in found["detail"]
     assert peak < 20 * len(body), "their errors took a hundred times what was sent"
+
+
+def test_no_error_is_made_of_each_of_countless_keys() -> None:
+    """What pydantic keeps of an error is not Python's memory, which is what the test above measures."""
+    with pytest.raises(ValidationError) as refused:
+        EditStart.model_validate({f"k{number}": 1 for number in range(20_000)})
+    assert refused.value.error_count() == 1

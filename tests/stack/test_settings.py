@@ -7,9 +7,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import psycopg
 import pytest
+from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool.base import AttemptWithBackoff
 
 from tests.fixtures.processes import ROOT
+from webapp.settings import POOL
 
 GOOD = {
     "ENVARIUM_ENV": "production",
@@ -89,3 +93,22 @@ def test_cookies_are_named_by_the_installation():
     assert cookies(ENVARIUM_SECRET_KEY="m3" * 30, ENVARIUM_OLD_SECRET_KEYS=old) == here, "a new secret signs nobody out"
     assert [name.startswith("__Host-") for name in here] == [True, True, False]
     assert not any("__Host-" in name for name in cookies(ENVARIUM_PLAIN_HTTP="true"))
+
+
+def test_a_database_that_was_away_is_looked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool's own patience doubles: here it has come to a minute, in which nothing asks the database."""
+    tries: list[str] = []
+
+    class Away(psycopg.Connection[tuple[object, ...]]):
+        @classmethod
+        def connect(cls, *args: object, **kwargs: object) -> Away:  # type: ignore[override]
+            tries.append("one")
+            raise psycopg.OperationalError("away")
+
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 60.0)
+    with ConnectionPool("", connection_class=Away, open=True, **POOL) as pool:
+        with pytest.raises(PoolTimeout):
+            pool.getconn(timeout=POOL["reconnect_timeout"] + 1)
+        with pytest.raises(PoolTimeout):
+            pool.getconn(timeout=0.5)
+    assert len(tries) > 2
