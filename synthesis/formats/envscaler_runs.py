@@ -8,7 +8,16 @@ from typing import Any
 from synthesis.errors import FormatError
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import Failure, RunRecord, RunStep
-from synthesis.formats.transcript import CHAT, RecordedCall, Turn, arguments_of, text_of, turns_of
+from synthesis.formats.transcript import (
+    CHAT,
+    UNPARSED,
+    RecordedCall,
+    Turn,
+    arguments_of,
+    text_of,
+    turns_of,
+    unreadable,
+)
 from synthesis.formats.values import (
     clean,
     flag_field,
@@ -23,6 +32,8 @@ from synthesis.formats.values import (
     text_field,
 )
 
+COMPLAINT = "Error: Failed to parse"
+"""How EnvScaler answers a reply that it cannot read; it says so as the user."""
 Parsed = tuple[str, RunRecord | Failure]
 
 
@@ -45,7 +56,7 @@ def run(entry: Entry) -> RunRecord:
     actions = _actions(raw, place)
     if not actions and not any(turn.role == "assistant" for turn in turns):
         raise FormatError(place, "neither `messages` nor `trajectory` holds anything the agent did")
-    steps = list(_steps(_joined(turns, actions)))
+    steps = list(_steps(_without_complaints(_joined(turns, actions))))
     if not steps or steps[0].kind != "user":
         steps.insert(0, RunStep(kind="user", content=instruction))
     spoken = [step.content for step in steps if step.kind == "message" and step.content.strip()]
@@ -76,13 +87,32 @@ def _actions(raw: dict[str, Any], place: str) -> list[RecordedCall]:
         where = f"{place}.trajectory[{index}]"
         if not isinstance(item, dict):
             raise FormatError(where, f"expected an object, found a {json_type(item)}")
-        action = object_field(item, "action", where)
-        if action is None:
-            continue
-        name = text_field(action, "name", f"{where}.action", required=True)
-        arguments = arguments_of(action.get("arguments"))
-        actions.append(RecordedCall(name[:200], arguments, result=_observation(item.get("observation"), where)))
+        action = _action(item, where)
+        if action is not None:
+            action.result = _observation(item.get("observation"), where)
+            actions.append(action)
     return actions
+
+
+def _action(item: dict[str, Any], place: str) -> RecordedCall | None:
+    """What the environment was given: a call, the text of a reply in which it found none, or nothing (the task)."""
+    written, seen = item.get("action"), item.get("observation")
+    text = seen.get("content") if isinstance(seen, dict) else seen
+    complained = isinstance(text, str) and text.startswith(COMPLAINT)
+    action = written
+    if isinstance(written, str):
+        try:
+            action = opened(written, "")
+        except FormatError:
+            return unreadable(written)
+    if complained and not (isinstance(action, dict) and isinstance(action.get("name"), str) and action["name"].strip()):
+        return unreadable("" if written is None else written)
+    if action is None:
+        return None
+    if not isinstance(action, dict):
+        raise FormatError(f"{place}.action", f"expected an object, found a {json_type(action)}")
+    name = text_field(action, "name", f"{place}.action", required=True)
+    return RecordedCall(name[:200], arguments_of(action.get("arguments")))
 
 
 def _observation(value: Any, place: str) -> str | None:
@@ -109,10 +139,17 @@ def _joined(turns: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
     for turn in replies:
         mine: list[RecordedCall] = []
         for call in turn.calls:
-            if wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
+            if wanted and wanted[0].problem and (call.problem or UNPARSED in call.arguments):
+                call.result = wanted.pop(0).result
+                call.problem = call.problem or unreadable(call.arguments[UNPARSED]).problem
+                mine.append(call)
+            elif wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
                 mine.append(wanted.pop(0))
             elif call.tool == CHAT:
                 mine.append(call)
+        if not turn.calls and wanted and wanted[0].problem and _wrote(turn, wanted[0]):
+            mine.append(wanted.pop(0))
+            turn.content = ""
         kept.append((turn, mine))
     if wanted:
         return turns[:1] + _from_actions(actions)
@@ -121,9 +158,29 @@ def _joined(turns: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
     return turns
 
 
+def _wrote(turn: Turn, call: RecordedCall) -> bool:
+    """Whether a turn without calls is the reply in which the environment found none that can be read."""
+    text = turn.content.strip()
+    return not text or "<tool_call>" in text or text in str(call.arguments.get(UNPARSED))
+
+
+def _without_complaints(turns: list[Turn]) -> list[Turn]:
+    """What the environment said of an unreadable call stands at the call: it is no word of the user's."""
+    kept: list[Turn] = []
+    for turn in turns:
+        call = kept[-1].calls[-1] if kept and kept[-1].calls else None
+        if turn.role == "user" and call is not None and call.problem:
+            complaint = turn.content.startswith(COMPLAINT) if call.result is None else turn.content == call.result
+            if complaint:
+                call.result = turn.content
+                continue
+        kept.append(turn)
+    return kept
+
+
 def _executed(turn: Turn) -> Turn:
-    """Without a list of actions, a call counts as executed when it has a result."""
-    turn.calls = [call for call in turn.calls if call.result is not None or call.tool == CHAT]
+    """Without a list of actions, a call counts as executed when it has a result; one that cannot be read is kept."""
+    turn.calls = [call for call in turn.calls if call.result is not None or call.tool == CHAT or call.problem]
     return turn
 
 
@@ -186,4 +243,5 @@ def _call_steps(call: RecordedCall, number: int, content: str, reasoning: str) -
         tool=call.tool,
         arguments=call.arguments,
         recorded=call.result,
+        problem=call.problem,
     )

@@ -78,7 +78,8 @@ class TaskRecord(Frozen):
 class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
-    `turn` numbers the assistant's turns: calls of one parallel turn share it.
+    `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
+    is no call that can be read: it never reached the environment, and a replay leaves it out.
     """
 
     kind: Literal["user", "message", "call"]
@@ -88,6 +89,7 @@ class RunStep(Frozen):
     tool: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
     recorded: str | None = None
+    problem: str = ""
 
 
 class RunRecord(Frozen):

@@ -17,6 +17,9 @@ CALL_OPENS = re.compile(r"<tool_call>\s*(?=\{)")
 CALL_CLOSES = re.compile(r"(?<=\})\s*</tool_call>")
 RESPONSE = "<tool_response>", "</tool_response>"
 UNPARSED = "(arguments that are not a JSON object)"
+UNNAMED = "(no name)"
+NAMED = re.compile(r'"name"\s*:\s*"([^"\\]{1,200})"')
+READ_FOR_NAME = 20_000
 CHAT = "chat_with_user"
 
 
@@ -26,6 +29,8 @@ class RecordedCall:
     arguments: dict[str, Any]
     id: str = ""
     result: str | None = None
+    problem: str = ""
+    """Why what the agent wrote cannot be read as a call at all; it never reached the environment then."""
 
 
 @dataclass
@@ -86,23 +91,48 @@ def _assistant(message: dict[str, Any], content: str, place: str) -> Turn:
         listed = [{"function": message["function_call"]}]
     if not isinstance(listed, list | None):
         raise FormatError(f"{place}.tool_calls", f"expected a list, found a {json_type(listed)}")
-    calls = [_call(item, f"{place}.tool_calls[{index}]") for index, item in enumerate(listed or [])]
+    calls = [_call(item) for item in listed or []]
     if not calls and "<tool_call>" in content:
         texts, rest = _written_calls(content)
-        calls = [_call(text, f"{place}.content") for text in texts]
+        calls = [_call(text) for text in texts]
         content = rest.strip() if calls else content
     return Turn("assistant", content, clean(reasoning), calls)
 
 
-def _call(item: Any, place: str) -> RecordedCall:
-    if isinstance(item, str):
-        item = _json(item) or {"name": UNPARSED, "arguments": item}
-    inner = item.get("function", item) if isinstance(item, dict) else None
+def _call(item: Any) -> RecordedCall:
+    written = _json(item) if isinstance(item, str) else item
+    inner = written.get("function", written) if isinstance(written, dict) else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        raise FormatError(place, "a tool call without a function name")
+        return unreadable(item)
+    item = written
     identity = item.get("id")
     arguments = arguments_of(inner.get("arguments"))
     return RecordedCall(clean(inner["name"])[:200], arguments, identity if isinstance(identity, str) else "")
+
+
+def unreadable(written: Any) -> RecordedCall:
+    """What an agent wrote where a call was due, kept as it stands; its name as far as it says one."""
+    text = written if isinstance(written, str) else json.dumps(written)
+    named = NAMED.search(text, 0, READ_FOR_NAME)
+    return RecordedCall(
+        clean(named[1]) if named else UNNAMED, {UNPARSED: clean(text)}, problem=_why_unreadable(written)
+    )
+
+
+def _why_unreadable(written: Any) -> str:
+    if not isinstance(written, str):
+        return "It names no tool."
+    if not written.strip():
+        return "What it wrote is not in the record."
+    texts, _ = _written_calls(written)
+    text = texts[0] if texts else written
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"It is no JSON: {error.msg.lower()} at character {error.pos + 1} of {len(text)}."
+    except (ValueError, RecursionError):
+        return "It cannot be read as JSON."
+    return "It is no JSON object that names a tool."
 
 
 def arguments_of(value: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from synthesis.contracts import (
     Usage,
 )
 from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
-from synthesis.formats.transcript import UNPARSED
+from synthesis.formats.transcript import UNNAMED, UNPARSED
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
 from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
@@ -31,8 +31,6 @@ from synthesis.rollout.policy import Conversation, PolicyError
 from synthesis.rollout.user import STOP, UserFault
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import doubt_words
-
-UNNAMED = "(no name)"
 
 
 class _Lost(Exception):

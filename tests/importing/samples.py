@@ -154,6 +154,21 @@ def run(
     return copy.deepcopy({k: v for k, v in (record | changes).items() if v is not ...})
 
 
+COMPLAINT = "Error: Failed to parse response to struct response"
+
+
+def unread(record: dict[str, Any], text: str, action: Any = ..., **message: Any) -> dict[str, Any]:
+    """A run in which the agent, before its last call, wrote `text`, which its environment could not read."""
+    record = copy.deepcopy(record)
+    at = len(record["messages"]) - 4
+    spoken = {"role": "assistant", "content": text, **message}
+    record["messages"][at:at] = [spoken, {"role": "user", "content": COMPLAINT}]
+    kept = text if action is ... else action
+    seen = {"type": "user", "content": COMPLAINT}
+    record["trajectory"].insert(-2, {"step": 2, "action": kept, "observation": seen})
+    return record
+
+
 CLOSE: Call = (
     "set_status",
     {"ticket_id": "T1", "status": "closed"},

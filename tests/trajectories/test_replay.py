@@ -18,6 +18,7 @@ from synthesis.errors import EpisodeLost, ProgramEnded, SandboxLost, SandboxUnav
 from synthesis.runtime import default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
+from webapp.accounts.models import User
 from webapp.environments.models import Environment
 from webapp.jobs.jobs import perform
 from webapp.jobs.services import claim
@@ -325,3 +326,20 @@ def test_a_solved_run_brings_a_reference_and_a_frame_by_choice() -> None:
     )
     assert (again["tasks"]["unchanged"], again["frames"]["had_one"]) == (1, 1)
     assert load(samples.run([samples.LOOK], 0.5))["failed"] == []
+
+
+def test_a_call_that_cannot_be_read_is_a_marked_step_and_changes_nothing_else(client: Any) -> None:
+    prepare()
+    text = '<tool_call>\n{"name": "set_status", "arguments": {"ticket_id": "T1"}}}\n</tool_call>'
+    report = load(samples.unread(samples.run([samples.LOOK, samples.CLOSE], 0.6667), text))
+    assert (report["created"], report["reproduced"], report["failed"]) == (1, 1, [])
+    row = Trajectory.objects.get()
+    assert (row.replay, row.passed, row.total, row.error_count) == ("identical", 2, 3, 1)
+    step = row.steps.get(index=2)
+    assert (step.tool, step.ok, step.error_kind, step.matches) == ("set_status", False, "malformed", None)
+    assert step.recorded == samples.COMPLAINT
+    assert row.steps.get(index=3).change_count == 1
+    client.force_login(User.objects.create_user("ada", role="viewer"))
+    page = client.get(f"/trajectories/{row.pk}/?step=2").content.decode()
+    assert "cannot be read, so it never reached the environment" in page
+    assert "extra data at character" in page

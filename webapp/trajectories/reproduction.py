@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from asgiref.sync import async_to_sync
 
 from synthesis.assessment.bounded_checks import bounded_checks
-from synthesis.contracts import SOLVED_AT, Frame, Mark, Outcome, Program, Reward, ScoreRule, State, Verdict
+from synthesis.contracts import (
+    SOLVED_AT,
+    CallError,
+    CallResult,
+    Frame,
+    Mark,
+    Outcome,
+    Program,
+    Reward,
+    ScoreRule,
+    State,
+    Verdict,
+)
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
@@ -145,6 +157,10 @@ def _judge(
 def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
     if step.kind != "call":
         return ExecutedStep(step, {})
+    if step.problem:
+        message = f"The agent wrote a call that cannot be read, so it never reached the environment. {step.problem}"
+        refused = CallResult(ok=False, error=CallError(kind="malformed", message=message))
+        return ExecutedStep(step, step.arguments, refused)
     arguments = aligner.arguments(step.arguments) if aligner else step.arguments
     result = episode.call(step.tool, arguments)
     matches = None if step.recorded is None else same_observation(step.recorded, result)

@@ -44,7 +44,8 @@ class SavedRun:
 
 def run_hash(record: RunRecord, source: str) -> str:
     """A run's content: all that was recorded, whatever the order of its keys."""
-    return content_hash([source, json.dumps(record.raw or record.model_dump(mode="json"), sort_keys=True)])
+    told = record.raw or record.model_dump(mode="json", exclude={"steps": {"__all__": {"problem"}}})
+    return content_hash([source, json.dumps(told, sort_keys=True)])
 
 
 def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") -> SavedRun:
