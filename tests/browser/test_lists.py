@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.checks import faults
+from tests.browser.checks import faults, violations
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 
@@ -123,8 +123,13 @@ def test_on_a_phone_filters_are_a_sheet_and_the_rail_a_menu(live_site: str, chro
     page.locator("#chips select[name=category]").select_option("Health")
     page.wait_for_url(re.compile(r"category=Health"))
     page.keyboard.press("Escape")
+    cells = page.locator("#list tbody td[data-label]")
+    expect(cells.first).to_be_visible()
+    assert max(cells.evaluate_all("cells => cells.map(cell => cell.getBoundingClientRect().right)")) <= 400
+    found = violations(page)
     page.get_by_role("button", name="Menu").click()
     page.locator("#main-nav").get_by_role("link", name="Tasks").click()
     page.wait_for_url("**/tasks/")
     assert not complaints
     context.close()
+    assert not found

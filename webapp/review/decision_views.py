@@ -196,7 +196,7 @@ def history(request: HttpRequest) -> HttpResponse:
     rows = shown_decisions(request.user).filter(user__isnull=False)
     rows = rows.select_related("user", "queue", "task", "tool", "trajectory", "undone_by", "revision")
     rows = rows.defer("revision__record", "task__words")
-    asked = {"user": request.user} if mine else {}
+    asked: dict[str, Any] = {"user": request.user} if mine else {}
     asked |= {"queue": queue} if queue else {}
     asked |= {"user__username": by} if by else {}
     asked |= {"verdict": verdict, "undone_at": None, "gold_right": None} if verdict else {}

@@ -37,9 +37,9 @@ def on_to_next(request: HttpRequest, queue: ReviewQueue, decision: ReviewDecisio
     """Lead to the person's next item, or to the queue where nothing is left."""
     address = next_address(request.user, queue)
     if address is None:
-        words = f"Nothing is left for you in “{queue.name}”."
-        messages.success(request, words)
-        address = reverse("review:queue", args=[queue.pk])
+        undoing = reverse("review:undo", args=[decision.pk]) if decision is not None else ""
+        messages.success(request, f"Nothing is left for you in “{queue.name}”.", extra_tags=undoing)
+        return redirect("review:queue", queue.pk)
     return redirect(f"{address}?decided={decision.pk}" if decision is not None else address)
 
 
