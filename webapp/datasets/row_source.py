@@ -239,7 +239,7 @@ def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts
         return written
 
     for row, written in sieve.passed(rows, write):
-        place = known[row.revision_id]
+        place = known[row.revision_id or 0]
         yield SourcedRows(f"trajectory:{row.pk}", row.pk, written, place.reference, place.approval)
 
 

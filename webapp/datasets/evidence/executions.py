@@ -124,7 +124,7 @@ class Executions:
             )
             return _Waiting(sourced, basis, coming, known)
         stored = Trajectory.objects.defer("record", "matrix", "provenance", "replay_note", "note").get(pk=sourced.pk)
-        revision, setting = self._setting(stored.revision_id)
+        revision, setting = self._setting(stored.revision_id or 0)
         run = stored_run(stored, revision)
         told = [run.record.model_dump(mode="json"), run.earned, run.final_hash, revision.verifier_hash]
         basis = content_hash(["trajectory", stored.revision_id, told])
