@@ -18,6 +18,7 @@ from webapp.datasets.selection import MOST_ENVIRONMENTS, OF_TRAJECTORIES, Datase
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms.rows import Options, PlainInput, offer, options
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
 from webapp.trajectories.export.spec import read_range
@@ -212,4 +213,4 @@ def offer_choices(form: DatasetForm) -> None:
 
 def _node(value: Any) -> Node | None:
     text = str(value or "")
-    return Node.objects.filter(pk=int(text)).first() if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return present_node(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None

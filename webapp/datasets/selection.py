@@ -16,6 +16,7 @@ from training.config import SettingName
 from training.dataset import DatasetKind
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 from webapp.trajectories.models import Trajectory
@@ -135,7 +136,7 @@ def trajectories_of(choice: DatasetSelection) -> QuerySet[Trajectory]:
 
 
 def _below(category: int) -> QuerySet[Node, Any]:
-    node = Node.objects.filter(pk=category).first()
+    node = present_node(category)
     return subtree(node) if node else Node.objects.none().values("pk")
 
 
@@ -171,7 +172,7 @@ def words(choice: DatasetSelection) -> list[tuple[str, str]]:
     if choice.source:
         lines.append(("Source", choice.source))
     if choice.category is not None:
-        node = Node.objects.filter(pk=choice.category).first()
+        node = present_node(choice.category)
         lines.append(
             ("Category", f"{node.name}, with all below" if node else f"label {choice.category}, which is gone")
         )
