@@ -36,6 +36,7 @@ from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audits.api import router as audits
 from webapp.scenarios.frames.api import router as frames
 from webapp.taxonomy.api import router as taxonomy
+from webapp.taxonomy.changes.api import router as tree_changes
 from webapp.taxonomy.near_duplicates.api import router as near_duplicates
 from webapp.trajectories.api import router as trajectories
 from webapp.trajectories.export.api import router as training
@@ -48,6 +49,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", endpoints),
     ("", taxonomy),
     ("", near_duplicates),
+    ("", tree_changes),
     ("", environments),
     ("", assessments),
     ("", scenarios),

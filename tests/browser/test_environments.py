@@ -14,8 +14,10 @@ from webapp.jobs.models import JobState
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
-    """A page of a signed-in annotator, and what its console complained about."""
+def signed_in(
+    chromium: Browser, site: str, role: str = "annotator", **options: Any
+) -> tuple[BrowserContext, Page, list[str]]:
+    """A page of a signed-in person, and what its console complained about."""
     context = chromium.new_context(base_url=site, **options)
     page = context.new_page()
     complaints: list[str] = []
@@ -23,7 +25,7 @@ def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserCont
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
     page.goto("/account/login/")
-    page.fill("[name=username]", "the-annotator")
+    page.fill("[name=username]", f"the-{role}")
     page.fill("[name=password]", pages_seed.PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_selector(".rail .brand")

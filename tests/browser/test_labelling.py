@@ -13,6 +13,7 @@ from tests.browser.checks import faults
 from tests.fixtures import pages_seed
 from tests.labelling import seed
 from webapp.accounts.models import User
+from webapp.environments.models import Environment
 from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -121,6 +122,27 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
         judge.press("Control+Enter")
     assert Settlement.objects.filter(node=nodes["Banking"]).count() == 1
     assert faults(judge.page, "item") == []
+    carried_out_and_undone(judge, session, nodes["Clubs"])
+
+
+def carried_out_and_undone(judge: Person, session: LabelSession, before: int) -> None:
+    """The result of a session on the tree and back, by keys alone."""
+    wanted = dict(Settlement.objects.values_list("item__key", "node"))
+    judge.page.goto(f"/taxonomy/sessions/{session.pk}/")
+    judge.press("r")
+    judge.page.wait_for_selector("#touched-title")
+    assert faults(judge.page, "result") == []
+    with judge.page.expect_navigation():
+        judge.press("x")
+    expect(judge.page.locator("#carried-out")).to_contain_text("The result is carried out")
+    assert faults(judge.page, "carried out") == []
+    assert dict(Environment.objects.values_list("pk", "node")) == wanted
+    with judge.page.expect_navigation():
+        judge.press("u")
+    expect(judge.page.locator("#carried-out")).to_contain_text("that was undone")
+    assert set(Environment.objects.values_list("node", flat=True)) == {before}
+    session.refresh_from_db()
+    assert session.state == "closed"
 
 
 def test_three_people_group_labels_and_an_adjudicator_adjusts(team: list[Person]) -> None:

@@ -13,7 +13,7 @@ from webapp.errors import Conflict
 from webapp.labelling import adjudication, answers, sessions
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.models import LabelItem, Settlement
-from webapp.labelling.outcomes import outcome_of
+from webapp.labelling.outcome.outcomes import outcome_of
 from webapp.labelling.sessions import SessionSettings, looked
 
 pytestmark = pytest.mark.django_db

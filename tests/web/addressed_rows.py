@@ -28,7 +28,7 @@ from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
 from webapp.runs.models import RolloutFile
 from webapp.scenarios.models import Audit, Playground
-from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource
+from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource, TreeChange
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -59,6 +59,12 @@ def a_grouping() -> Grouping:
     """Of nothing, with its decision."""
     decision = Decision.objects.create(kind="grouping", words="Grouped no themes")
     return Grouping.objects.create(decision=decision, threshold=0.8, vectoriser="none", themes=0, groups=0, folded=0)
+
+
+def a_tree_change(node: Node) -> TreeChange:
+    """That changed nothing."""
+    delta: dict[str, Any] = {"nodes": [], "hung": {}}
+    return TreeChange.objects.create(kind="rename", words="Renamed nothing", delta=delta, node_ids=[node.pk])
 
 
 BULK_ACTS = {
@@ -148,6 +154,7 @@ def objects() -> dict[str, Any]:
         "job": pages_seed.job(JobState.QUEUED),
         "rollout": a_rollout(run),
         "node": node,
+        "tree_change": a_tree_change(node),
         "theme": Theme.objects.create(node=node, source="made", key="t", name="A theme", content_hash="0" * 64),
         "source": ThemeSource.objects.create(name="made", origin="tasks"),
         "grouping": a_grouping(),
@@ -189,6 +196,20 @@ def labelling_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         **{f"labelling:{name}": {"pk": made["label_item"].pk} for name in ITEM_ROUTES},
         "labelling:undo": {"pk": made["own_label"].pk},
         "labelling:post": {"pk": made["thread"].pk},
+    }
+
+
+def taxonomy_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        "taxonomy": {"pk": made["node"].pk},
+        "taxonomy:theme": {"pk": made["theme"].pk},
+        "taxonomy:keep_apart": {"pk": made["theme"].pk},
+        "taxonomy:choose_theme": {"pk": made["theme"].pk},
+        **{f"taxonomy:{name}": {"pk": made["tree_change"].pk} for name in ("tree_change", "undo_change")},
+        "taxonomy:change": {"pk": made["node"].pk, "kind": "rename"},
+        "batches:for_node": {"pk": made["node"].pk},
+        "taxonomy:source": {"pk": made["source"].pk},
+        "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
     }
 
 
@@ -242,12 +263,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "scenarios:check": {"pk": made["check"].pk},
         "scenarios:try": {"pk": made["version"].pk},
         "scenarios:playground": {"pk": made["play"].pk},
-        "taxonomy": {"pk": made["node"].pk},
-        "taxonomy:theme": {"pk": made["theme"].pk},
-        "taxonomy:keep_apart": {"pk": made["theme"].pk},
-        "taxonomy:choose_theme": {"pk": made["theme"].pk},
-        "taxonomy:source": {"pk": made["source"].pk},
-        "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
+        **taxonomy_arguments(made),
         "trajectories": {"pk": run.pk, "index": 1, "position": 0, "task_pk": run.task_id},
         "trajectories:by_hand": {"pk": made["forked_play"].pk},
         "trajectories:rollout": {"pk": made["rollout"].pk},
@@ -293,6 +309,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "tasks": {"pk": run.task_id, "number": 1},
         "taxonomy": {"pk": made["node"].pk},
         "themes": {"pk": made["theme"].pk},
+        "tree-changes": {"pk": made["tree_change"].pk},
         "theme-decisions": {"pk": made["grouping"].decision_id},
         "theme-groupings": {"pk": made["grouping"].pk},
         "tool-cases": {"pk": made["case"].pk},

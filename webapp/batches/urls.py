@@ -1,12 +1,13 @@
 from django.urls import URLPattern, path
 
-from webapp.batches.launch import launch_views
+from webapp.batches.launch import gaps, launch_views
 from webapp.batches.pages import action_views, batch_views, provenance_views
 
 app_name = "batches"
 urlpatterns: list[URLPattern] = [
     path("", launch_views.batches, name="list"),
     path("new/", launch_views.new, name="new"),
+    path("new/for-label/<int:pk>/", gaps.for_node, name="for_node"),
     path("new/estimate/", launch_views.new_estimate, name="new_estimate"),
     path("new/matching/", launch_views.matching, name="matching"),
     path("new/typed/", launch_views.typed_row, name="typed_row"),

@@ -28,6 +28,7 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms.rows import Options, PlainInput, offer, options
 from webapp.scenarios.models import ReviewState, Task
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
 from webapp.trajectories.export.spec import read_range
@@ -230,7 +231,13 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
 
 
 def _given(query: QueryDict) -> dict[str, Any]:
-    values = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
+    values: dict[str, Any] = {
+        "kind": "tasks",
+        "unit": "environment",
+        "test_share": "0.2",
+        "seed": "0",
+        "least_reward": "1",
+    }
     values |= {"shape": "whole", "thinking": "kept", "environment_seed": "0", "apart_by": "environment"}
     for name in DatasetForm.base_fields:
         if name in query and name not in ("token", *LISTS):
@@ -296,7 +303,7 @@ def offer_choices(form: DatasetForm) -> None:
     offer(form, "source", options(((name, name) for name in sources), 40, first="any"))
     offer(form, "category", options(((row.pk, row.name) for row in nodes), 50, first="any"))
     frozen = Dataset.objects.filter(state=DatasetState.READY, archived=False).order_by("-id")
-    sets: Options = [
+    sets: list[tuple[str, Options]] = [
         ("Datasets", options(((f"dataset:{row.public_id}", row.name) for row in frozen.only(*LINE)[:PICKS]), 50)),
         ("Categories", options(((f"category:{row.pk}", row.name) for row in nodes), 50)),
         ("Sources", options(((f"source:{name}", name) for name in distinct(Environment._meta.db_table, "source")), 40)),
@@ -319,4 +326,4 @@ def datasets_for(form: DatasetForm) -> list[Dataset]:
 
 def _node(value: Any) -> Node | None:
     text = str(value or "")
-    return Node.objects.filter(pk=int(text)).first() if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return present_node(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None

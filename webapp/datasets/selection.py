@@ -30,6 +30,7 @@ from synthesis.tasks.trajectory_filters import FilterSettings
 from training.config import SettingName
 from training.dataset import ApartBy, DatasetKind
 from webapp.scenarios.models import Task
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 from webapp.trajectories.models import Trajectory
@@ -207,7 +208,7 @@ def _each_of(pks: Sequence[int]) -> Func:
 
 
 def _below(category: int) -> QuerySet[Node, Any]:
-    node = Node.objects.filter(pk=category).first()
+    node = present_node(category)
     return subtree(node) if node else Node.objects.none().values("pk")
 
 

@@ -16,7 +16,8 @@ class Environment(models.Model):
 
     The counts are roll-ups kept by services (`counting.py`), so that lists never count; the tree's counts roll up
     from them. `green_count` and `red_count` are tasks by their audit; `scored_count` are trajectories with a reward,
-    `solved_count` those of them that solved their task. `node` is the place of `category` in the tree.
+    `solved_count` those of them that solved their task. `node` is where it hangs in the tree: at the
+    place of its `category` (what it came with), unless people moved it.
     """
 
     source = models.CharField(max_length=32)

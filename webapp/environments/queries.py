@@ -13,6 +13,7 @@ from synthesis.assessment.kinds import kind_of
 from webapp.environments.models import Environment, Finding
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
 
@@ -110,7 +111,7 @@ def read_filters(query: QueryDict) -> Filters:
     sort = params.choice("sort", SORTS, "new")
     low, high = (params.number(name, high=MOST_TOOLS) for name in ("tools_min", "tools_max"))
     key = params.id("node")
-    node = Node.objects.filter(pk=key).first() if key is not None else None
+    node = present_node(key)
     if key is not None and node is None:
         params.unreadable.append("node")
     text, category, finding = (params.text(name, strip=True) for name in ("q", "category", "finding"))

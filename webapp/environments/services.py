@@ -125,9 +125,10 @@ def _make_current(environment: Environment, version: Version, record: Environmen
     environment.current = version
     environment.name = record.name[:300]
     environment.summary = record.summary
+    if environment.node_id is None or environment.category != record.category:
+        path = path_of_category(record.category)
+        environment.node_id = place([path])[path]
     environment.category = record.category
-    path = path_of_category(record.category)
-    environment.node_id = place([path])[path]
     environment.tool_count = version.tools.count()
     environment.finding_count = version.findings.count()
     environment.scenario_count = version.scenarios.count()

@@ -12,6 +12,7 @@ from django.db.models import F
 
 from webapp.environments.models import Environment
 from webapp.taxonomy import services as taxonomy
+from webapp.taxonomy.changes.hung import HungKind
 
 COLUMNS = {
     "tools": "tool_count",
@@ -23,6 +24,7 @@ COLUMNS = {
     "solved": "solved_count",
 }
 """Which column of an environment holds what the tree counts under that name."""
+HUNG = HungKind("environments", "environment", Environment, COLUMNS)
 
 
 @dataclass(frozen=True)

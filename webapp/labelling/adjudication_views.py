@@ -22,7 +22,6 @@ from webapp.labelling.forms import put_together
 from webapp.labelling.frozen import SEPARATOR, FrozenTree
 from webapp.labelling.grouping_desk import grouping_context
 from webapp.labelling.models import Discussion, Label, LabelItem, SessionState
-from webapp.labelling.outcomes import outcome_of
 from webapp.labelling.reservations import open_round_of
 from webapp.labelling.rights import may_adjudicate
 from webapp.labelling.session_views import find_session
@@ -234,15 +233,6 @@ def settle_agreed(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"{number} items on which everybody agrees are settled.")
     return redirect("labelling:adjudication", pk)
-
-
-@access("read")
-@require_safe
-@never_cache
-def outcome(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the settled items make of the tree."""
-    row = find_session(pk)
-    return render(request, "labelling/outcome.html", {"session": row, "outcome": outcome_of(row)})
 
 
 @access("review")

@@ -19,10 +19,12 @@ from webapp.labelling.models import (
     Reservation,
     SessionKind,
 )
-from webapp.labelling.outcomes import Outcome, outcome_of
+from webapp.labelling.outcome.effects import carry_out
+from webapp.labelling.outcome.outcomes import Outcome, outcome_of
 from webapp.labelling.proposals import services as proposals
 from webapp.labelling.schemas import (
     AskAgainIn,
+    CarryOutIn,
     DisputeOut,
     GuidelineIn,
     GuidelineOut,
@@ -50,6 +52,8 @@ from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
 from webapp.rest.types import Id, PageOf
+from webapp.taxonomy.changes.queries import history
+from webapp.taxonomy.changes.schemas import TreeChangeOut
 
 router = Router(tags=["labelling"])
 
@@ -147,6 +151,15 @@ def propose_labels(request: HttpRequest, pk: Id, wish: ProposalIn) -> Any:
 def get_label_session_result(request: HttpRequest, pk: Id) -> Outcome:
     """What the settled items make of the tree."""
     return outcome_of(_session(pk))
+
+
+@router.post("/label-sessions/{pk}/carry-out", auth=needs("review"), response={201: TreeChangeOut})
+@idempotent
+def carry_out_label_session(request: HttpRequest, pk: Id, wish: CarryOutIn) -> Any:
+    """Make the tree what the session settled, in one change, which can be undone at /tree-changes; 412 where the tree
+    was changed since `serial`. Adjudicators alone may."""
+    made = carry_out(person(request), pk, seen=wish.serial, why=wish.why)
+    return Status(201, history().get(pk=made.pk))
 
 
 @router.post("/label-sessions/{pk}/settle-agreed", auth=needs("review"), response=LabelSessionLine)

@@ -8,6 +8,7 @@ from django.db.models import F, Q
 
 from webapp.fields import OrderedJSONField
 from webapp.review.models import MOST_OVERLAP, AssignmentState
+from webapp.taxonomy.models import TreeChange
 
 MOST_ROUNDS = 4
 
@@ -52,6 +53,10 @@ class LabelSession(models.Model):
     tree = OrderedJSONField(default=list)
     item_count = models.PositiveIntegerField(default=0)
     settled_count = models.PositiveIntegerField(default=0)
+    change = models.ForeignKey(
+        TreeChange, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    """The last one that carried its result out; the state says whether that stands."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -31,6 +31,7 @@ class LabelSessionLine(Schema):
     lease_minutes: int
     item_count: int
     settled_count: int
+    change_id: Annotated[int | None, Field(description="The change of the tree that last carried its result out.")]
     created_at: datetime
 
 
@@ -216,6 +217,14 @@ class OutcomeOut(Schema):
     unchanged: int
     open_items: int
     hindrances: list[str]
+    notes: Annotated[list[str], Field(description="What goes elsewhere than it was settled, as a label was merged.")]
+
+
+class CarryOutIn(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"serial": 41, "why": "As three of us settled it."}]})
+
+    serial: Annotated[int, Field(ge=0, description="The newest of /tree-changes when you looked; 0: there was none.")]
+    why: Comment = ""
 
 
 class ProposalIn(BodyIn):

@@ -41,7 +41,8 @@ PREVIEWED = 12
 
 
 def find_session(pk: int) -> LabelSession:
-    rows = LabelSession.objects.select_related("created_by").prefetch_related("members").defer("tree")
+    whose = ("created_by", "change__by", "change__undone_by__by")
+    rows = LabelSession.objects.select_related(*whose).prefetch_related("members").defer("tree", "change__delta")
     return get_object_or_404(rows, pk=pk)
 
 
@@ -126,6 +127,8 @@ def session(request: HttpRequest, pk: int) -> HttpResponse:
         "known_answers": known,
         "may_edit": may_edit(user),
         "adjudicates": may_adjudicate(user),
+        "may": may_adjudicate(user),
+        "change": row.change,
         "members": sorted(row.members.all(), key=lambda one: one.username),
         "page": page,
         "models": choices() if may_edit(user) and row.kind == SessionKind.PLACE else [],

@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.labelling import adjudication_views, desk_views, session_views
+from webapp.labelling.outcome import outcome_views
 
 app_name = "labelling"
 urlpatterns = [
@@ -24,7 +25,8 @@ urlpatterns = [
     path("held/<int:pk>/leave/", desk_views.leave, name="leave"),
     path("labels/<int:pk>/undo/", desk_views.undo, name="undo"),
     path("<int:pk>/adjudication/", adjudication_views.adjudicate, name="adjudication"),
-    path("<int:pk>/result/", adjudication_views.outcome, name="outcome"),
+    path("<int:pk>/result/", outcome_views.outcome, name="outcome"),
+    path("<int:pk>/carry-out/", outcome_views.carry_out, name="carry_out"),
     path("<int:pk>/settle-agreed/", adjudication_views.settle_agreed, name="settle_agreed"),
     path("items/<int:pk>/", adjudication_views.item, name="item"),
     path("items/<int:pk>/take/", adjudication_views.take, name="take"),

@@ -81,7 +81,7 @@ def shown_list(
         rows=rows,
         page=page,
         form=form,
-        headings=tuple(_heading(request, rows, column, order) for column in columns),
+        headings=tuple(heading(request, rows, column, order) for column in columns),
         shows=shows,
         choices=tuple((column, column.name in shows) for column in rows.columns),
         chips=(*more, *form.chips(request)),
@@ -100,7 +100,8 @@ def asked_list(
     return shown_list(request, asked.rows, page, asked.form(), asked.linked_chips(request, words or {}))
 
 
-def _heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:
+def heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:
+    """The head of a column, in a list that is in this order."""
     wanted = next_order(column, order)
     if not wanted:
         return Heading(column)

@@ -11,7 +11,7 @@ from django.db.models import Count, F, Model, Q, Sum
 from webapp.environments.models import Environment, Tool
 from webapp.environments.totals import COLUMNS
 from webapp.scenarios.models import Task
-from webapp.taxonomy.labels import path_of_category, path_text
+from webapp.taxonomy.labels import path_of_category
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
 from webapp.taxonomy.services import COUNTED, place
 from webapp.trajectories.models import Trajectory
@@ -33,16 +33,15 @@ def recount() -> Differences:
 
 
 def hang_environments() -> Differences:
-    """Put environments that hang nowhere, or not where their category says, on their node."""
+    """Put environments that hang nowhere on the node of their category. Elsewhere people may have put them."""
     differences: Differences = []
-    for category in Environment.objects.order_by().values_list("category", flat=True).distinct():
+    stray = Environment.objects.filter(node=None)
+    for category in stray.order_by().values_list("category", flat=True).distinct():
         path = path_of_category(category)
-        wrong = Environment.objects.filter(category=category)
-        wrong = wrong.filter(Q(node=None) | ~Q(node__path=path_text(path)))
-        names = list(wrong.values_list("name", "node__name"))
-        if names:
-            wrong.update(node=place([path])[path])
-        differences += [_difference("environment", name, "node", was, path[0]) for name, was in names]
+        wrong = stray.filter(category=category)
+        names = list(wrong.values_list("name", flat=True))
+        wrong.update(node=place([path])[path])
+        differences += [_difference("environment", name, "node", None, path[0]) for name in names]
     return differences
 
 

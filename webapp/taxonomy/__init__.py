@@ -7,5 +7,6 @@ transaction, which adds to that row and to the `NodeCounts` of the node and its 
 environment, tree, task. `manage.py recount_taxonomy` counts the rows anew and says what differed.
 
 `importer.py` takes MCP servers, `theme_services.py` typed themes and those that a batch discovered, and counts what
-was judged of each source. Near-duplicates have a room of their own.
+was judged of each source. Near-duplicates have a room of their own, and so have changes of the tree (`changes/`): what
+a node or a path that they took away became is followed by `former.py`. `coverage.py` says how well labels are covered.
 """

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from ninja import File, Query, Router, Status
 from ninja.files import UploadedFile
 
@@ -17,7 +18,8 @@ from webapp.rest.paging import cursor_page
 from webapp.rest.problems import no_such
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
-from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.former import present_node
+from webapp.taxonomy.models import Theme
 from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.services import start_mcp_import
@@ -29,12 +31,17 @@ router = Router()
 @router.get("/taxonomy", auth=needs("read"), response=PageOf[NodeOut], tags=["taxonomy"])
 def list_nodes(request: HttpRequest, query: Query[NodeQuery]) -> Any:
     """Labels in the order of their paths, each with what hangs on it and below it."""
-    return cursor_page(queries.nodes(query.q, query.parent, query.level), query, "path")
+    parent = present_node(query.parent)
+    return cursor_page(queries.nodes(query.q, parent.pk if parent else query.parent, query.level), query, "path")
 
 
 @router.get("/taxonomy/{pk}", auth=needs("read"), response=NodeOut, tags=["taxonomy"])
-def get_node(request: HttpRequest, pk: Id) -> Node:
-    """One label with what hangs on it and below it."""
+def get_node(request: HttpRequest, pk: Id) -> Any:
+    """One label with what hangs on it and below it. The address of one that was merged or deleted leads (302) to what
+    it became."""
+    now = present_node(pk)
+    if now is not None and now.pk != pk:
+        return redirect(reverse("api:get_node", args=[now.pk]))
     return get_object_or_404(queries.with_counts(), pk=pk)
 
 
@@ -42,7 +49,7 @@ def get_node(request: HttpRequest, pk: Id) -> Node:
 def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
     """Themes, filtered and ordered as on their page."""
     filters = query.filters()
-    node = Node.objects.filter(pk=query.node).first() if query.node else None
+    node = present_node(query.node)
     if query.node and node is None:
         raise no_such("query", "node", query.node)
     return cursor_page(queries.themes(filters, node), query, filters.order)

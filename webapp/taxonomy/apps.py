@@ -7,6 +7,10 @@ class TaxonomyConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.lists.registry import register_list
+        from webapp.taxonomy.changes import affected, hung
         from webapp.taxonomy.queries import THEMES
 
         register_list(THEMES, "taxonomy:themes")
+        hung.register_hung(hung.THEMES)
+        affected.register_affected(affected.themes, rank=3)
+        affected.register_affected(affected.saved_views, rank=6)

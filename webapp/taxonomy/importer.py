@@ -17,7 +17,7 @@ from synthesis.formats.values import clean
 from webapp.content_store import content_hash
 from webapp.taxonomy.labels import path_of_theme
 from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
-from webapp.taxonomy.services import SOURCE, count, lock, place
+from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
 
 CHUNK = 250
 """Servers in one transaction; between two, progress is told and a cancelled job stops."""
@@ -73,10 +73,14 @@ def theme_hash(record: ThemeRecord) -> str:
 def save_themes(
     records: Sequence[ThemeRecord], source: str, tally: ThemeTally, origin: Origin = Origin.SERVERS
 ) -> None:
-    """Store themes of different keys with their tools, hang them into the tree and count them there."""
+    """Store themes of different keys with their tools, hang them into the tree and count them there.
+
+    A known one whose labels are the same stays where it hangs: people may have moved it.
+    """
     if not records:
         return
     lock(IMPORT_LOCK)
+    lock(TREE_LOCK, shared=True)
     ThemeSource.objects.get_or_create(name=source, defaults={"origin": origin})
     known = {row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])}
     digests = {record.key: theme_hash(record) for record in records}
@@ -84,11 +88,12 @@ def save_themes(
         record for record in records if record.key not in known or known[record.key].content_hash != digests[record.key]
     ]
     paths = {record.key: path_of_theme(record.primary, record.secondary, record.custom) for record in fresh}
-    nodes = place(set(paths.values()))
+    stay = {row.key: row.node_id for record in fresh if (row := known.get(record.key)) and _labelled_alike(record, row)}
+    placed = place({path for key, path in paths.items() if key not in stay})
+    nodes = {key: placed[path] for key, path in paths.items() if key not in stay} | stay
     changes: dict[int, Counter[str]] = {}
     rows = [
-        _row(record, known.get(record.key), source, digests[record.key], nodes[paths[record.key]], changes)
-        for record in fresh
+        _row(record, known.get(record.key), source, digests[record.key], nodes[record.key], changes) for record in fresh
     ]
     new = [row for row in rows if row.pk is None]
     old = [row for row in rows if row.pk is not None]
@@ -103,6 +108,10 @@ def save_themes(
     tally.updated += len(old)
     tally.unchanged += len(records) - len(fresh)
     tally.tools += sum(len(record.tools) for record in records)
+
+
+def _labelled_alike(record: ThemeRecord, row: Theme) -> bool:
+    return list(row.labels) == list(record.labels)
 
 
 def _row(

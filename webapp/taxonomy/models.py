@@ -254,3 +254,71 @@ class Grouping(models.Model):
     counts = OrderedJSONField(default=list)
     seconds = models.FloatField(default=0)
     at = models.DateTimeField(auto_now_add=True)
+
+
+class ChangeKind(models.TextChoices):
+    MOVE = "move", "moved"
+    MERGE = "merge", "merged"
+    SPLIT = "split", "split"
+    RENAME = "rename", "renamed"
+    DELETE = "delete", "deleted"
+    SETTLED = "settled", "settled by people"
+    UNDO = "undo", "undone"
+
+
+class TreeChange(models.Model):
+    """One change of the tree, whatever it is made of. The newest one's id is the tree's serial.
+
+    `delta` (`changes.delta.Delta`) has what every node and every thing was before and after, enough to undo it.
+    `node_ids` are the nodes it wrote, those above them, and those that things came from or went to.
+    """
+
+    kind = models.CharField(max_length=8, choices=ChangeKind.choices)
+    words = models.CharField(max_length=400)
+    why = models.TextField(blank=True)
+    delta = OrderedJSONField(default=dict)
+    node_ids = ArrayField(models.BigIntegerField(), default=list)
+    nodes = models.PositiveIntegerField(default=0)
+    environments = models.PositiveIntegerField(default=0)
+    themes = models.PositiveIntegerField(default=0)
+    undoes = models.OneToOneField("self", null=True, blank=True, on_delete=models.PROTECT, related_name="undone_by")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("id").desc(), name="treechange_newest"),
+            GinIndex(fields=["node_ids"], name="treechange_of_node"),
+        ]
+
+    def __str__(self) -> str:
+        return self.words
+
+    @property
+    def is_undone(self) -> bool:
+        return getattr(self, "undone_by", None) is not None
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether an undo may be tried: later changes can still stand in its way."""
+        return self.kind != ChangeKind.UNDO and not self.is_undone
+
+
+class FormerNode(models.Model):
+    """A node that a change took away, and `into` which one it went (none: nothing hung on it). Undo takes the row."""
+
+    id = models.BigIntegerField(primary_key=True)
+    name = models.CharField(max_length=200)
+    into = models.BigIntegerField(null=True)
+    change = models.ForeignKey(TreeChange, on_delete=models.CASCADE, related_name="former_nodes", db_index=False)
+
+
+class FormerPath(models.Model):
+    """A path that named a node before a change. It names it still, unless a node has it now; the newest counts."""
+
+    path = models.CharField(max_length=700, db_collation="C")
+    node = models.BigIntegerField()
+    change = models.ForeignKey(TreeChange, on_delete=models.CASCADE, related_name="former_paths")
+
+    class Meta:
+        indexes = [models.Index(fields=["path", "-id"], name="formerpath_newest")]

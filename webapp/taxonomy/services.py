@@ -11,8 +11,9 @@ from django.db import connection, transaction
 
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
-from webapp.taxonomy.labels import Path, path_text, position
-from webapp.taxonomy.models import Node, NodeCounts
+from webapp.taxonomy.former import nodes_of_former_paths
+from webapp.taxonomy.labels import SEPARATOR, Path, path_text, position
+from webapp.taxonomy.models import LEVELS, Node, NodeCounts
 from webapp.uploads import store_upload
 
 SOURCE = "mcp"
@@ -20,27 +21,37 @@ COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajecto
 """What `count` takes. `children` belongs to the tree itself."""
 NODES_LOCK = 7_305_101
 """Advisory lock of whoever adds nodes, to the end of the transaction."""
+TREE_LOCK = 7_305_104
+"""Advisory lock of the tree's shape: shared by who hangs or counts something, alone by who changes it (`changes/`)."""
 
 Change = Mapping[str, int]
 
 
 @transaction.atomic
 def place(paths: Iterable[Path]) -> dict[Path, int]:
-    """The node of every path, made with its ancestors where there is none. Safe beside other imports."""
+    """The node of every path, made with its ancestors where there is none. Safe beside other imports.
+
+    A path that was renamed, moved or merged away leads to what its node became (`former.py`), and what is below it
+    there; where that is on the last level, to that one itself. The tree keeps its shape to the end of the transaction.
+    """
+    lock(TREE_LOCK, shared=True)
     wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
     known = _known(wanted)
     if len(known) < len(wanted):
+        _follow(wanted, known)
+    if len(known) < len(wanted):
         lock(NODES_LOCK)
         known = _known(wanted)
-        for level in range(1, 4):
+        _follow(wanted, known)
+        for level in range(1, LEVELS + 1):
             _add([path for path in wanted if len(path) == level and path not in known], known)
     return known
 
 
-def lock(key: int) -> None:
-    """Wait for an advisory lock, held to the end of the transaction."""
+def lock(key: int, *, shared: bool = False) -> None:
+    """Wait for an advisory lock, held to the end of the transaction; a `shared` one is held by several at once."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+        cursor.execute(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}(%s)", [key])
 
 
 def _known(paths: Iterable[Path]) -> dict[Path, int]:
@@ -49,17 +60,45 @@ def _known(paths: Iterable[Path]) -> dict[Path, int]:
     return {path: pks[text] for path, text in texts.items() if text in pks}
 
 
+def _follow(wanted: Iterable[Path], known: dict[Path, int]) -> None:
+    """Find paths whose label, or one above it, was changed; `known` learns them."""
+    for level in range(1, LEVELS + 1):
+        missing = [path for path in wanted if len(path) == level and path not in known]
+        former = nodes_of_former_paths(path_text(path) for path in missing)
+        known.update({path: former[text] for path in missing if (text := path_text(path)) in former})
+        below = [path for path in missing if path not in known and path[:-1] in known]
+        parents = Node.objects.in_bulk({known[path[:-1]] for path in below})
+        texts: dict[Path, str] = {}
+        for path in below:
+            parent = parents[known[path[:-1]]]
+            if parent.level == LEVELS:
+                known[path] = parent.pk
+            else:
+                texts[path] = SEPARATOR.join((parent.path, path_text(path[-1:])))
+        here = dict(Node.objects.filter(path__in=set(texts.values())).values_list("path", "pk"))
+        here = nodes_of_former_paths(set(texts.values()) - here.keys()) | here
+        known.update({path: here[text] for path, text in texts.items() if text in here})
+
+
 def _add(paths: list[Path], known: dict[Path, int]) -> None:
-    """Add nodes of one level, whose parents are known, with counts of nothing; `known` learns them."""
+    """Add nodes, whose parents are known, with counts of nothing; `known` learns them."""
+    parents = Node.objects.in_bulk({known[path[:-1]] for path in paths if len(path) > 1})
     new: dict[str, Node] = {}
+    made: dict[Path, str] = {}
     for path in sorted(paths):
-        parent = known[path[:-1]] if len(path) > 1 else None
-        rank = position(path[0]) if len(path) == 1 else 0
-        node = Node(parent_id=parent, level=len(path), position=rank, name=path[-1], path=path_text(path))
-        new.setdefault(node.path, node)
+        parent = parents[known[path[:-1]]] if len(path) > 1 else None
+        if parent and parent.level == LEVELS:
+            known[path] = parent.pk
+            continue
+        rank = 0 if parent else position(path[0])
+        text = path_text(path[-1:])
+        text = SEPARATOR.join((parent.path, text)) if parent else text
+        level = parent.level + 1 if parent else 1
+        new.setdefault(text, Node(parent=parent, level=level, position=rank, name=path[-1], path=text))
+        made[path] = text
     rows = Node.objects.bulk_create(new.values(), batch_size=1000)
     NodeCounts.objects.bulk_create((NodeCounts(node=row) for row in rows), batch_size=1000)
-    known.update({path: new[path_text(path)].pk for path in paths})
+    known.update({path: new[text].pk for path, text in made.items()})
     _apply({pk: {"children": number} for pk, number in Counter(row.parent_id for row in rows if row.parent_id).items()})
 
 
@@ -71,6 +110,9 @@ def count(changes: Mapping[int, Change] | Mapping[int | None, Change]) -> None:
     each other. None stands for what hangs on no node and is left out.
     """
     own = {node: change for node, change in changes.items() if node is not None and any(change.values())}
+    if not own:
+        return
+    lock(TREE_LOCK, shared=True)
     chains = Node.objects.filter(pk__in=own).values_list("pk", "parent_id", "parent__parent_id")
     rolled: dict[int, Counter[str]] = {}
     for pk, parent, above in chains:

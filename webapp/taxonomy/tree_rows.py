@@ -22,11 +22,20 @@ STATES = (
 
 
 def tree_rows(
-    branches: Sequence[Branch], parent: int = 0, rest: int = 0, start: int = 0, selected: int = 0
+    branches: Sequence[Branch],
+    parent: int = 0,
+    rest: int = 0,
+    start: int = 0,
+    selected: int = 0,
+    *,
+    changes: bool = False,
 ) -> SafeString:
-    """The children of one node (0: the first level) as `li` elements; `rest` more, from `start` on, are a link away."""
+    """The children of one node (0: the first level) as `li` elements; `rest` more, from `start` on, are a link away.
+
+    With `changes` each has a link to what can be done with it.
+    """
     parts: list[str] = []
-    _items(parts, branches, selected)
+    _items(parts, branches, selected, changes)
     if rest:
         parts.append(_more(parent, rest, start))
     return mark_safe("".join(parts))  # every value was escaped on its way in
@@ -47,20 +56,21 @@ def task_states(counts: NodeCounts) -> SafeString:
     return mark_safe("".join(parts))
 
 
-def _items(parts: list[str], branches: Sequence[Branch], selected: int) -> None:
+def _items(parts: list[str], branches: Sequence[Branch], selected: int, changes: bool) -> None:
     for branch in branches:
         node = branch.node
         expanded = f' aria-expanded="{_bool(branch.is_open)}"' if node.counts.children else ""
         stop = 0 if node.level == 1 and branch.place == 1 else -1
+        cells = _cells(branch) + (_menu(branch) if changes else "")
         parts.append(
             f'<li role="treeitem" id="n{node.pk}" data-node="{node.pk}" aria-level="{node.level}" '
             f'aria-setsize="{branch.size}" aria-posinset="{branch.place}" '
             f'aria-selected="{_bool(node.pk == selected)}"{expanded} tabindex="{stop}" '
-            f'aria-label="{escape(branch.said)}">\n<div class="node">{_cells(branch)}</div>\n'
+            f'aria-label="{escape(branch.said)}">\n<div class="node">{cells}</div>\n'
         )
         if branch.is_open:
             parts.append('<ul role="group">')
-            _items(parts, branch.nodes, selected)
+            _items(parts, branch.nodes, selected, changes)
             if branch.rest:
                 parts.append(_more(node.pk, branch.rest, len(branch.nodes)))
             parts.append("</ul>")
@@ -82,6 +92,14 @@ def _cells(branch: Branch) -> str:
     return (
         f'{twist}<a class="{kind}" href="{node.get_absolute_url()}">{visible(node.name)}</a>'
         f"{_number(counts.environments, 'environment')}{_number(counts.themes, 'theme')}{tasks}{rate}"
+    )
+
+
+def _menu(branch: Branch) -> str:
+    node = branch.node
+    return (
+        f'<a class="acts" href="{node.get_absolute_url()}change/" tabindex="-1" '
+        f'aria-label="Change {escape(plain(node.name))}">\u22ef</a>'
     )
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
@@ -13,7 +14,12 @@ from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
-from webapp.taxonomy import queries, tool_specs, treemap
+from webapp.taxonomy import coverage, queries, tool_specs, treemap
+from webapp.taxonomy.changes import queries as changes
+from webapp.taxonomy.changes.change_views import done
+from webapp.taxonomy.changes.rights import may_reshape
+from webapp.taxonomy.coverage_views import coverage_of
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.near_duplicates import queries as folding_queries
 from webapp.taxonomy.schemas import ThemeQuery
@@ -34,23 +40,27 @@ def index(request: HttpRequest) -> HttpResponse:
     params = Params(request.GET)
     text = params.text("q", strip=True)
     if text:
-        return render(request, "taxonomy/index.html", searched(text))
+        may = may_reshape(request.user)
+        return render(request, "taxonomy/index.html", searched(text, may) | {"may_reshape": may})
     start, selected = params.number("start") or 0, params.id("at") or 0
     opened = params.ids("open", queries.OPEN_UP_TO)
     if selected:
-        node = Node.objects.filter(pk=selected).first()
+        node = present_node(selected)
+        selected = node.pk if node is not None else 0
         opened += [ancestor.pk for ancestor in (queries.ancestors(node) if node else []) if ancestor.pk not in opened]
     branches, more = queries.tree(opened, start)
     link_toggles(branches, opened)
     context = {
         "branches": branches,
-        "rows": tree_rows(branches, rest=int(more), start=start + queries.SHOWN, selected=selected),
+        "rows": tree_rows(branches, 0, int(more), start + queries.SHOWN, selected, changes=may_reshape(request.user)),
         "totals": queries.totals(),
+        "may_reshape": may_reshape(request.user),
+        "done": done(request),
     }
     return render(request, "taxonomy/index.html", context)
 
 
-def searched(text: str) -> dict[str, Any]:
+def searched(text: str, changes: bool) -> dict[str, Any]:
     branches, hits = queries.search(text)
     link_toggles(branches, [])
     filters = queries.ThemeFilters(text=text, sort="name")
@@ -58,7 +68,7 @@ def searched(text: str) -> dict[str, Any]:
     return {
         "text": text,
         "branches": branches,
-        "rows": tree_rows(branches),
+        "rows": tree_rows(branches, changes=changes),
         "hits": hits,
         "hits_up_to": queries.FOUND_UP_TO,
         "found_themes": matches[:FOUND_THEMES],
@@ -88,26 +98,44 @@ def children(request: HttpRequest, pk: int) -> HttpResponse:
     branches = queries.branches(shown, set(), {}, size, start)
     above = [node.pk for node in queries.ancestors(parent)] + [parent.pk] if parent else []
     link_toggles(branches, above)
-    return HttpResponse(tree_rows(branches, pk, max(0, size - start - len(shown)), start + len(shown)))
+    rest, may = max(0, size - start - len(shown)), may_reshape(request.user)
+    return HttpResponse(tree_rows(branches, pk, rest, start + len(shown), changes=may))
+
+
+def gone(request: HttpRequest, pk: int) -> HttpResponse:
+    """Where the address of a label leads that a change took away. For now alone: an undo gives the address back."""
+    former = changes.gone(pk)
+    if former is None:
+        raise Http404("There is no such label.")
+    now = present_node(pk)
+    if now is None:
+        return render(request, "taxonomy/changes/gone.html", {"former": former}, status=410)
+    messages.info(request, f"“{former.name}” is part of “{now.name}” now. {former.change.words}.")
+    kept = request.GET.urlencode()
+    return redirect(f"{now.get_absolute_url()}{'?' + kept if kept else ''}")
 
 
 @access("read")
 @require_safe
 def node(request: HttpRequest, pk: int) -> HttpResponse:
     """A node: its themes, its environments (a part that their app renders) and the labels below it."""
-    row = get_object_or_404(queries.with_counts(), pk=pk)
+    row = queries.with_counts().filter(pk=pk).first()
+    if row is None:
+        return gone(request, pk)
     params = Params(request.GET)
     tab = params.choice("tab", dict(TABS), default_tab(row))
     if params.unreadable:
         raise Http404(f"No tab {params.text('tab', 20)}.")
     context: dict[str, Any] = {"node": row, "counts": row.counts, "tab": tab, "above": queries.ancestors(row)}
     context["task_states"] = task_states(row.counts)
+    context |= {"may_reshape": may_reshape(request.user), "done": done(request)}
     numbers = {"themes": row.counts.themes, "environments": row.counts.environments, "labels": row.counts.children}
     context["tabs"] = [(key, label, numbers[key]) for key, label in TABS]
     if tab == "themes":
         context.update(themes_of(request, row))
     elif tab == "labels":
-        context["page"] = keyset(request, queries.with_counts().filter(parent=row), "path")
+        context.update(coverage_of(request, row))
+    context |= {"measures": coverage.of_node(row), "gap": coverage.CoverageRow(row).gap}
     return render(request, "taxonomy/node.html", context)
 
 
@@ -167,7 +195,8 @@ def treemap_page(request: HttpRequest) -> HttpResponse:
     """Two levels below `?node=` as tiles by `?size=`, and as rows by `?sort=`."""
     params = Params(request.GET)
     wanted = params.id("node")
-    root = get_object_or_404(queries.with_counts(), pk=wanted) if wanted is not None else None
+    now = present_node(wanted)
+    root = get_object_or_404(queries.with_counts(), pk=now.pk if now else wanted) if wanted is not None else None
     totals = queries.totals()
     measure = params.choice("size", treemap.MEASURES, treemap.default_measure(totals))
     sort = params.text("sort")

@@ -1,11 +1,13 @@
 from django.urls import URLPattern, path
 
-from webapp.taxonomy import tree_views
+from webapp.taxonomy import coverage_views, tree_views
+from webapp.taxonomy.changes import change_views
 from webapp.taxonomy.near_duplicates import near_duplicate_views
 
 app_name = "taxonomy"
 urlpatterns: list[URLPattern] = [
     path("", tree_views.index, name="index"),
+    path("coverage/", coverage_views.coverage_page, name="coverage"),
     path("map/", tree_views.treemap_page, name="map"),
     path("themes/", tree_views.themes, name="themes"),
     path("themes/new/", near_duplicate_views.new_theme, name="new_theme"),
@@ -18,6 +20,11 @@ urlpatterns: list[URLPattern] = [
     path("themes/<int:pk>/", tree_views.theme, name="theme"),
     path("themes/<int:pk>/keep-apart/", near_duplicate_views.keep_apart, name="keep_apart"),
     path("themes/<int:pk>/choose/", near_duplicate_views.choose, name="choose_theme"),
+    path("changes/", change_views.history, name="history"),
+    path("changes/<int:pk>/", change_views.detail, name="tree_change"),
+    path("changes/<int:pk>/undo/", change_views.undo_change, name="undo_change"),
+    path("<int:pk>/change/", change_views.choose, name="choose_change"),
+    path("<int:pk>/change/<slug:kind>/", change_views.change, name="change"),
     path("<int:pk>/", tree_views.node, name="node"),
     path("<int:pk>/children", tree_views.children, name="children"),
 ]

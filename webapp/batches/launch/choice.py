@@ -17,7 +17,8 @@ from webapp.batches.services import of_environment, of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.environments.models import Environment, Version
 from webapp.query_params import LARGEST_ID, whole_number
-from webapp.taxonomy.models import Node, Theme
+from webapp.taxonomy.former import present_node
+from webapp.taxonomy.models import Theme
 from webapp.taxonomy.queries import subtree
 from webapp.taxonomy.theme_services import draft_of
 
@@ -87,7 +88,7 @@ def _narrowed(rows: QuerySet, wanted: RowFilter) -> QuerySet:
     if wanted.source:
         rows = rows.filter(source=wanted.source)
     if wanted.node is not None:
-        node = Node.objects.filter(pk=wanted.node).first()
+        node = present_node(wanted.node)
         rows = rows.filter(node__in=subtree(node)) if node else rows.none()
     return rows
 

@@ -199,7 +199,8 @@ class LaunchForm(SettingsForm):
         for name, rows in choice.PICKED.items():
             offered = choice.named(rows(), self[name].value())
             self.fields[name].choices = offered  # type: ignore[attr-defined]
-        self.typed = _typed_rows(data) if data is not None else [TypedRow()]
+        typed_first = TypedRow(category=self.initial.get("typed_category", ""))
+        self.typed = _typed_rows(data) if data is not None else [typed_first]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()

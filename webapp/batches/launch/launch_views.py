@@ -170,7 +170,8 @@ def _new_form(request: HttpRequest) -> LaunchForm:
     """Filled in by the request, or as it is handed out.
 
     An address may choose: `?use_themes=1&themes_text=…`, rows by number (`?themes_ids=5`, or ticked ones in a list:
-    `?grow=themes&ids=5&ids=7`), and `assess=1` that environments are assessed again and nothing is made below them.
+    `?grow=themes&ids=5&ids=7`), the category of a theme to be typed (`?typed_category=`),
+    and `assess=1` that environments are assessed again and nothing is made below them.
     """
     before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
     if request.method == "POST":
@@ -180,7 +181,9 @@ def _new_form(request: HttpRequest) -> LaunchForm:
     picked = _picked(params)
     unticked: dict[str, Any] = {"bundled": []} if used or picked else {}
     assess = {"reassess": True, "scenarios": 0} if params.flag("assess") else {}
-    return LaunchForm(request.user, before=before, initial=_given(request) | used | picked | unticked | assess)
+    typed = {"typed_category": params.text("typed_category"), "bundled": []} if "typed_category" in request.GET else {}
+    initial = _given(request) | used | picked | unticked | assess | typed
+    return LaunchForm(request.user, before=before, initial=initial)
 
 
 def _picked(params: Params) -> dict[str, list[int]]:

@@ -20,7 +20,7 @@ from webapp.datasets.choice.apart import held_names, named_datasets
 from webapp.datasets.row_names import environment_name
 from webapp.datasets.selection import Likeness
 from webapp.environments.models import Environment
-from webapp.taxonomy.models import Node
+from webapp.taxonomy.former import present_node
 from webapp.taxonomy.queries import subtree
 
 CHUNK = 500
@@ -36,7 +36,7 @@ def given_set(likeness: Likeness) -> set[int]:
         names = held_names(dataset).environments
         found = {pk for pk, *named in rows.values_list("pk", "source", "key") if environment_name(*named) in names}
     elif likeness.category is not None:
-        node = Node.objects.filter(pk=likeness.category).first()
+        node = present_node(likeness.category)
         found = set(rows.filter(node__in=subtree(node)).values_list("pk", flat=True)) if node else set()
     elif likeness.source:
         found = set(rows.filter(source=likeness.source).values_list("pk", flat=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from webapp.datasets.models import Dataset
 from webapp.datasets.selection import DatasetSelection, Likeness
 from webapp.environments.models import Environment
-from webapp.taxonomy.models import Node
+from webapp.taxonomy.former import present_node
 
 
 def words(choice: DatasetSelection) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def words(choice: DatasetSelection) -> list[tuple[str, str]]:
 
 
 def category_words(category: int) -> str:
-    node = Node.objects.filter(pk=category).first()
+    node = present_node(category)
     return f"{node.name}, with all below" if node else f"label {category}, which is gone"
 
 

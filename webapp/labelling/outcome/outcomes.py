@@ -1,0 +1,212 @@
+"""What the settled items of a session make of the tree: things that move, labels that become one, and what hinders it.
+
+Read against the tree as it is now, which others may have changed since the session opened: a label that was merged
+since stands for what it became.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from webapp.environments.models import Environment
+from webapp.errors import Conflict
+from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.models import LabelSession, PlacedKind, SessionKind, Settlement
+from webapp.taxonomy.changes.draft import TreeDraft
+from webapp.taxonomy.changes.wishes import Wish
+from webapp.taxonomy.former import present_ids
+from webapp.taxonomy.labels import NAME, SEPARATOR
+from webapp.taxonomy.models import ChangeKind, Node, Theme
+
+MOST_HINDERED = 50
+"""So many groups of labels are tried one by one before the rest is called hindered too."""
+
+
+@dataclass(frozen=True)
+class Movement:
+    """Things of one kind (`PlacedKind`) that hang elsewhere than where people settled that they belong."""
+
+    kind: str
+    node: int
+    words: str
+    ids: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Merger:
+    """Labels of one group: the `sources` become `into`, which is called `name` from then on."""
+
+    into: int
+    sources: tuple[int, ...]
+    name: str
+    words: str
+    """The names of all of them, the one that stays first."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that changes, in one change. `hindrances` say what cannot be carried out, and why; `notes` what is
+    carried out otherwise than it was settled."""
+
+    movements: tuple[Movement, ...] = ()
+    mergers: tuple[Merger, ...] = ()
+    unchanged: int = 0
+    """Settled things that hang where they belong, or on no node that fits; groups of one label that keeps its name."""
+    open_items: int = 0
+    hindrances: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> int:
+        return sum(len(one.ids) for one in self.movements) + len(self.mergers)
+
+
+def outcome_of(session: LabelSession) -> Outcome:
+    """What the settled items come to now."""
+    if session.kind == SessionKind.MERGE:
+        return _tried(session, _merged(session))
+    return _placed(session)
+
+
+def wish_of(session: LabelSession, outcome: Outcome) -> Wish:
+    """An outcome as one change of the tree."""
+
+    def draw(draft: TreeDraft) -> str:
+        for movement in outcome.movements:
+            draft.hang(f"{movement.kind}s", movement.ids, movement.node)
+        _merge_all(draft, outcome.mergers)
+        return f"Carried out “{session.name}”: {in_numbers(outcome)}"
+
+    return Wish(ChangeKind.SETTLED, draw)
+
+
+def in_numbers(outcome: Outcome) -> str:
+    """How much an outcome changes, in words."""
+    if outcome.movements:
+        number = sum(len(one.ids) for one in outcome.movements)
+        return f"{number:,} {outcome.movements[0].kind}{'s' * (number != 1)} moved"
+    merged = sum(len(one.sources) + 1 for one in outcome.mergers if one.sources)
+    groups = sum(1 for one in outcome.mergers if one.sources)
+    renamed = len(outcome.mergers) - groups
+    parts = [f"{merged:,} labels became {groups:,}"] if groups else []
+    parts += [f"{renamed:,} label{'s' * (renamed != 1)} renamed"] if renamed else []
+    return ", ".join(parts)
+
+
+def _merge_all(draft: TreeDraft, mergers: Iterable[Merger]) -> None:
+    """Merge first, then name: a name may be free only when the label that had it is merged away. Raises Conflict, which
+    says in `facts` at which merger (`into`)."""
+    for one in mergers:
+        with _of(one):
+            draft.merge(one.sources, one.into)
+    renamed = [one for one in mergers if draft.node(one.into).name != one.name]
+    for one in renamed:
+        draft.lift(one.into)
+    for one in renamed:
+        with _of(one):
+            draft.restore(one.into, draft.node(one.into).parent, " ".join(one.name.split())[:NAME])
+
+
+class _of:
+    """Says of a refusal which merger it was of."""
+
+    def __init__(self, merger: Merger) -> None:
+        self.merger = merger
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Conflict):
+            error.facts |= {"into": self.merger.into}
+
+
+def _tried(session: LabelSession, outcome: Outcome) -> Outcome:
+    """Leave out, with its reason, each group of labels that the tree does not let become one."""
+    mergers, hindrances = list(outcome.mergers), list(outcome.hindrances)
+    for _ in range(MOST_HINDERED):
+        try:
+            wish_of(session, replace(outcome, mergers=tuple(mergers))).draw(TreeDraft())
+        except Conflict as error:
+            hindered = next(one for one in mergers if one.into == error.facts["into"])
+            mergers.remove(hindered)
+            hindrances.append(f"{hindered.words} cannot become “{hindered.name}”. {error}")
+        else:
+            return replace(outcome, mergers=tuple(mergers), hindrances=tuple(hindrances))
+    return replace(outcome, mergers=(), hindrances=(*hindrances, "The tree was changed too much since."))
+
+
+def _placed(session: LabelSession) -> Outcome:
+    tree = FrozenTree.of(session)
+    settled = Settlement.objects.filter(item__session=session).values_list("item__key", "item__name", "node")
+    wanted = {key: (name, node) for key, name, node in settled}
+    model = Environment if session.places == PlacedKind.ENVIRONMENT else Theme
+    now = dict(model._default_manager.filter(pk__in=wanted).values_list("pk", "node_id"))
+    nodes = present_ids({node for _, node in wanted.values() if node})
+    named = _named(nodes.values())
+    moved: dict[int, list[tuple[int, str]]] = {}
+    unchanged, hindrances = 0, []
+    for key, (name, node) in wanted.items():
+        if key not in now:
+            hindrances.append(f"“{name}” is gone.")
+        elif node is None or now[key] == nodes.get(node):
+            unchanged += 1
+        elif node not in nodes:
+            hindrances.append(f"“{name}” belongs on {tree.words(node)}, which is not in the tree any more.")
+        else:
+            moved.setdefault(nodes[node], []).append((key, name))
+    notes = tuple(
+        f"“{tree.words(was)}” is part of “{named[node]}” now: what belongs there goes there."
+        for was, node in nodes.items() if was != node and node in moved
+    )  # fmt: skip
+    movements = tuple(
+        Movement(session.places, node, named[node], tuple(pk for pk, _ in rows), tuple(name for _, name in rows))
+        for node, rows in sorted(moved.items(), key=lambda pair: named[pair[0]])
+    )
+    left = session.item_count - session.settled_count
+    return Outcome(movements, (), unchanged, left, tuple(hindrances), notes)
+
+
+def _named(nodes: Iterable[int]) -> dict[int, str]:
+    """Nodes of now with those above them, in words."""
+    rows = Node.objects.filter(pk__in=set(nodes)).select_related("parent__parent")
+    chains = ((row, [one for one in (row.parent and row.parent.parent, row.parent, row) if one]) for row in rows)
+    return {row.pk: SEPARATOR.join(one.name for one in chain) for row, chain in chains}
+
+
+def _merged(session: LabelSession) -> Outcome:
+    settlement = Settlement.objects.filter(item__session=session).select_related("item").first()
+    if settlement is None or settlement.groups is None:
+        return Outcome(open_items=1)
+    labels = {label["id"]: label for label in settlement.item.content["labels"]}
+    now = present_ids(labels)
+    rows = {row.pk: row for row in Node.objects.filter(pk__in=set(now.values()))}
+    mergers, hindrances, unchanged = [], [], 0
+    for group in settlement.groups:
+        here = [pk for pk in group["labels"] if now.get(pk) == pk]
+        for pk in group["labels"]:
+            name = labels[pk]["name"]
+            if pk not in now:
+                hindrances.append(f"“{name}” is not in the tree any more.")
+            elif now[pk] not in group["labels"]:
+                hindrances.append(f"“{name}” is part of “{rows[now[pk]].name}” since, which is in no group with it.")
+        if not here:
+            continue
+        into = _staying(here, labels, group["name"])
+        others = tuple(pk for pk in here if pk != into)
+        if not others and rows[into].name == group["name"]:
+            unchanged += 1
+            continue
+        words = ", ".join(labels[pk]["name"] for pk in (into, *others))
+        mergers.append(Merger(into, others, group["name"], words))
+    return Outcome((), tuple(mergers), unchanged, 0, tuple(hindrances))
+
+
+def _staying(here: list[int], labels: dict[int, dict[str, object]], name: str) -> int:
+    """Which label of a group stays: the one that is called so, else the first below the node that most of them are."""
+    same = [pk for pk in here if labels[pk]["name"] == name]
+    most = Counter(labels[pk]["parent"] for pk in here).most_common(1)[0][0]
+    return (same or [pk for pk in here if labels[pk]["parent"] == most])[0]

@@ -1,0 +1,68 @@
+"""Labels that a person may choose as the place, or the target, of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from webapp.taxonomy import queries
+from webapp.taxonomy.labels import SEPARATOR, folded
+from webapp.taxonomy.models import LEVELS, Node, NodeCounts
+
+SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A label with those above it in words, and what hangs there."""
+
+    node: Node
+    words: str
+
+    @property
+    def counts(self) -> NodeCounts:
+        return self.node.counts
+
+
+@dataclass(frozen=True)
+class Candidates:
+    rows: tuple[Candidate, ...]
+    more: bool
+    """Whether there are others: a search finds them."""
+
+    @property
+    def only(self) -> int | None:
+        """The one label that a search found."""
+        return self.rows[0].node.pk if len(self.rows) == 1 and not self.more else None
+
+
+def candidates(node: Node, kind: str, find: str, chosen: Collection[int] = ()) -> Candidates:
+    """Labels that what is moved may stand below, or that may take another one's things: those whose name holds `find`,
+    or without it the nearest ones; chosen ones first. Never the label itself, nor what is below it."""
+    rows = queries.with_counts().select_related("parent__parent").exclude(pk__in=queries.subtree(node))
+    if kind == "move":
+        rows = rows.filter(level__lt=LEVELS)
+    if find:
+        found = list(rows.filter(name__icontains=find).order_by("level", "position", "path")[: SHOWN + 1])
+        same = [row for row in found if folded(row.name) == folded(find)]
+        return _as_candidates(same if len(same) == 1 else found)
+    ticked = list(rows.filter(pk__in=chosen).order_by("path"))
+    near = list(rows.filter(parent=node.parent).exclude(pk__in=chosen).order_by("position", "path")[: SHOWN + 1])
+    if node.parent_id is not None:
+        near += list(rows.filter(level=1).exclude(pk__in=chosen).order_by("position", "path")[: SHOWN + 1])
+    return _as_candidates(ticked + near)
+
+
+def _as_candidates(rows: list[Node]) -> Candidates:
+    named = tuple(Candidate(row, words_of(row)) for row in rows[:SHOWN])
+    return Candidates(named, len(rows) > SHOWN)
+
+
+def words_of(node: Node) -> str:
+    """A label with those above it; the caller has fetched them."""
+    names = [node.name]
+    at = node.parent
+    while at is not None:
+        names.append(at.name)
+        at = at.parent
+    return SEPARATOR.join(reversed(names))

@@ -1,0 +1,20 @@
+"""Who may change the tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.accounts.models import Role
+from webapp.errors import Conflict
+
+RESHAPERS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
+
+
+def may_reshape(user: Any) -> bool:
+    return getattr(user, "role", "") in RESHAPERS
+
+
+def require_reshaper(user: Any) -> None:
+    if not may_reshape(user):
+        words = "Adjudicators, researchers and operators change the tree. Ask one of them, or open a labelling session."
+        raise Conflict(words, code="not_yours")

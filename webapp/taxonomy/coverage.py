@@ -1,0 +1,131 @@
+"""How well the labels below one are covered: what hangs there, what upper apps measure there, and where gaps are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
+
+from webapp.lists.columns import Column, RowList
+from webapp.taxonomy import queries
+from webapp.taxonomy.models import Node, NodeCounts
+
+MOST = 5_000
+"""So many labels of one parent are measured and sorted; of more, the first."""
+FEW_TASKS = 10
+"""Our choice: below so many tasks a label with environments counts as thin."""
+Pairs = Mapping[int, tuple[float, int]]
+"""By node, of what hangs on itself: a sum and of how many."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that an upper app knows of what hangs on nodes. A `ratio` is shown as the sum's share of the number."""
+
+    name: str
+    label: str
+    help: str
+    own: Callable[[QuerySet[Node, Any]], Pairs]
+    ratio: bool = False
+
+
+MEASURES: list[Measure] = []
+
+
+def register_measure(measure: Measure) -> None:
+    """Say at `AppConfig.ready` what an app measures of nodes."""
+    MEASURES.append(measure)
+
+
+@dataclass
+class CoverageRow:
+    """A label with its counts and measures; `measured` has (sum, number) by measure."""
+
+    node: Node
+    measured: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> NodeCounts:
+        return self.node.counts
+
+    @property
+    def gap(self) -> str:
+        """What is missing here: environments, tasks, or nothing."""
+        if self.counts.environments <= 0:
+            return "no environments"
+        return "few tasks" if self.counts.tasks < FEW_TASKS else ""
+
+    def value(self, name: str) -> float | None:
+        """What the row is sorted by in a column."""
+        for measure in MEASURES:
+            if measure.name == name:
+                total, number = self.measured.get(name, (0.0, 0))
+                if measure.ratio:
+                    return total / number if number else None
+                return total
+        return float(rate) if (rate := getattr(self.counts, name)) is not None else None
+
+    @property
+    def values(self) -> list[tuple[Measure, float | None, int]]:
+        return [(one, self.value(one.name), self.measured.get(one.name, (0.0, 0))[1]) for one in MEASURES]
+
+
+def labels_list() -> RowList:
+    """The table's columns: those of the tree's counts, then what apps measure."""
+    counts = (("children", "Labels below"), ("environments", "Environments"), ("themes", "Themes"), ("tasks", "Tasks"))
+    columns = [Column("name", "Label", ascending="name", descending="-name", needed=True)]
+    columns += [_column(name, label) for name, label in counts]
+    columns += [_column("green", "Green", "Tasks with a green audit"), _column("red", "Red", "Tasks with a red audit")]
+    columns += [_column("pass_rate", "Pass rate", "Of trajectories that have a reward")]
+    columns += [_column(one.name, one.label, one.help) for one in MEASURES]
+    return RowList("labels", "Labels", tuple(columns), default_order="name", order_parameter="sort")
+
+
+def _column(name: str, label: str, help: str = "") -> Column:
+    return Column(name, label, ascending=name, descending=f"-{name}", numeric=True, help=help)
+
+
+def covered(parent: Node | None, order: str = "name") -> tuple[list[CoverageRow], bool]:
+    """The labels right below one (None: the first level), and whether there are more than are looked at."""
+    nodes = list(queries.siblings(parent.pk if parent else None)[: MOST + 1])
+    rows = {node.pk: CoverageRow(node) for node in nodes[:MOST]}
+    for measure in MEASURES:
+        for pk, pair in rolled(measure, parent).items():
+            if pk in rows:
+                rows[pk].measured[measure.name] = pair
+    return _ordered(list(rows.values()), order), len(nodes) > MOST
+
+
+def _ordered(rows: list[CoverageRow], order: str) -> list[CoverageRow]:
+    name, back = order.removeprefix("-"), order.startswith("-")
+    if name == "name":
+        return rows[::-1] if back else rows
+    known = [row for row in rows if row.value(name) is not None]
+    unknown = [row for row in rows if row.value(name) is None]
+    return sorted(known, key=lambda row: row.value(name) or 0, reverse=back) + unknown
+
+
+def rolled(measure: Measure, parent: Node | None) -> dict[int, tuple[float, int]]:
+    """A measure for each label right below one, with all that hangs below it."""
+    below = Node.objects.filter(pk__in=queries.subtree(parent)) if parent else Node.objects.all()
+    above = parent.level if parent else 0
+    found: dict[int, tuple[float, int]] = {}
+    own = measure.own(below.order_by())
+    chains = Node.objects.filter(pk__in=own).values_list("pk", "parent_id", "parent__parent_id")
+    for pk, up, top in chains:
+        chain: Sequence[int] = [one for one in (top, up, pk) if one is not None]
+        if len(chain) > above:
+            total, number = found.get(chain[above], (0.0, 0))
+            found[chain[above]] = (total + own[pk][0], number + own[pk][1])
+    return found
+
+
+def of_node(node: Node) -> list[tuple[Measure, float | None, int]]:
+    """The measures of one node and all below it."""
+    row = CoverageRow(node)
+    for measure in MEASURES:
+        own = measure.own(Node.objects.filter(pk__in=queries.subtree(node)).order_by())
+        row.measured[measure.name] = (sum(pair[0] for pair in own.values()), sum(pair[1] for pair in own.values()))
+    return row.values
