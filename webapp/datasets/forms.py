@@ -311,7 +311,9 @@ def offer_choices(form: DatasetForm) -> None:
     chosen = str(form["likeness_to"].value() or "")
     if chosen.startswith("dataset:") and chosen not in {value for value, _ in sets[0][1]}:
         sets.insert(0, ("Chosen", [(chosen, chosen.partition(":")[2])]))
-    offer(form, "likeness_to", [("", "choose a set"), *(group for group in sets if group[1])])
+    offered: Options = [("", "choose a set")]
+    offered += [group for group in sets if group[1]]  # type: ignore[misc]  # a group of choices is a choice, too
+    offer(form, "likeness_to", offered)
 
 
 LINE = ("public_id", "name", "kind", "train_rows", "test_rows", "environments")

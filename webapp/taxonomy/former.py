@@ -11,7 +11,8 @@ def present_node(pk: int | None) -> Node | None:
     """The node of this id, or the one that it became; None where there is none."""
     if pk is None:
         return None
-    return Node.objects.filter(pk=present_ids([pk]).get(pk)).first()
+    now = present_ids([pk]).get(pk)
+    return Node.objects.filter(pk=now).first() if now is not None else None
 
 
 def present_ids(pks: Iterable[int]) -> dict[int, int]:
