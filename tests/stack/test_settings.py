@@ -101,7 +101,7 @@ def test_a_database_that_was_away_is_looked_for_again_at_once(monkeypatch: pytes
 
     class Away(psycopg.Connection[tuple[object, ...]]):
         @classmethod
-        def connect(cls, *args: object, **kwargs: object) -> Away:  # type: ignore[override]
+        def connect(cls, *args: object, **kwargs: object) -> Away:
             tries.append("one")
             raise psycopg.OperationalError("away")
 
