@@ -230,7 +230,13 @@ def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
 
 
 def _given(query: QueryDict) -> dict[str, Any]:
-    values = {"kind": "tasks", "unit": "environment", "test_share": "0.2", "seed": "0", "least_reward": "1"}
+    values: dict[str, Any] = {
+        "kind": "tasks",
+        "unit": "environment",
+        "test_share": "0.2",
+        "seed": "0",
+        "least_reward": "1",
+    }
     values |= {"shape": "whole", "thinking": "kept", "environment_seed": "0", "apart_by": "environment"}
     for name in DatasetForm.base_fields:
         if name in query and name not in ("token", *LISTS):
@@ -296,7 +302,7 @@ def offer_choices(form: DatasetForm) -> None:
     offer(form, "source", options(((name, name) for name in sources), 40, first="any"))
     offer(form, "category", options(((row.pk, row.name) for row in nodes), 50, first="any"))
     frozen = Dataset.objects.filter(state=DatasetState.READY, archived=False).order_by("-id")
-    sets: Options = [
+    sets: list[tuple[str, Options]] = [
         ("Datasets", options(((f"dataset:{row.public_id}", row.name) for row in frozen.only(*LINE)[:PICKS]), 50)),
         ("Categories", options(((f"category:{row.pk}", row.name) for row in nodes), 50)),
         ("Sources", options(((f"source:{name}", name) for name in distinct(Environment._meta.db_table, "source")), 40)),
@@ -304,7 +310,8 @@ def offer_choices(form: DatasetForm) -> None:
     chosen = str(form["likeness_to"].value() or "")
     if chosen.startswith("dataset:") and chosen not in {value for value, _ in sets[0][1]}:
         sets.insert(0, ("Chosen", [(chosen, chosen.partition(":")[2])]))
-    offer(form, "likeness_to", [("", "choose a set"), *(group for group in sets if group[1])])
+    groups: list[tuple[Any, Any]] = [("", "choose a set"), *(group for group in sets if group[1])]
+    offer(form, "likeness_to", groups)
 
 
 LINE = ("public_id", "name", "kind", "train_rows", "test_rows", "environments")
