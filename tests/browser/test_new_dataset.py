@@ -56,8 +56,8 @@ def test_a_dataset_by_behaviour_apart_from_another(
     Task.objects.filter(pk__in=[task.pk for task in tasks[:20]]).update(review_state=ReviewState.APPROVED)
     page.goto(reverse("datasets:new"))
     page.wait_for_selector("text=Approved tasks alone.")
-    for summary in page.locator("#chosen details:not([open]) > summary").all():
-        summary.press("Enter")
+    while (closed := page.locator("#chosen details:not([open]) > summary")).count():
+        closed.first.press("Enter")
     page.fill("[name=environment_count]", "5")
     page.check(f"[name=apart_from][value={sft.public_id}]")
     page.check("[name=unit][value=behaviour]")
