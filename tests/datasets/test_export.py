@@ -311,13 +311,22 @@ def test_rows_of_two_shapes_are_lines_and_no_parquet(tmp_path: Path) -> None:
     assert write_files(dataset, "atif", "jsonl", tmp_path / "lines").rows == 2
 
 
-def test_the_command_says_what_it_wrote(talks: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_it_wrote(
+    talks: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     call_command("export_dataset", talks.name, "--form", "sharegpt", "--out", str(tmp_path / "out"), "--json")
     said = json.loads(capsys.readouterr().out)
     assert {"rows": 30, "form": "sharegpt", "dataset": talks.public_id}.items() <= said.items()
     assert said["seconds"] >= 0
     assert said["peak_rss_mib"] > 1
     assert said["sha256"] == made(talks, "sharegpt").sha256, "the job's files are the same"
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        call_command("export_dataset", talks.name, "--json")
+        again = json.loads(capsys.readouterr().out)
+        assert again.keys() >= {"rows", "seconds", "sha256", "peak_rss_mib"}
+        manifest = (tmp_path / f"{talks.public_id}-trl-jsonl" / "manifest.json").read_bytes()
+        assert again["sha256"] == hashlib.sha256(manifest).hexdigest()
     with pytest.raises(CommandError, match="something is in it"):
         call_command("export_dataset", talks.public_id, "--out", str(tmp_path / "out"))
     with pytest.raises(CommandError, match="no frozen dataset 'nowhere'"):

@@ -1,11 +1,12 @@
 """Datasets: frozen selections of tasks or trajectories, and uploaded files of training data.
 
-`selection.py` has the filter (`DatasetSelection`) and the rows that it finds; `preview.py` says beforehand what it
-would come to: how many, what is left out and why, both sides of the split, and near splits where a side would be
-empty. `services.create_dataset` writes the row and the job `freeze_dataset` (`freeze_job.py`): `row_source.py` reads a
-few rows at a time, tasks as rollouts here attempt them (`webapp/trajectories/rollouts/plans.py`), trajectories through
-the export's filters (`webapp/trajectories/export/filters.py`), and `training.dataset.freeze` writes them to a folder
-that `storage.py` puts into the file store under a name of its claim.
+`selection.py` has the filter (`DatasetSelection`) and the rows that it finds; `choice/` draws environments and knows
+what other datasets keep out; `preview.py` says beforehand what it would come to: how many, what is left out and why,
+both sides of the split, and near splits where a side would be empty. `services.create_dataset` writes the row and the
+job `freeze_dataset` (`freeze_job.py`): `row_source.py` reads a few rows at a time, tasks as rollouts here attempt them
+(`webapp/trajectories/rollouts/plans.py`), trajectories through the export's filters
+(`webapp/trajectories/export/filters.py`); `evidence/` executes them again and compares the sides, and
+`training.dataset.freeze` writes them to a folder that `storage.py` puts into the file store under a name of its claim.
 
 A row is `revision:PK` or `trajectory:PK`; environment, scenario and task have the names by which another site knows
 them, so a split means the same there. Whoever reads a dataset goes through `storage.py` (`files_of`, `open_file`,

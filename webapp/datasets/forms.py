@@ -311,9 +311,8 @@ def offer_choices(form: DatasetForm) -> None:
     chosen = str(form["likeness_to"].value() or "")
     if chosen.startswith("dataset:") and chosen not in {value for value, _ in sets[0][1]}:
         sets.insert(0, ("Chosen", [(chosen, chosen.partition(":")[2])]))
-    offered: Options = [("", "choose a set")]
-    offered += [group for group in sets if group[1]]  # type: ignore[misc]  # a group of choices is a choice, too
-    offer(form, "likeness_to", offered)
+    groups: list[tuple[Any, Any]] = [("", "choose a set"), *(group for group in sets if group[1])]
+    offer(form, "likeness_to", groups)
 
 
 LINE = ("public_id", "name", "kind", "train_rows", "test_rows", "environments")

@@ -35,6 +35,7 @@ WRITTEN = 20
 """Results are written so many at a time; what was not written is executed again by the next claim."""
 WORDS_CHARS = 500
 SETTINGS_KEPT = 8
+UNJUDGED = "Nothing could be judged."
 Verdict = Literal["same", "differs", "failed"]
 LEFT_OUT: dict[str, str] = {
     "differs": "Executed again, it came out otherwise",
@@ -93,10 +94,13 @@ class Executions:
             while waiting:
                 self.check()
                 yield from self._ended(waiting.popleft())
+            self._write()
+        except Cancelled:
+            self._write()
+            raise
         finally:
             self._stop.set()
             threads.shutdown(wait=True, cancel_futures=True)
-            self._write()
 
     def report(self) -> ExecutionReport:
         return ExecutionReport(
@@ -220,7 +224,7 @@ def execute_reference(sandbox: Sandbox, setting: ReplaySetting, reference: Refer
     if done.failure and not done.ended:
         return Execution("failed", done.failure)
     if done.reward is None:
-        return Execution("differs", done.failure or done.note or "Nothing could be judged.", done)
+        return Execution("differs", done.failure, done) if done.failure else Execution("failed", done.note or UNJUDGED)
     best = max(done.reward.reward, done.judged_best or 0.0)
     if best >= SOLVED_AT:
         return Execution("same")
@@ -234,15 +238,13 @@ def execute_run(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Exe
     done = replay(sandbox, replace(setting, judged=run.judged if run.told else ()), run.record)
     if done.failure:
         return Execution("differs" if done.ended else "failed", done.failure, done if done.ended else None)
-    given = done.reward.reward if done.reward is not None else None
     words = []
     if done.final_hash != run.final_hash:
         words.append("Executed again for a dataset, it ends in another state than the stored one.")
-    if (given is None) is not (run.earned is None):
-        told = "no reward" if run.earned is None else f"a reward of {run.earned:.4f}"
-        words.append(
-            f"It is stored with {told}; executed again it earns {'none' if given is None else f'{given:.4f}'}."
-        )
-    elif given is not None and run.earned is not None and not same_reward(given, run.earned):
-        words.append(f"It is stored with a reward of {run.earned:.4f}; executed again it earns {given:.4f}.")
+    if setting.checks and run.earned is not None:  # what a judge alone said of a state is not asked again
+        if done.reward is None:
+            return Execution("failed", done.note or UNJUDGED)
+        given = done.reward.reward
+        if not same_reward(given, run.earned):
+            words.append(f"It is stored with a reward of {run.earned:.4f}; executed again it earns {given:.4f}.")
     return Execution("differs", " ".join(words), done) if words else Execution("same")

@@ -43,7 +43,7 @@ def split_of(dataset: Dataset) -> str:
 
 def split_words(dataset: Dataset) -> str:
     """What a dataset's held-out rows are split by; empty where nothing is held out."""
-    return f"split by {dataset.split.get('unit', 'environment')}" if dataset.split.get("test_share") else ""
+    return f"split by {dataset.split.get('unit', 'environment')}" if dataset.test_rows else ""
 
 
 def datasets(kind: str, chosen: str = "") -> list[Offer]:

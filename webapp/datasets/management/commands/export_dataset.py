@@ -11,11 +11,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.errors import InputError
+from training.dataset.files import MANIFEST, SIDES
 from webapp.accounts.services import audit
 from webapp.commands import as_json, one_clear_line, teller
+from webapp.datasets.export.card import CARD
 from webapp.datasets.export.files import write_files
 from webapp.datasets.export.record_forms import FORMATS, FORMS
 from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.storage import NEAR_FILE
 
 
 class Command(BaseCommand):
@@ -25,14 +28,19 @@ class Command(BaseCommand):
         parser.add_argument("name", help="its id (ds-…), or its name where only one dataset has it")
         parser.add_argument("--form", choices=tuple(FORMS), default="trl")
         parser.add_argument("--format", choices=FORMATS, default="jsonl")
-        parser.add_argument("--out", type=Path, required=True, help="a folder that is new or empty")
+        parser.add_argument(
+            "--out", type=Path, help="a folder that is new or empty; by default one here, named by dataset and form"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        folder: Path = options["out"]
+        folder: Path | None = options["out"]
         began, tell = time.monotonic(), teller(self.stderr.write)
         with one_clear_line():
             dataset = dataset_named(options["name"])
+            if folder is None:
+                folder = Path(f"{dataset.public_id}-{options['form']}-{options['format']}")
+                clear(folder)
             require_empty(folder)
             total = dataset.train_rows + dataset.test_rows
             audit(None, "dataset.export", dataset, form=options["form"], format=options["format"])
@@ -74,6 +82,13 @@ def require_empty(folder: Path) -> None:
         raise InputError(f"{folder}: no folder can be made there ({error.strerror}).") from error
     if taken:
         raise InputError(f"{folder}: something is in it; name a folder that is new or empty.")
+
+
+def clear(folder: Path) -> None:
+    """Remove an earlier export from the folder that is named by it: the same files will stand there again."""
+    if folder.is_dir() and (folder / MANIFEST).exists():
+        for name in (*(f"{side}.{written}" for side in SIDES for written in FORMATS), CARD, NEAR_FILE, MANIFEST):
+            (folder / name).unlink(missing_ok=True)
 
 
 def peak_rss_mib() -> float:

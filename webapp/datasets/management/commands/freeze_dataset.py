@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, get_args
 
 from django.core.management import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
-from training.dataset import Split
+from training.dataset import ApartBy, Split
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import UNITS
-from webapp.datasets.selection import choice_of
+from webapp.datasets.selection import ApprovalName, choice_of
 from webapp.datasets.services import create_dataset
 from webapp.datasets.storage import sentence_of
 from webapp.jobs import jobs
@@ -25,6 +25,12 @@ class Command(BaseCommand):
         parser.add_argument("--kind", choices=("tasks", "trajectories"), default="tasks")
         parser.add_argument("--source", default="", help="such as starter; any by default")
         parser.add_argument("--audit", default="", choices=("green", "red", "incomplete", "stale", "none"))
+        parser.add_argument("--approval", default="", choices=[name for name in get_args(ApprovalName) if name])
+        parser.add_argument("--environment-count", type=int, help="so many environments; 10 are within 20")
+        parser.add_argument("--environment-seed", type=int, default=0)
+        parser.add_argument("--apart-from", action="append", default=[], help="a dataset (ds-…); may be repeated")
+        parser.add_argument("--apart-by", choices=get_args(ApartBy), default="environment")
+        parser.add_argument("--licence", default="", help="such as apache-2.0, for the dataset's card")
         parser.add_argument("--environment", type=int, action="append", default=[], help="an id; may be repeated")
         parser.add_argument("--unit", choices=UNITS, default="environment")
         parser.add_argument("--test-share", type=float, default=0.2)
@@ -32,13 +38,17 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="")
 
     def handle(self, **told: Any) -> None:
-        chosen = {"kind": told["kind"], "source": told["source"], "audit": told["audit"]}
+        names = ("kind", "source", "audit", "approval", "environment_count", "environment_seed", "apart_by")
+        chosen = {name: told[name] for name in names} | {"apart_from": tuple(told["apart_from"])}
         try:
             choice = choice_of(chosen | {"environments": tuple(told["environment"])})
             split = Split(unit=told["unit"], test_share=told["test_share"], seed=told["seed"])
         except (InputError, ValueError) as error:
             raise CommandError(str(error)) from error
-        row = create_dataset(None, choice, split, told["name"])
+        try:
+            row = create_dataset(None, choice, split, told["name"], told["licence"])
+        except InputError as error:
+            raise CommandError(str(error)) from error
         assert row.job_id is not None
         jobs.run(row.job_id)  # gives way where a worker was faster
         while Job.objects.get(pk=row.job_id).is_open:
