@@ -11,7 +11,7 @@ from tests.edits.seed import RIGHT, WRONG, SeedLibrary, assessed
 from tests.edits.test_pages import opened
 from tests.review import seed
 from webapp.accounts.models import User
-from webapp.edits.case_runs import cases_of, run_cases
+from webapp.edits.case_runs import cases_of, people_of, run_cases
 from webapp.edits.proposals import editable_source, proposed_program
 from webapp.edits.tool_repair import brief_of
 from webapp.environments.models import Assessment, ToolCase
@@ -45,7 +45,7 @@ def test_a_persons_verdict_counts_and_the_checkers_is_kept(sandbox: Sandbox, mad
     assert said is not None
     assert counted(cases, said) == {"pass": 3}
     assert counted(cases, None) == {"pass": 2, "fail": 1}
-    assert cases_of(assessment, "lend_packets", said, failing=True) == []
+    assert cases_of(assessment, "lend_packets", people_of(made.tool.version_id), failing=True) == []
     assert not brief_of(made.tool).failed
     assert any("people say: Judge wrong" in text for text in brief_of(made.tool).passed)
     assert checker_record("qwen3-32b") == (0, 1)
@@ -79,7 +79,7 @@ def test_another_result_of_a_case_that_people_took_for_right_is_no_success(
     cases = cases_of(Assessment.objects.get(), "lend_packets")
     assert run_cases(sandbox, program, cases).mended == 1
     say(person, made, "test_bug", accepts="judge_wrong")
-    runs = run_cases(sandbox, program, cases, person_verdict(made.tool.pk))
+    runs = run_cases(sandbox, program, cases, people_of(made.tool.version_id, "lend_packets"))
     assert (runs.mended, runs.other) == (0, 1)
     assert "people took" in next(run.word for run in runs.runs if run.changed)
 

@@ -12,7 +12,7 @@ from ninja import Query, Router
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import default_sandbox
 from webapp.edits import services
-from webapp.edits.case_runs import cases_of, run_cases
+from webapp.edits.case_runs import cases_of, people_of, run_cases
 from webapp.edits.draft_body import check_state
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, Forecast
@@ -105,11 +105,12 @@ def run_edit_cases(request: HttpRequest, pk: Id) -> Any:
         raise InputError(str(error)) from error
     require_readable(proposed)
     newest = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
-    done = run_cases(default_sandbox(), proposed.program, cases_of(newest, edit.tool))
+    people = people_of(edit.version_id or 0, edit.tool)
+    done = run_cases(default_sandbox(), proposed.program, cases_of(newest, edit.tool, people), people)
     cases = [
         {
             "case_id": run.case.pk, "position": run.case.position, "verdict": run.case.verdict, "became": run.word,
-            "changed": run.changed, "expected": run.expected,
+            "counts_as": run.counts, "changed": run.changed, "expected": run.expected,
         }
         for run in done.runs
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -14,14 +14,19 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
 from webapp.content_store import load
 from webapp.environments.case_groups import EXPECTED, as_expected
-from webapp.environments.models import Assessment, CaseState, ToolCase
-from webapp.review.tools.person_verdicts import PersonVerdict, counts_as
+from webapp.environments.models import Assessment, CaseState, Tool, ToolCase
+from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdicts
 
 SECONDS = 4.5
 """So long cases are run for a page; what was not begun by then is said."""
 MOST_CASES = 200
 REPEATS = 3
 OTHER_SEED = 1_000_003
+
+
+People = Mapping[str, PersonVerdict]
+"""What people settled, by the name of a tool."""
+NOBODY: People = {}
 
 
 @dataclass(frozen=True)
@@ -84,15 +89,22 @@ class CaseRuns:
         return len(self.runs) - self.not_run
 
 
+def people_of(version: int, tool: str = "") -> People:
+    """What people settled about the tools of a version, or about one of them."""
+    rows = Tool.objects.filter(version=version, **({"name": tool} if tool else {}))
+    names = dict(rows.values_list("pk", "name"))
+    return {names[pk]: said for pk, said in person_verdicts(list(names)).items()}
+
+
 def cases_of(
-    assessment: Assessment | None, tool: str, said: PersonVerdict | None = None, *, failing: bool = False
+    assessment: Assessment | None, tool: str, people: People = NOBODY, *, failing: bool = False
 ) -> list[ToolCase]:
     """Cases of a tool (of all tools without one) in an assessment, those that failed first; people's word counts."""
     if assessment is None:
         return []
     rows = assessment.cases.filter(tool=tool) if tool else assessment.cases.all()
     rows = rows.exclude(verdict="pass") if failing else rows
-    counts = [(counts_as(row, said), row) for row in rows.order_by("position")[:MOST_CASES]]
+    counts = [(counts_as(row, people.get(row.tool)), row) for row in rows.order_by("position")[:MOST_CASES]]
     kept = [pair for pair in counts if not failing or pair[0] != "pass"]
     return [row for _, row in sorted(kept, key=lambda pair: ("fail", "warning", "pass").index(pair[0]))]
 
@@ -101,7 +113,7 @@ def run_cases(
     sandbox: Sandbox,
     program: Program,
     cases: Sequence[ToolCase],
-    said: PersonVerdict | None = None,
+    people: People = NOBODY,
     seconds: float = SECONDS,
 ) -> CaseRuns:
     """Make each case's call on the draft. Raises SandboxUnavailable and SandboxLost."""
@@ -114,14 +126,15 @@ def run_cases(
             state = load(CaseState, row.state_id)
             setting = CallSetting(state, row.seed, row.now)
             pending.append(threads.submit(_one, sandbox, program, setting, row, began + seconds))
-        runs = [_run(row, future, said) for row, future in zip(cases, pending, strict=False)]
+        runs = [_run(row, future, people) for row, future in zip(cases, pending, strict=False)]
     finally:
         threads.shutdown(wait=True, cancel_futures=True)
     runs += [_not_run(row) for row in cases[len(runs) :]]
-    return CaseRuns(tuple(_with_people(run, said) for run in runs), time.monotonic() - began)
+    return CaseRuns(tuple(_with_people(run, people) for run in runs), time.monotonic() - began)
 
 
-def _with_people(run: CaseRun, said: PersonVerdict | None) -> CaseRun:
+def _with_people(run: CaseRun, people: People) -> CaseRun:
+    said = people.get(run.case.tool)
     words = said.label_of(run.case) if said is not None and run.case.verdict != "pass" else ""
     return replace(run, counts=counts_as(run.case, said), said=words)
 
@@ -132,24 +145,24 @@ def _one(sandbox: Sandbox, program: Program, setting: CallSetting, row: ToolCase
     return execute(sandbox, program, setting, row.tool, row.arguments)
 
 
-def _run(row: ToolCase, future: Future[Outcome | None], said: PersonVerdict | None) -> CaseRun:
+def _run(row: ToolCase, future: Future[Outcome | None], people: People) -> CaseRun:
     try:
         outcome = future.result()
     except (ProgramError, StateError) as error:
         return CaseRun(row, None, "the program cannot be built from the case's state", "bad", "→ ✕", str(error)[:500])
-    return _judged(row, outcome, said) if outcome is not None else _not_run(row)
+    return _judged(row, outcome, people) if outcome is not None else _not_run(row)
 
 
 def _not_run(row: ToolCase) -> CaseRun:
     return CaseRun(row, None, "not run yet: the time was over", "warn", "…")
 
 
-def _judged(row: ToolCase, outcome: Outcome, said: PersonVerdict | None) -> CaseRun:
+def _judged(row: ToolCase, outcome: Outcome, people: People) -> CaseRun:
     """A verdict holds for what it was given on. Of another outcome only the tester's expectation is known, and not
     even that where people said that the tester or the checker was wrong."""
     if outcome.digest == row.digest:
         return CaseRun(row, outcome, "as before", "", "=")
-    if row.verdict != "pass" and counts_as(row, said) == "pass":
+    if row.verdict != "pass" and counts_as(row, people.get(row.tool)) == "pass":
         return CaseRun(row, outcome, "people took the result before for right; this is another", "warn", "≠")
     meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
     if row.verdict == "pass":

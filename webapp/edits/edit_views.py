@@ -16,7 +16,7 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access
 from webapp.edits import services
-from webapp.edits.case_runs import cases_of, flaky_cases, run_cases
+from webapp.edits.case_runs import cases_of, flaky_cases, people_of, run_cases
 from webapp.edits.forms import body_of, typed
 from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import against, edit_context
@@ -27,7 +27,6 @@ from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.review.tools.person_verdicts import person_verdict
 from webapp.scenarios.models import Task, TaskRevision
 
 EDITS_A_PAGE = 50
@@ -186,9 +185,8 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
     if proposed.fatal:
         raise InputError(" ".join(proposed.fatal))
     assessment = Assessment.objects.filter(version=row.version_id).order_by("-id").first()
-    tool = Tool.objects.filter(version=row.version_id, name=row.tool).first() if row.tool else None
-    said = person_verdict(tool.pk) if tool is not None else None
-    cases = cases_of(assessment, row.tool, said, failing=act == "failing")
+    people = people_of(row.version_id or 0, row.tool)
+    cases = cases_of(assessment, row.tool, people, failing=act == "failing")
     if act == "case":
         one = Params(request.POST).id("case")
         cases = [case for case in cases if case.pk == one]
@@ -197,7 +195,7 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
         found["flaky"], found["repeated"] = flaky_cases(default_sandbox(), proposed.program, cases)
         found["unrepeated"] = len(cases) - found["repeated"]
     else:
-        found["results"] = run_cases(default_sandbox(), proposed.program, cases, said)
+        found["results"] = run_cases(default_sandbox(), proposed.program, cases, people)
     if wants_fragment(request, "case-results"):
         return render(request, "edits/case_results.html", _fragment(request, row) | found)
     return _page(request, row, **found)

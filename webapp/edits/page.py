@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from synthesis.errors import ProgramError
 from webapp.content_store import load
-from webapp.edits.case_runs import cases_of
+from webapp.edits.case_runs import cases_of, people_of
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import changes_of, drafted_source, editable_source, reading
@@ -20,7 +20,6 @@ from webapp.environments.version_diff import DiffPart, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
 from webapp.review.models import Assignment, AssignmentState, QueueItem
-from webapp.review.tools.person_verdicts import person_verdict
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.scenarios.revision_record import plain_instruction
@@ -104,7 +103,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         return {"field": name, "text": edit.body.get(name, ""), "problems": (str(error),), "parts": [], "first": 1}
     text = given.get(name) if given else edit.body.get(name)
     tool = Tool.objects.filter(version=edit.version_id, name=edit.tool).first() if edit.tool else None
-    said = person_verdict(tool.pk if tool is not None else None)
+    people = people_of(edit.version_id or 0, edit.tool)
     assessment = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
     reasons: list[str] = []
     if assessment is not None and edit.tool:
@@ -117,7 +116,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "first": first,
         "tool_row": tool,
         "assessment": assessment,
-        "failing_cases": cases_of(assessment, edit.tool, said, failing=True)[:CASES_SHOWN],
+        "failing_cases": cases_of(assessment, edit.tool, people, failing=True)[:CASES_SHOWN],
         "cited": sorted(cited_lines(reasons, base, first)),
         "problems": reading(edit) if edit.body else (),
         "parts": changed,

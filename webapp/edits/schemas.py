@@ -95,6 +95,7 @@ class EditCaseOut(Schema):
     case_id: int
     position: int
     verdict: Annotated[str, Field(description="What a checker said of it before: pass, warning or fail.")]
+    counts_as: Annotated[str, Field(description="What it counted as before: by what people said, else by its checker.")]
     became: Annotated[str, Field(description="as before, as expected now, ..., in words.")]
     changed: bool
     expected: str
