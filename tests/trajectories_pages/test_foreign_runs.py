@@ -12,6 +12,7 @@ from tests.fixtures import replay_seed as seed
 from tests.fixtures.api import program
 from tests.fixtures.atif_files import EVERY, OLDEST, PICTURES, TERMINAL
 from tests.fixtures.markup import markup
+from tests.review import seed as review_seed
 from webapp.accounts.models import User
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
@@ -19,6 +20,7 @@ from webapp.jobs.services import claim
 from webapp.pages.over_time import over_time
 from webapp.pages.recount import recount
 from webapp.pages.search import Hit, read_query, search
+from webapp.review.judges.briefs import brief_of
 from webapp.trajectories.export.lines import Export
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.foreign_runs import import_foreign_runs
@@ -92,6 +94,18 @@ def test_what_needs_an_environment_is_refused_in_words(ada: Client) -> None:
     assert ada.post(f"/trajectories/{mine.pk}/fork/by-hand/", {"step": 1}).status_code == 302
     assert ada.post(f"/trajectories/{mine.pk}/check-again/").status_code == 302
     assert ada.get(f"/trajectories/{mine.pk}/pair.jsonl").status_code in (404, 409)
+
+
+def test_people_and_judges_may_review_it(ada: Client) -> None:
+    queue = review_seed.queue(User.objects.get(), "Foreign", kind="trajectory", query="replay=no_environment")
+    assert queue.items.count() == len(EVERY)
+    item = queue.items.get(trajectory=row())
+    text = page(ada, f"/review/items/{item.pk}/")
+    for words in ("Count the lines of notes.txt.", "no environment", "no check looked at it", "There are 41 lines."):
+        assert words in text, words
+    brief = brief_of(queue, row()).object
+    assert "without an environment: Count the lines" in brief
+    assert "41 notes.txt" in brief
 
 
 def test_it_is_in_no_rate_count_or_training_data(ada: Client) -> None:

@@ -16,13 +16,14 @@ from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.states import load_state
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Score, Trajectory
+from webapp.trajectories.models import Score, StepKind, Trajectory
 
 WHAT = {ReviewKind.TASK: "a task", ReviewKind.TOOL: "a tool", ReviewKind.TRAJECTORY: "an agent's attempt at a task"}
 OBJECT_CHARS = 60_000
 STATE_CHARS = 16_000
 PART_CHARS = 2_000
 CASE_CHARS = 600
+STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content")
 MOST_CHECKS, MOST_STEPS, MOST_CASES, MOST_ATTEMPTS = 60, 60, 30, 8
 
 
@@ -81,21 +82,23 @@ def _tool(tool: Tool) -> str:
 def _trajectory(row: Trajectory) -> str:
     score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
     verdicts = score.verdicts if score is not None else []
-    labels = list(row.attempted.checks.order_by("position").values_list("label", "mark"))
+    labels = list(row.revision.checks.order_by("position").values_list("label", "mark")) if row.revision else []
     checks = [
         f"Check {number} ({mark}): {label}: {'holds' if verdict.get('passed') else 'does not hold'}"
         for number, ((label, mark), verdict) in enumerate(zip(labels, verdicts, strict=False), 1)
     ]
-    steps = row.steps.order_by("index").values("index", "kind", "tool", "arguments", "result", "content")[:MOST_STEPS]
+    steps = row.steps.order_by("index").values(*STEP_COLUMNS)[:MOST_STEPS]
     told = [_step(step) for step in steps]
-    head = [f"Instruction:\n{row.attempted.instruction}", f"Outcome: {row.outcome}, reward {row.reward}"]
+    head = [f"Recorded elsewhere, without an environment: {row.title}. Nothing was executed or judged."]
+    if row.revision is not None:
+        head = [f"Instruction:\n{row.revision.instruction}", f"Outcome: {row.outcome}, reward {row.reward}"]
     return "\n\n".join([*head, "\n".join(checks), *told, f"Answer:\n{row.answer[:PART_CHARS]}"])
 
 
 def _step(step: Mapping[str, Any]) -> str:
     if step["tool"]:
         call = f"Step {step['index']}: {step['tool']}({shown(step['arguments'], 800)})"
-        return f"{call}\n-> {shown(step['result'], 800)}"
+        return f"{call}\n-> {shown(step['recorded'] if step['kind'] == StepKind.CALL else step['result'], 800)}"
     return f"Step {step['index']} ({step['kind']}): {step['content'][:PART_CHARS]}"
 
 
