@@ -98,6 +98,7 @@ PUBLIC_IDS = {
     "dataset": "ds-3f1c0a9be2d44c7718a6b5f0",
     "export": "dsx-3f1c0a9be2d44c7718a6b5f0",
     "file": "file-3f1c0a9be2d44c7718a6b5f0",
+    "group": "3f1c0a9b-e2d4-4c77-98a6-b5f00a1b2c3d",
     "job": "ftjob-3f1c0a9be2d44c7718a6b5f0",
     "worker": "wk-3f1c0a9be2d44c7718a6b5f0",
     "checkpoint": "ftckpt-3f1c0a9be2d44c7718a6b5f0",
