@@ -41,7 +41,7 @@ def coverage_of(request: HttpRequest, parent: Node | None) -> dict[str, Any]:
     return {
         "covered": shown, "cut": cut, "total": len(found), "start": start, "end": start + len(shown),
         "headings": [heading(request, rows, column, order) for column in rows.columns],
-        "before": link(request, start=max(0, start - SHOWN)) if start else "",
-        "after": link(request, start=start + SHOWN) if len(found) > start + SHOWN else "",
+        "before": link(request, start=str(max(0, start - SHOWN))) if start else "",
+        "after": link(request, start=str(start + SHOWN)) if len(found) > start + SHOWN else "",
         "gaps": sum(1 for row in found if row.gap),
     }  # fmt: skip
