@@ -86,8 +86,8 @@ def test_a_session_on_a_tree_that_others_changed_says_what_hinders_it() -> None:
     )
     client = Client()
     client.force_login(judge)
-    page = client.get(f"/taxonomy/sessions/{session.pk}/result/").content.decode()
-    assert "which is not in the tree any more" in page
+    html = client.get(f"/taxonomy/sessions/{session.pk}/result/").content.decode()
+    assert "which is not in the tree any more" in html
     page = client.post(f"/taxonomy/sessions/{session.pk}/carry-out/", {"serial": str(seen)})
     assert (page.status_code, b"The tree was changed since" in page.content) == (412, True)
     page = client.post(f"/taxonomy/sessions/{session.pk}/carry-out/", {"serial": str(services.serial())}, follow=True)

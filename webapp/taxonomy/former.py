@@ -9,9 +9,7 @@ from webapp.taxonomy.models import FormerNode, FormerPath, Node
 
 def present_node(pk: int | None) -> Node | None:
     """The node of this id, or the one that it became; None where there is none."""
-    if pk is None:
-        return None
-    now = present_ids([pk]).get(pk)
+    now = present_ids([pk]).get(pk) if pk is not None else None
     return Node.objects.filter(pk=now).first() if now is not None else None
 
 

@@ -67,8 +67,8 @@ def test_addresses_lead_to_what_a_label_became_until_that_is_undone() -> None:
     assert page.get("/taxonomy/987654/").status_code == 404
     assert page.get("/environments/", {"node": tree["money"]}).context["filters"].node == node("savings")
     token = create_token(user, user, "t", ["read", "review"])[1]
-    api = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
-    assert page.get(f"/api/v1/taxonomy/{tree['money']}", **api)["Location"] == f"/api/v1/taxonomy/{tree['savings']}"
+    api = Client(headers={"authorization": f"Bearer {token}"})
+    assert api.get(f"/api/v1/taxonomy/{tree['money']}")["Location"] == f"/api/v1/taxonomy/{tree['savings']}"
     for one in (empty, gone, merged):
         undone(user, one)
     assert page.get(f"/taxonomy/{tree['money']}/").status_code == 200
