@@ -53,7 +53,7 @@ def test_the_tree_is_reshaped_by_keyboard_alone(live_site: str, chromium: Browse
     context, page, complaints = signed_in(chromium, live_site, "adjudicator")
     on_label(page, "Ferries")
     press(page, "Control+x")
-    press(page, "m")
+    press(page, "ArrowDown")
     expect(page.locator("#tree :focus > .node > .name")).to_have_text("Money")
     goes(page, "Control+v")
     expect(page.locator("#preview")).to_contain_text("Money \u203a Ferries")

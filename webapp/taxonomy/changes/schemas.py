@@ -93,6 +93,8 @@ class TreeChangeIn(PreviewIn):
 
 
 class UndoIn(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"why": "It was the wrong label."}]})
+
     why: Why = ""
 
 
