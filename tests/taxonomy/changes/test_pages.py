@@ -12,6 +12,7 @@ from tests.taxonomy.changes.grove import SEP, changed, judge, node, nodes, plant
 from webapp.accounts.tokens import create_token
 from webapp.environments.models import Environment
 from webapp.lists.models import SavedView
+from webapp.pages.recount import hang_environments
 from webapp.taxonomy.changes import services, wishes
 from webapp.taxonomy.models import Node, TreeChange
 
@@ -100,14 +101,15 @@ def test_the_api_previews_changes_and_undoes() -> None:
     made = send("", {"change": wish, "serial": 0, "why": "Desks of banks."})
     assert (made.status_code, made.json()["by"], made.json()["why"]) == (201, user.username, "Desks of banks.")
     stale = send("", {"change": {"kind": "rename", "node": tree["money"], "name": "Cash"}, "serial": 0})
-    assert (stale.status_code, stale.json()["code"]) == (412, "tree_changed")
+    assert (stale.status_code, stale.json()["error"]["code"]) == (412, "tree_changed")
     refused = send("/preview", {"change": {"kind": "move", "node": tree["money"], "parent": tree["money"]}})
-    assert (refused.status_code, refused.json()["code"]) == (409, "below_itself")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "below_itself")
     assert client.get("/api/v1/tree-changes", {"node": tree["money"]}).json()["data"][0]["kind"] == "split"
     assert send(f"/{made.json()['id']}/undo", {}).json()["undoes_id"] == made.json()["id"]
-    assert send(f"/{made.json()['id']}/undo", {}).json()["code"] == "undone_already"
+    assert send(f"/{made.json()['id']}/undo", {}).json()["error"]["code"] == "undone_already"
     assert nodes() == tree
     run = replay_seed.make(replay_seed.ordinary())
+    hang_environments()
     rename = {"kind": "rename", "node": Environment.objects.get(pk=run.environment_id).node_id, "name": "Elsewhere"}
     parts = {part["title"]: part for part in send("/preview", {"change": rename}).json()["parts"]}
     assert (parts["Environments"]["number"], parts["Tasks"]["numbers"][0]) == (1, ["draft", 1])
