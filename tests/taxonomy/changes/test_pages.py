@@ -13,6 +13,7 @@ from webapp.accounts.tokens import create_token
 from webapp.environments.models import Environment
 from webapp.lists.models import SavedView
 from webapp.pages.recount import hang_environments
+from webapp.scenarios.models import Task
 from webapp.taxonomy.changes import services, wishes
 from webapp.taxonomy.models import Node, TreeChange
 
@@ -125,6 +126,13 @@ def test_coverage_sorts_marks_gaps_and_leads_to_a_filled_in_batch() -> None:
     }  # fmt: skip
     html = page.get(f"/taxonomy/{tree['savings']}/", {"tab": "labels"}).content.decode()
     assert "A gap: no environment hangs here." in html
+    task, _ = replay_seed.task_of(replay_seed.ordinary())
+    Environment.objects.filter(pk=task.environment_id).update(node=tree["money"])
+    Task.objects.filter(pk=task.pk).update(review_state="rejected")
+    measures = page.get(f"/taxonomy/{tree['money']}/", {"tab": "labels"}).context["measures"]
+    by_state = {measure.name: value for measure, value, _ in measures}
+    assert by_state["rejected"] == 1, "tasks by state of review"
+    assert by_state.keys() >= {"approved", "in_review", "changes_requested", "labels_disagree"}
     answer = page.get(f"/batches/new/for-label/{tree['savings']}/")
     assert answer["Location"] == f"/batches/new/?use_themes=1&themes_node={tree['savings']}"
     answer = page.get(f"/batches/new/for-label/{tree['money']}/", follow=True)
