@@ -201,7 +201,7 @@ def newest_audits() -> QuerySet[Audit]:
 
 def newest_trajectories() -> list[Trajectory]:
     """The newest ones, each with its reason where it failed."""
-    columns = ("outcome", "live", "reward", "policy", "step_count", "created_at", "task__title")
+    columns = ("environment", "outcome", "live", "reward", "policy", "step_count", "created_at", "task__title")
     newest = without_demo(Trajectory.objects.select_related("task"))
     rows = list(newest.only(*columns).order_by("-id")[:NEWEST])
     tell_reasons(rows)

@@ -84,7 +84,10 @@ def find_task(pk: int) -> Task:
         "current__record", "scenario__initial__body", "scenario__version__source", "scenario__version__record",
         "scenario__version__state_schema", "scenario__version__rules", "scenario__version__introduction",
     )  # fmt: skip
-    return get_object_or_404(rows, pk=pk)
+    task: Task = get_object_or_404(rows, pk=pk)
+    if task.current is not None and task.current.scenario_id == task.scenario_id:
+        task.current.scenario = task.scenario  # the same row, without what was left out above
+    return task
 
 
 def _environment(text: str) -> Q:
