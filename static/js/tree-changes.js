@@ -9,12 +9,17 @@
   let carried = null;
   let menu = null;
 
+  const LEVELS = 3;
+  const OPENS_MS = 700; /* so long a label is carried over a closed one before that opens */
+
   const itemOf = (target) => target.closest && target.closest("[role=treeitem][data-node]");
   const nameOf = (item) => item.querySelector(":scope > .node > .name").textContent.trim();
+  const levelOf = (item) => Number(item.getAttribute("aria-level"));
+  const parentOf = (item) => item.parentElement.closest("[role=treeitem]");
   const page = (item) => tree.dataset.change.replace("/0/", `/${item.dataset.node}/`);
   const act = (item, kind, query = "") => { window.location.assign(`${page(item)}${kind}/${query}`); };
 
-  /* The menu */
+  /* The menu: each entry says where it leads, what it does, and its key */
   function shut(back) {
     if (!menu) return;
     const { list, item } = menu;
@@ -23,35 +28,42 @@
     if (back) item.focus();
   }
 
-  function open(item) {
+  function show(label, entries, below, item) {
     shut(false);
     const list = document.createElement("ul");
     list.className = "tree-menu";
     list.setAttribute("role", "menu");
-    list.setAttribute("aria-label", `Change ${nameOf(item)}`);
-    for (const [kind, does, key] of ACTS) {
+    list.setAttribute("aria-label", label);
+    for (const [href, does, key] of entries) {
       const row = document.createElement("li");
       row.setAttribute("role", "none");
       const link = document.createElement("a");
-      link.href = `${page(item)}${kind}/`;
+      link.href = href;
       link.setAttribute("role", "menuitem");
       link.tabIndex = -1;
       link.dataset.menuKey = key;
-      const cap = document.createElement("kbd");
+      const [words, cap] = [document.createElement("span"), document.createElement("kbd")];
+      words.textContent = does;
       cap.textContent = key;
-      link.append(does, cap);
+      link.append(words, cap);
       row.append(link);
       list.append(row);
     }
-    const box = item.querySelector(":scope > .node").getBoundingClientRect();
-    document.body.append(list);
-    const left = Math.min(box.right - list.offsetWidth, window.innerWidth - list.offsetWidth - 8);
-    list.style.setProperty("left", `${Math.max(8, left + window.scrollX)}px`);
-    list.style.setProperty("top", `${box.bottom + window.scrollY}px`);
+    const box = below.querySelector(":scope > .node").getBoundingClientRect();
+    document.querySelector("main").append(list);
+    const origin = list.offsetParent.getBoundingClientRect();
+    const left = Math.min(box.right, window.innerWidth - 8) - list.offsetWidth;
+    list.style.setProperty("left", `${Math.max(8, left) - origin.left}px`);
+    list.style.setProperty("top", `${box.bottom - origin.top}px`);
     menu = { list, item };
     list.querySelector("a").focus();
     list.addEventListener("keydown", inMenu);
     list.addEventListener("focusout", (event) => { if (!list.contains(event.relatedTarget)) shut(false); });
+  }
+
+  function open(item) {
+    const entries = ACTS.map(([kind, does, key]) => [`${page(item)}${kind}/`, does, key]);
+    show(`Change ${nameOf(item)}`, entries, item, item);
   }
 
   function inMenu(event) {
@@ -79,6 +91,24 @@
   function put(to) {
     if (!carried || carried === to) return;
     act(carried, "move", `?to=${to ? to.dataset.node : "top"}`);
+  }
+
+  /* How many levels a label and what is known below it take. */
+  function heightOf(item) {
+    const below = [...item.querySelectorAll(":scope > [role=group] > [role=treeitem]")];
+    return 1 + (item.hasAttribute("aria-expanded") ? Math.max(1, ...below.map(heightOf)) : 0);
+  }
+
+  /* On a label of its own level one may be merged into it, or moved below it where that is possible; on any other it is moved. */
+  function drop(item, onto) {
+    if (levelOf(item) !== levelOf(onto)) { put(onto); return; }
+    const [name, other] = [nameOf(item), nameOf(onto)];
+    const entries = [[`${page(item)}merge/?to=${onto.dataset.node}`, `Merge “${name}” into “${other}”`, "g"]];
+    if (levelOf(onto) + heightOf(item) <= LEVELS) {
+      entries.push([`${page(item)}move/?to=${onto.dataset.node}`, `Move “${name}” below “${other}”`, "m"]);
+    }
+    if (entries.length > 1) show(`“${name}” is dropped on “${other}”`, entries, onto, item);
+    else window.location.assign(entries[0][0]);
   }
 
   const keys = {
@@ -114,6 +144,17 @@
 
   const head = document.querySelector("[data-drop-top]");
   const targetOf = (event) => itemOf(event.target) || (event.target.closest && event.target.closest("[data-drop-top]"));
+  const standsThere = (target) => (target === head ? null : target) === parentOf(carried);
+  let over = null;
+  let overSince = 0;
+
+  function hover(target, at) {
+    if (over !== target) [over, overSince] = [target, at];
+    else if (at - overSince > OPENS_MS && target.getAttribute("aria-expanded") === "false") {
+      overSince = at;
+      target.querySelector(":scope > .node > a.twist").click();
+    }
+  }
 
   function dragged(event) {
     if (event.type === "dragstart") {
@@ -124,14 +165,16 @@
       event.dataTransfer.setData("text/plain", nameOf(item));
       return;
     }
+    for (const other of document.querySelectorAll("[data-over]")) delete other.dataset.over;
     if (event.type === "dragend") { carry(null); return; }
     const target = targetOf(event);
-    if (!carried || !target || carried.contains(target)) return;
-    for (const other of document.querySelectorAll("[data-over]")) delete other.dataset.over;
-    if (event.type === "dragleave") return;
+    if (event.type === "dragleave" || !carried || !target || carried.contains(target)) return;
+    if (event.type === "dragover") hover(target, event.timeStamp);
+    if (standsThere(target)) return;
     event.preventDefault();
-    if (event.type === "dragover") { target.dataset.over = ""; return; }
-    put(target === head ? null : target);
+    if (event.type === "dragover") target.dataset.over = "";
+    else if (target === head) put(null);
+    else drop(carried, target);
   }
 
   for (const part of [tree, head]) for (const kind of ["dragstart", "dragover", "dragleave", "drop", "dragend"]) part.addEventListener(kind, dragged);
@@ -142,6 +185,8 @@
     item.draggable = true;
     for (const link of item.querySelectorAll(":scope > .node a")) link.draggable = false;
   });
+
+  window.addEventListener("resize", () => shut(true));
 
   for (const [key, does] of [[".", "What can be done with the label"], ["F2", "Rename it"], ["Delete", "Delete it"], ["Ctrl+x", "Cut it, to move it"], ["Ctrl+v", "Put the cut label below this one"]]) {
     window.envarium.keys.add({ key, does, group: "Tree" });

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.dataset_export --json [--rows 100000]
 
-Makes a database of its own on the server of DATABASE_URL (dropped at the end) and a dataset of N rows and one of N/10.
+Makes a database of its own on the server of DATABASE_URL (dropped at the end), a dataset of N rows and one of N/10; and
+for ATIF two of trajectories that are stored there (`stored`), whose state changes are read beside the rows.
 Each export is a process of its own, called as people call it (`manage.py export_dataset`), so that its most memory is
 its own: `growth_mib` is what N rows need beyond N/10. Each is made twice; `hashes_equal` compares all their files. The
 last line is one JSON object.
@@ -23,18 +24,27 @@ from typing import Any
 from tests.benchmarks.databases import own_database
 
 ROOT = Path(__file__).resolve().parents[2]
-PAIRS = [(form, written) for form in ("trl", "sharegpt", "envscaler", "atif") for written in ("jsonl", "parquet")]
+KINDS = [("file", form) for form in ("trl", "sharegpt", "envscaler", "atif")] + [("stored", "atif")]
+PAIRS = [(kind, form, written) for kind, form in KINDS for written in ("jsonl", "parquet")]
 
 
-def seeded(rows: int) -> dict[str, int]:
-    """Ids of both datasets, with their rows."""
+def seeded(rows: int) -> dict[str, tuple[str, str]]:
+    """Ids of the small and the large dataset: of a file, and of trajectories that are stored here."""
     from django.core.management import call_command
 
     from tests.fixtures import dataset_seed
 
     call_command("migrate", verbosity=0)
-    sizes = (max(1, rows // 10), rows)
-    return {dataset_seed.frozen(dataset_seed.trajectory_rows(size), f"{size} rows").public_id: size for size in sizes}
+    few = max(1, rows // 10)
+    made = {
+        "file": (dataset_seed.trajectory_rows(few), dataset_seed.trajectory_rows(rows)),
+        "stored": (dataset_seed.stored_rows(few), dataset_seed.stored_rows(rows, first=few)),
+    }
+    found = {}
+    for kind, source in (("file", "file"), ("stored", "selection")):
+        small, large = (dataset_seed.frozen(some, kind, source=source) for some in made[kind])
+        found[kind] = (small.public_id, large.public_id)
+    return found
 
 
 def exported(dataset: str, form: str, written: str) -> dict[str, Any]:
@@ -49,12 +59,12 @@ def exported(dataset: str, form: str, written: str) -> dict[str, Any]:
     return said
 
 
-def measured(datasets: dict[str, int]) -> dict[str, dict[str, Any]]:
-    small, large = datasets
+def measured(datasets: dict[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
     found = {}
-    for form, written in PAIRS:
+    for kind, form, written in PAIRS:
+        small, large = datasets[kind]
         few, many, again = (exported(dataset, form, written) for dataset in (small, large, large))
-        found[f"{form} {written}"] = {
+        found[f"{form} {written}{' stored' if kind == 'stored' else ''}"] = {
             "seconds": many["seconds"],
             "rows_per_s": round(many["rows"] / max(many["seconds"], 0.001)),
             "peak_rss_mib": many["peak_rss_mib"],

@@ -40,6 +40,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "dataset_export": ("--rows 200", {"exports", "most_seconds", "most_growth_mib", "hashes_equal"}),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
+    "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
     "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
     "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
@@ -79,6 +80,7 @@ def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
     assert said.get("lost", 0) == said.get("doubled", 0) == 0, said
     assert said.get("content_equal", True), said
     assert said.get("hashes_equal", True), said
+    assert said.get("planted_found") == said.get("planted"), said
     for wrong in ("double_assignments", "lost_decisions", "counts_wrong", "server_errors"):
         assert said.get(wrong, 0) == 0, said
     assert said.get("kills", 1) > 0

@@ -15,6 +15,7 @@ from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
 from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
+from webapp.taxonomy.models import Node
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
@@ -126,8 +127,15 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
 
 
 def carried_out_and_undone(judge: Person, session: LabelSession, before: int) -> None:
-    """The result of a session on the tree and back, by keys alone."""
+    """The placings of a session on the tree and back, by keys alone."""
     wanted = dict(Settlement.objects.values_list("item__key", "node"))
+    carries_out(judge, session)
+    assert dict(Environment.objects.values_list("pk", "node")) == wanted
+    takes_back(judge, session)
+    assert set(Environment.objects.values_list("node", flat=True)) == {before}
+
+
+def carries_out(judge: Person, session: LabelSession) -> None:
     judge.page.goto(f"/taxonomy/sessions/{session.pk}/")
     judge.press("r")
     judge.page.wait_for_selector("#touched-title")
@@ -136,11 +144,12 @@ def carried_out_and_undone(judge: Person, session: LabelSession, before: int) ->
         judge.press("x")
     expect(judge.page.locator("#carried-out")).to_contain_text("The result is carried out")
     assert faults(judge.page, "carried out") == []
-    assert dict(Environment.objects.values_list("pk", "node")) == wanted
+
+
+def takes_back(judge: Person, session: LabelSession) -> None:
     with judge.page.expect_navigation():
         judge.press("u")
     expect(judge.page.locator("#carried-out")).to_contain_text("that was undone")
-    assert set(Environment.objects.values_list("node", flat=True)) == {before}
     session.refresh_from_db()
     assert session.state == "closed"
 
@@ -174,3 +183,8 @@ def test_three_people_group_labels_and_an_adjudicator_adjusts(team: list[Person]
     judge.page.get_by_role("button", name="Put ticked labels into Money").press("Enter")
     judge.page.wait_for_selector("[data-drop='Money'] >> text=Ticketing")
     assert {group["name"] for group in Settlement.objects.get().groups} == {"Sharing", "Money"}
+    before = dict(Node.objects.values_list("pk", "path"))
+    carries_out(judge, session)
+    assert set(Node.objects.filter(level=2).values_list("name", flat=True)) == {"Sharing", "Money"}
+    takes_back(judge, session)
+    assert dict(Node.objects.values_list("pk", "path")) == before

@@ -1,11 +1,11 @@
-"""The tree reshaped in Chromium by keyboard alone: moved, merged, split, renamed, deleted, looked at and undone."""
+"""The tree reshaped in Chromium: by keyboard alone, whatever a change does, and by drag; looked at first and undone."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.checks import faults
+from tests.browser.checks import faults, faults_of_look
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.changes.grove import SEP, nodes, plant
@@ -115,18 +115,62 @@ def renamed_deleted_and_back(page: Page, moved: TreeChange) -> None:
         goes(page, "Enter")
 
 
-def test_a_label_is_dragged_below_another_and_big_trees_keep_up(live_site: str, chromium: Browser) -> None:
+def dropped(page: Page, label: int, onto: int) -> None:
+    page.locator(f"#n{label} > .node").drag_to(page.locator(f"#n{onto} > .node"))
+
+
+def test_a_label_is_dragged_onto_another_and_merges_or_moves(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("adjudicator")
+    tree = plant()
+    cards, insurance = tree[f"money{SEP}banking{SEP}cards"], tree[f"money{SEP}insurance"]
+    loans, weather, ferries = tree[f"savings{SEP}banking{SEP}loans"], tree["weather"], tree["ferries"]
+    context, page, complaints = signed_in(chromium, live_site, "adjudicator")
+    page.goto("/taxonomy/")
+    dropped(page, ferries, weather)
+    menu = page.get_by_role("menu", name="“Ferries” is dropped on “Weather”")
+    expect(menu.get_by_role("menuitem")).to_have_text(
+        ["Merge “Ferries” into “Weather”g", "Move “Ferries” below “Weather”m"]
+    )
+    expect(menu.get_by_role("menuitem").first).to_be_focused()
+    assert faults_of_look(page, "dropped") == []
+    press(page, "Escape")
+    expect(page.locator(f"#n{ferries}")).to_be_focused()
+    dropped(page, ferries, weather)
+    goes(page, "m")
+    expect(page.locator("#preview")).to_contain_text(f"Weather{SEP}Ferries")
+    page.go_back()
+    dropped(page, ferries, weather)
+    goes(page, "g")
+    expect(page.locator("#preview")).to_contain_text("becomes Weather")
+    carried_out(page, "merge")
+    # Without room below it the other label can only be merged into; on one of a higher level a label is moved.
+    opened = ",".join(str(tree[path]) for path in ("money", f"money{SEP}banking", "savings", f"savings{SEP}banking"))
+    page.goto(f"/taxonomy/?open={opened}")
+    dropped(page, loans, cards)
+    page.wait_for_url(f"**/{loans}/change/merge/?to={cards}")
+    page.goto(f"/taxonomy/?open={opened}")
+    dropped(page, tree[f"savings{SEP}banking"], insurance)
+    page.wait_for_url("**/change/merge/?to=*")
+    page.goto(f"/taxonomy/?open={opened}")
+    dropped(page, insurance, weather)
+    page.wait_for_url(f"**/{insurance}/change/move/?to={weather}")
+    expect(page.locator("#preview")).to_contain_text(f"Weather{SEP}Insurance")
+    page.goto(f"/taxonomy/?open={opened}")
+    dropped(page, insurance, tree["money"])
+    assert page.url.endswith(f"open={opened}"), "it stands there already"
+    page.locator(f"#n{insurance} > .node").drag_to(page.locator("[data-drop-top]"))
+    page.wait_for_url("**/change/move/?to=top")
+    assert not complaints
+    context.close()
+
+
+def test_a_big_tree_keeps_up(live_site: str, chromium: Browser) -> None:
     user = pages_seed.person("adjudicator")
     tree = plant()
     place([(f"Domain {a:02d}", f"Field {a:02d}-{b:03d}") for a in range(50) for b in range(99)])
     services.change(user, wishes.rename(tree["ferries"], "Boats"), seen=0)
     undo.undo(user, TreeChange.objects.get().pk)
     context, page, complaints = signed_in(chromium, live_site, "adjudicator")
-    page.goto("/taxonomy/")
-    row = page.locator(f"#n{tree['ferries']} > .node")
-    row.drag_to(page.locator(f"#n{tree['weather']} > .node"))
-    page.wait_for_url("**/change/move/?to=*")
-    expect(page.locator("#preview")).to_contain_text("Weather \u203a Ferries")
     page.goto(f"/taxonomy/{Node.objects.get(path='domain 07').pk}/change/merge/")
     page.fill("[name=find]", "domain 08")
     page.keyboard.press("Enter")

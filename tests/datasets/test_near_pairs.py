@@ -48,3 +48,21 @@ def test_a_side_of_one_template_has_one_pair_a_text() -> None:
     assert [pair.asked for pair in pairs] == list(range(100))
     assert found(asked, []) == found([], others) == []
     assert found(["", "?"], ["", "."]) == []
+
+
+def test_a_pair_is_found_among_thousands_that_are_half_alike() -> None:
+    """Tasks that one prompt made share much; the one that nearly equals another stands out all the same."""
+    luck = random.Random(3)
+    common = text(luck)
+    others = [f"{common} {text(luck)}" for _ in range(2_000)]
+    asked, planted = [], {}
+    for number in range(60):
+        words = f"{common} {text(luck)}".split()
+        if number % 2:
+            planted[number] = luck.randrange(len(others))
+            words = others[planted[number]].split()
+            words[luck.randrange(40, len(words))] = "otherwise"
+        asked.append(" ".join(words))
+    pairs = {pair.asked: pair.other for pair in found(asked, others)}
+    assert pairs.items() <= planted.items()
+    assert len(pairs) >= len(planted) - 1

@@ -10,7 +10,7 @@ from synthesis.errors import InputError
 from tests.labelling import seed
 from webapp.environments.models import Environment
 from webapp.errors import Conflict
-from webapp.labelling import adjudication, answers, sessions
+from webapp.labelling import adjudication, adjudication_views, answers, sessions
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.models import LabelItem, Settlement
 from webapp.labelling.outcome.outcomes import outcome_of
@@ -62,6 +62,29 @@ def test_disputes_stand_by_their_distance_and_are_settled() -> None:
     assert (again.changes, again.unchanged, again.hindrances) == (0, 2, ("“far” is gone.",))
     adjudication.unsettle(maker, far.item.pk)
     assert Settlement.objects.count() == 2
+
+
+def test_a_long_list_begins_where_something_is_open(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker, ann, bob = seed.people("adjudicator", "annotator", "annotator")
+    nodes = seed.tree()
+    for number in range(4):
+        seed.environment(f"made {number}", nodes["Clubs"])
+    session = seed.place_session(maker, overlap=2)
+    for user, place in ((ann, "Clubs"), (bob, "Banking")):
+        for _ in range(4):
+            seed.labelled(user, session, nodes[place])
+    sessions.close_round(maker, session.pk)
+    monkeypatch.setattr(adjudication_views, "SHOWN", 2)
+    first, *_ = adjudication.disputes(session)
+    client.force_login(maker)
+    page = reverse("labelling:adjudication", args=[session.pk])
+    assert client.get(page).context["start"] == 0
+    for one in adjudication.disputes(session)[:2]:
+        adjudication.take(maker, one.item.pk, one.labels[0].pk)
+    shown = client.get(page).context
+    assert (shown["start"], len(shown["lines"]), shown["open_items"]) == (2, 2, 2)
+    assert shown["opened"] == shown["lines"][0]["item"].pk
+    assert client.get(page, {"start": 0}).context["lines"][0]["item"].pk == first.item.pk
 
 
 def test_groupings_hold_every_label_once_and_part_visibly() -> None:

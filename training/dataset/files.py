@@ -55,11 +55,11 @@ class Manifest(Frozen):
     @property
     def sentence(self) -> str:
         """What has to stand beside every result on this dataset."""
-        told = f"{self.train.rows} {self.kind}, nothing held out"
+        told = f"{self.train.rows:,} {self.kind}, nothing held out"
         if self.test.rows:
             told = (
-                f"{self.train.rows} {self.kind} to learn from, {self.test.rows} held out; split by {self.split.unit}: "
-                f"{self.train.units} and {self.test.units}"
+                f"{self.train.rows:,} {self.kind} to learn from, {self.test.rows:,} held out; "
+                f"split by {self.split.unit}: {self.train.units:,} and {self.test.units:,}"
             )
         more = self.report.sentence if self.report is not None else ""
         return f"{told}; {more}" if more else told

@@ -67,6 +67,6 @@ class DatasetReport(Frozen):
         near = self.near_duplicates
         if near is not None and near.rows:
             told.append(
-                f"{near.rows} held out {'is' if near.rows == 1 else 'are'} nearly the same as one to learn from"
+                f"{near.rows:,} held out {'is' if near.rows == 1 else 'are'} nearly the same as one to learn from"
             )
         return "; ".join(told)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -56,10 +57,21 @@ class PartedLabel:
     distance: float
 
 
-def newest_labels(session: LabelSession) -> dict[int, list[Label]]:
-    """By item, the labels of the last closed round that asked it."""
+@dataclass(frozen=True)
+class RankedItem:
+    """How far the labels of an item lie apart, without its rows: of thousands a page shows few."""
+
+    item: int
+    position: int
+    distance: float | None
+    is_settled: bool
+
+
+def newest_labels(session: LabelSession, items: Collection[int] | None = None) -> dict[int, list[Label]]:
+    """By item (of these, where they are named), the labels of the last closed round that asked it."""
+    labels = closed_labels(session)
     found: dict[int, list[Label]] = {}
-    for label in closed_labels(session):
+    for label in labels if items is None else labels.filter(item__in=items):
         kept = found.setdefault(label.item_id, [])
         if kept and kept[0].round_id != label.round_id:
             kept.clear()
@@ -67,16 +79,57 @@ def newest_labels(session: LabelSession) -> dict[int, list[Label]]:
     return found
 
 
-def disputes(session: LabelSession, *, all_items: bool = False) -> list[Dispute]:
+def ranked(session: LabelSession, *, all_items: bool = False) -> list[RankedItem]:
     """What people disagree on, the most first; with `all_items` what they agree on too. Known answers are left out."""
-    tree, labels = FrozenTree.of(session), newest_labels(session)
-    items = session.items.filter(gold__isnull=True).select_related("settlement__by").order_by("position")
-    if session.kind == SessionKind.PLACE:
-        items = items.defer("content")
-    found = [_dispute(tree, item, labels.get(item.pk, [])) for item in items]
+    items = session.items.filter(gold__isnull=True).order_by("position")
+    if session.kind == SessionKind.MERGE:
+        found = [
+            RankedItem(one.item.pk, one.item.position, one.distance, one.settlement is not None)
+            for one in _read(session, list(items.values_list("pk", flat=True)))
+        ]
+    else:
+        said = _newest_nodes(session)
+        tree = FrozenTree.of(session)
+        distance = cache(lambda nodes: disagreement(dict(enumerate(map(tree.path, nodes)))).distance)
+        rows = items.values_list("pk", "position", "settlement")
+        found = [
+            RankedItem(pk, position, distance(tuple(said.get(pk, ()))), settled is not None)
+            for pk, position, settled in rows
+        ]
     if not all_items:
         found = [one for one in found if one.distance != 0]
-    return sorted(found, key=lambda one: (-(one.distance if one.distance is not None else 2.0), one.item.position))
+    return sorted(found, key=lambda one: (-(one.distance if one.distance is not None else 2.0), one.position))
+
+
+def _newest_nodes(session: LabelSession) -> dict[int, list[int | None]]:
+    """By item, where people placed it in the last closed round that asked it."""
+    rows = closed_labels(session).filter(user__isnull=False).values_list("item", "round", "node")
+    asked: dict[int, int] = {}
+    found: dict[int, list[int | None]] = {}
+    for item, number, node in rows:
+        if asked.get(item) != number:
+            asked[item], found[item] = number, []
+        found[item].append(node)
+    return found
+
+
+def disputes(session: LabelSession, *, all_items: bool = False) -> list[Dispute]:
+    """What people disagree on with all its rows, in the order of `ranked`."""
+    return opened_disputes(session, ranked(session, all_items=all_items))
+
+
+def opened_disputes(session: LabelSession, chosen: Sequence[RankedItem]) -> list[Dispute]:
+    """These items with their labels, in this order."""
+    by_item = {one.item.pk: one for one in _read(session, [one.item for one in chosen])}
+    return [by_item[one.item] for one in chosen]
+
+
+def _read(session: LabelSession, items: Sequence[int]) -> list[Dispute]:
+    tree, labels = FrozenTree.of(session), newest_labels(session, items)
+    rows = session.items.filter(pk__in=items).select_related("settlement__by")
+    if session.kind == SessionKind.PLACE:
+        rows = rows.defer("content")
+    return [_dispute(tree, item, labels.get(item.pk, [])) for item in rows]
 
 
 def _dispute(tree: FrozenTree, item: LabelItem, labels: Sequence[Label]) -> Dispute:
@@ -134,7 +187,7 @@ def settle(user: Any, pk: int, given: LabelChoice) -> Settlement:
         raise Conflict("The answer of this item is known: there is nothing to settle.")
     values = answer_values(session, item, given)
     settled = {"node": values["node"], "groups": values.get("groups"), "words": values["comment"]}
-    same = [label for label in newest_labels(session).get(item.pk, []) if _says(label, settled)]
+    same = [label for label in newest_labels(session, [item.pk]).get(item.pk, []) if _says(label, settled)]
     return _keep(user, session, item, settled | {"label": same[0] if same else None, "agreed": False})
 
 
@@ -182,11 +235,13 @@ def settle_agreed(user: Any, pk: int) -> int:
     session = LabelSession.objects.get(pk=pk)
     if session.state != SessionState.CLOSED:
         raise Conflict("People still label." if session.state == SessionState.OPEN else APPLIED, code="round_open")
-    agreed = [one for one in disputes(session, all_items=True) if one.distance == 0 and one.settlement is None]
-    for one in agreed:
-        first = one.labels[0]
-        values = {"node": first.node, "groups": first.groups, "label": first, "agreed": True}
-        Settlement.objects.create(item=one.item, by=user, **values)
+    open_ones = [one for one in ranked(session, all_items=True) if one.distance == 0 and not one.is_settled]
+    agreed = opened_disputes(session, open_ones)
+    Settlement.objects.bulk_create(
+        Settlement(item=one.item, by=user, node=first.node, groups=first.groups, label=first, agreed=True)
+        for one in agreed
+        for first in one.labels[:1]
+    )
     audit(user, "label_session.settle_agreed", session, items=len(agreed))
     count_settled(session)
     return len(agreed)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.labelling import adjudication, discussions
-from webapp.labelling.adjudication import Dispute, disputes, newest_labels, parted_labels
+from webapp.labelling.adjudication import Dispute, newest_labels, opened_disputes, parted_labels, ranked
 from webapp.labelling.answers import LabelChoice, Placing, labels_grouped
 from webapp.labelling.desk_views import RULES_SHOWN
 from webapp.labelling.forms import put_together
@@ -64,13 +64,17 @@ def _settled_words(tree: FrozenTree, settled: Any) -> str:
 @require_safe
 @never_cache
 def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
-    """What people disagree on in the closed rounds, most first; `?all=1` with what they agree on, `?at=` one opened."""
+    """What people disagree on in the closed rounds, most first; `?all=1` with what they agree on, `?at=` one opened.
+
+    Without `?start=` it begins with the page on which the first open item stands.
+    """
     row = find_session(pk)
     params = Params(request.GET)
     every = params.flag("all") or row.kind == "merge"
-    found = disputes(row, all_items=every)
-    start = params.number("start") or 0
-    shown = found[start : start + SHOWN]
+    found = ranked(row, all_items=every)
+    first_open = next((place for place, one in enumerate(found) if not one.is_settled), 0)
+    start = asked if (asked := params.number("start")) is not None else first_open // SHOWN * SHOWN
+    shown = opened_disputes(row, found[start : start + SHOWN])
     tree = FrozenTree.of(row)
     threads = Discussion.objects.filter(item__in=[one.item.pk for one in shown]).order_by()
     posts = dict(threads.values_list("item").annotate(n=Sum("post_count")))
@@ -84,7 +88,7 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
         "more": start + SHOWN if len(found) > start + SHOWN else None,
         "less": max(0, start - SHOWN) if start else None,
         "every": every,
-        "open_items": sum(1 for one in found if one.settlement is None),
+        "open_items": sum(not one.is_settled for one in found),
         "open_round": open_round_of(row),
         "adjudicates": may_adjudicate(request.user) and row.state == SessionState.CLOSED,
         "may_edit": may_edit(request.user) and row.state == SessionState.CLOSED,
@@ -108,7 +112,7 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> dict[str, Any]:
     session = row.session
-    tree, labels = FrozenTree.of(session), newest_labels(session).get(row.pk, [])
+    tree, labels = FrozenTree.of(session), newest_labels(session, [row.pk]).get(row.pk, [])
     settled = getattr(row, "settlement", None)
     people = [label for label in labels if label.user_id is not None]
     context: dict[str, Any] = {
