@@ -98,6 +98,8 @@ class ToolCase(Frozen):
     tool: str
     arguments: dict[str, Any]
     case: CaseKind
+    expectation: str = ""
+    """What the tester expected, in its own words."""
     state: State
     ok: bool
     result: Any = None

@@ -2,7 +2,8 @@
 
 The tester sees tool schemas, rules and the state, never the program (Eq. 5). The call is executed and the checker
 sees the tool's source, the call, its result and the change of the state (Eq. 6). The score is the share of calls
-without a fail (Eq. 7, as released). Ours: several starts that take turns, `spread`, and `stopping`.
+without a fail (Eq. 7, as released). Ours: several starts that take turns, `spread`, `stopping`, and what the checker
+sees beside Eq. 6: what the tool uses of its program, the state that it may have read, the tester's expectation.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from synthesis.assessment.call_plan import PlannedCall
 from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of, turned_down
 from synthesis.assessment.initial_states import starting_states
 from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.state_view import call_states
 from synthesis.contracts import DEFAULT_NOW, State
 from synthesis.drafts import AssembledProgram, AssessmentDraft, CallVerdict, ToolCase, ToolRate
 from synthesis.errors import InputError, ProgramError, Rejected, StateError
@@ -26,6 +28,7 @@ from synthesis.prompts import fenced, hashes, prompt
 from synthesis.stages import Kit, StageSettings
 
 TESTER_STATE_CHARS = 16_000
+CHECKER_STATE_CHARS = 24_000
 ARGUMENTS_CHARS = 8_000
 CALL_CHARS = 16_000
 REASON_CHARS = 1_000
@@ -149,13 +152,14 @@ async def _round(
     if done.after is None:
         verdict, reason = "fail", _without_state(done)
     else:
-        words = _check_words(brief, aim, call, done)
+        words = _check_words(brief, aim, call, setting, done)
         judged = await kit.ask("checker", "check_call", words, VerdictReply, sample=number)
         verdict, reason = judged.verdict, judged.reason.strip()
     case = ToolCase(
         tool=aim.tool,
         arguments=call.arguments,
         case=aim.case,
+        expectation=cut(call.expectation.strip(), REASON_CHARS),
         state=setting.state,
         ok=done.ok,
         result=done.result,
@@ -192,16 +196,23 @@ def _test_words(brief: AgentBrief, aim: PlannedCall, setting: CallSetting) -> st
     )
 
 
-def _check_words(brief: AgentBrief, aim: PlannedCall, call: CallReply, done: Outcome) -> str:
-    happened: dict[str, Any] = {"tool": aim.tool, "case": aim.case, "arguments": call.arguments, "ok": done.ok}
+def _check_words(brief: AgentBrief, aim: PlannedCall, call: CallReply, setting: CallSetting, done: Outcome) -> str:
+    happened: dict[str, Any] = {"tool": aim.tool, "case": aim.case, "expectation": cut(call.expectation, REASON_CHARS)}
+    happened |= {"arguments": call.arguments, "now": setting.now, "ok": done.ok}
     happened |= {"error": done.error} if done.error else {}
     if done.cut:
         happened["left_out"] = "result and patch are too large to be shown"
     else:
         happened |= {"result": done.result, "patch": list(done.patch)}
+    touched = brief.context(aim.tool).attributes
+    after = setting.state if done.after is None else done.after
+    mentioned = [call.arguments, done.result]
+    states = call_states(setting.state, after, touched, done.patch, mentioned, CHECKER_STATE_CHARS)
     return prompt("assessment", "check_call").render(
         about=brief.about,
         tool=brief.tool(aim.tool),
         source=brief.source(aim.tool),
+        uses=brief.uses(aim.tool),
         call=fenced("call", shown(happened, CALL_CHARS)),
+        state=fenced("state", states),
     )

@@ -96,7 +96,7 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
     assessing = {
         ("author", "test_state"): AssumedUsage(settings.test_states, 4_000, 2_500),
         ("tester", "test_call"): AssumedUsage(calls, 4_000, 200),
-        ("checker", "check_call"): AssumedUsage(calls, 3_000, 200),
+        ("checker", "check_call"): AssumedUsage(calls, 5_000, 200),
     }
     if level == "environment":
         return assessing
