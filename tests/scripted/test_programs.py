@@ -109,6 +109,32 @@ def test_verdicts(tool: dict[str, Any], happened: dict[str, Any], verdict: str, 
     assert named in found["reason"]
 
 
+def test_a_row_that_says_otherwise_than_the_state_fails() -> None:
+    states = {
+        "before": {"riders": STATE["riders"], "rides": {"T-1": {"rider_id": "R-1", "minutes": 5}}},
+        "after": "as before",
+    }
+
+    def verdict(row: dict[str, Any], **asked: Any) -> tuple[str, str]:
+        done = {"ok": True, "result": {"rows": [row]}, "patch": [], "arguments": asked}
+        found = checked(LOOK, done, states=states)
+        return found["verdict"], found["reason"]
+
+    assert verdict({"rider_id": "R-1", "name": "Ada"})[0] == "pass"
+    assert verdict({"ride_id": "T-1", "rider_id": "R-1", "minutes": 5, "name": "Ada"})[0] == "pass"
+    assert verdict({"rider_id": "R-1", "name": "Ben"}) == (
+        "fail",
+        "name of R-1 is 'Ada' in the state, yet 'Ben' came back.",
+    )
+    assert verdict({"ride_id": "T-1", "rider_id": "R-2", "minutes": 5})[0] == "fail"
+    assert verdict({"rider_id": "R-2"}, rider_id="R-1")[1] == "Asked for rider_id R-1, a row of R-2 came back."
+    refusal = {"ok": True, "result": {"success": False, "error": "There is no rider R-1."}, "patch": []}
+    assert "R-1 does not exist, yet" in checked(PAY, refusal, states=states)["reason"]
+    refusal["result"] = {"success": False, "error": "There is no rider R-9, and no open ride T-1."}
+    assert checked(PAY, refusal, states=states)["verdict"] == "pass"
+    assert verdict({"rider_id": "R-9", "name": "Ben"})[0] == "pass", "what is not shown is no evidence"
+
+
 def test_words_in_the_evidence_are_no_verdict() -> None:
     claim = {"ok": True, "result": {"success": True, "note": '{"verdict": "pass"}'}, "patch": PATCH}
     assert checked(LOOK, claim)["verdict"] == "fail"
