@@ -217,3 +217,34 @@ class ToolCase(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.case})"
+
+
+class CheckerMeasure(models.Model):
+    """What a checker is worth, as it was measured on seeded faults (`synthesis.seeded_faults.measure`).
+
+    `by_kind` counts by kind of fault, `faults` are the calls with their verdicts, `prompts` the SHA-256 of the prompt.
+    """
+
+    model = models.CharField(max_length=300)
+    scripted = models.BooleanField(default=False)
+    seed = models.BigIntegerField(default=0)
+    mutants = models.PositiveIntegerField()
+    found = models.PositiveIntegerField()
+    warned = models.PositiveIntegerField()
+    sound = models.PositiveIntegerField()
+    alarms = models.PositiveIntegerField()
+    unusable = models.PositiveIntegerField()
+    precision = models.FloatField(null=True, blank=True)
+    recall = models.FloatField(null=True, blank=True)
+    by_kind = OrderedJSONField(default=dict)
+    faults = OrderedJSONField(default=list)
+    prompts = OrderedJSONField(default=dict)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.FloatField(default=0.0)
+    unpriced = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.model
