@@ -1,7 +1,7 @@
 from django.urls import URLPattern, path
 
 from webapp.environments import assessment_views, environment_views
-from webapp.environments.checkers import views as checker_views
+from webapp.environments.checkers import checker_views
 
 app_name = "environments"
 urlpatterns: list[URLPattern] = [
