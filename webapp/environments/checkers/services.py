@@ -93,6 +93,8 @@ def _cleaned(fault: Mapping[str, Any]) -> dict[str, Any]:
 
 def report(row: CheckerMeasure) -> dict[str, Any]:
     """A measure in numbers, as commands print it."""
-    names = ("model", "mutants", "found", "warned", "sound", "alarms", "unusable", "precision", "recall", "by_kind")
-    names += ("prompt_tokens", "completion_tokens", "cost", "unpriced", "seed")
+    names = (
+        *("model", "mutants", "found", "warned", "sound", "alarms", "unusable", "precision", "recall", "by_kind"),
+        *("prompt_tokens", "completion_tokens", "cost", "unpriced", "seed"),
+    )
     return {"measure": row.pk, **{name: getattr(row, name) for name in names}, "seconds": round(row.seconds, 1)}

@@ -31,10 +31,8 @@ class Command(BaseCommand):
         with one_clear_line():
             if not 1 <= options["count"] <= 2_000:
                 raise InputError("--count is a number from 1 to 2000.")
-            if options["scripted"]:
-                name, model = SCRIPTED, scripted_checker()
-            else:
-                name, model = checker_at(options["endpoint"], options["model"])
+            named = None if options["scripted"] else checker_at(options["endpoint"], options["model"])
+            name, model = named or (SCRIPTED, scripted_checker())
             tell = teller(self.stderr.write)
             row = measure(default_sandbox(), model, name, options["count"], options["seed"], tell)
         result = report(row)
