@@ -24,7 +24,8 @@ STAGE_WORDS = {
     "plan": "what the environment holds, its rules and its operations",
     "code": "a program: the state as attributes, a method for each tool",
     "assemble": "parts become one program, checked without running it; faults are given back to the author to repair",
-    "assess": "the tester calls every tool, the checker judges what each call did; too low a score is rejected",
+    "assess": "the tester calls every tool, the checker judges what each call did; tools that fail are repaired or "
+    "taken out; too low a score is rejected",
     "state": "an initial state, constructed and checked",
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
@@ -81,6 +82,7 @@ ASSESSING = (
     SettingLabel("assessment_threshold", "Least score", "(pass + warning) / calls", "published"),
     SettingLabel("sequential", "Stop early", "as soon as the decision is certain", "ours"),
     SettingLabel("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
+    SettingLabel("tool_repairs", "Repairs of a tool", "that fails, before it is taken out; 0: none of both", "ours"),
     SettingLabel("test_states", "States to start from", "of an assessment", "ours"),
     SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )

@@ -26,7 +26,7 @@ from webapp.batches.engine.cast import cast, lanes_of, with_defaults
 from webapp.batches.launch.usage_history import AverageUsage, History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4}
+SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "check_call": 3}
 """Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
 
@@ -96,7 +96,7 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
     assessing = {
         ("author", "test_state"): AssumedUsage(settings.test_states, 4_000, 2_500),
         ("tester", "test_call"): AssumedUsage(calls, 4_000, 200),
-        ("checker", "check_call"): AssumedUsage(calls, 3_000, 200),
+        ("checker", "check_call"): AssumedUsage(calls, 5_000, 200),
     }
     if level == "environment":
         return assessing
@@ -107,6 +107,7 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
             ("author", "code_attributes"): AssumedUsage(1, 2_500),
             ("author", "code_method"): AssumedUsage(tools, 3_000),
             ("author", "repair"): AssumedUsage(settings.repairs / 2, 6_000, 1_500),
+            ("author", "repair_tool"): AssumedUsage(settings.tool_repairs, 8_000, 800),
             **assessing,
         }
         return (
