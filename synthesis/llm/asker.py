@@ -17,7 +17,8 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import ChatModel, Reply
 from synthesis.llm.cost import FREE, CostMeter
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.llm.reply_reader import read_code, read_json
+from synthesis.llm.reply_reader import read_json
+from synthesis.llm.source_reader import read_code
 from synthesis.llm.store import CallStore
 from synthesis.llm.structured import (
     again,

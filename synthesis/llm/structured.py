@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -18,13 +17,6 @@ from synthesis.prompts import prompt
 SHOWN = 4_000
 """Characters of a reply that a model is shown again."""
 REASON = 600
-ERRORS = 3
-MOST = 1_000_000
-"""Characters of a reply that are read at all."""
-FENCE = "```"
-_OPENING = re.compile(r"(?:^|\s)```([\w+-]*)$")
-_REFUSAL = re.compile(r"\b(I('m| am) sorry|I (can('|no)t|am unable to|won't)|as an AI)\b", re.IGNORECASE)
-M = TypeVar("M", bound=BaseModel)
 
 
 def json_form(wanted: type[BaseModel]) -> str:
