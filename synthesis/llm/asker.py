@@ -118,7 +118,7 @@ class Asker:
         async def read(text: str) -> str:
             return await _looked_at(read_code(text), check)
 
-        return await self.formed(call, code_form(), read, tries)
+        return await self.formed(call, code_form(call.site.stage), read, tries)
 
     async def formed(self, call: StageCall, form: str, read: Callable[[str], Awaitable[T]], tries: int = TRIES) -> T:
         """What `read` makes of a reply whose `form` is told at the end of the last message.

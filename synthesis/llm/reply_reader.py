@@ -28,6 +28,8 @@ from synthesis.llm.thoughts import plain, spoken
 
 REASON = 600
 ERRORS = 3
+THOUGHT = "reasoning"
+"""The field in which a model may think that is held to JSON. Where a shape has none of this name it is left out."""
 MOST_CANDIDATES = 500
 MOST_BROKEN = 10
 """So many objects that do not hold are read past."""
@@ -177,14 +179,21 @@ def _fit(candidate: _Candidate, wanted: type[M]) -> M:
     """Raises InputError."""
     if candidate.error:
         raise InputError(candidate.error)
+    value = _cleaned(candidate.value)
+    if isinstance(value, dict) and isinstance(value.get(THOUGHT), str) and not _has_field(wanted, THOUGHT):
+        del value[THOUGHT]
     try:
-        return wanted.model_validate(_cleaned(candidate.value))
+        return wanted.model_validate(value)
     except ValidationError as error:
         listed = error.errors(include_input=False, include_context=False, include_url=False)
         reasons = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in listed[:ERRORS]]
-        inside = _envelope(candidate.value, wanted)
+        inside = _envelope(value, wanted)
         hint = f"it puts the answer into {inside!r}; write the object itself. " if inside else ""
         raise InputError(hint + "; ".join(part[: REASON // ERRORS] for part in reasons)) from None
+
+
+def _has_field(wanted: type[BaseModel], name: str) -> bool:
+    return any(name in (field, known.alias) for field, known in wanted.model_fields.items())
 
 
 def _envelope(value: Any, wanted: type[BaseModel]) -> str:
@@ -193,7 +202,7 @@ def _envelope(value: Any, wanted: type[BaseModel]) -> str:
         return ""
     [(key, inner)] = value.items()
     try:
-        wanted.model_validate(_cleaned(inner))
+        wanted.model_validate(inner)
     except ValidationError:
         return ""
     return str(key)[:60]
