@@ -78,7 +78,8 @@ class TaskRecord(Frozen):
 class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
-    `turn` numbers the assistant's turns: calls of one parallel turn share it.
+    `turn` numbers the assistant's turns: calls of one parallel turn share it. `cut` is why an attempt made here was
+    broken off in that turn; no format of runs has it.
     """
 
     kind: Literal["user", "message", "call"]
@@ -88,6 +89,7 @@ class RunStep(Frozen):
     tool: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
     recorded: str | None = None
+    cut: str = Field(default="", exclude=True)
 
 
 class RunRecord(Frozen):
