@@ -34,6 +34,7 @@ LONGEST_RETRY_AFTER_S = 120.0
 EMBEDDED_AT_ONCE = 16
 """Texts in a request: their vectors must fit in a reply, 4,096 numbers as text each."""
 EMBEDDED_CHARS = 32_000
+CONNECT_S = 15.0
 LONG_KEY = 12
 STREAMED = "x-streamed"
 """Marks a response that was put together from a stream."""
@@ -93,7 +94,7 @@ class Connection:
             api_key="set by the transport",
             base_url=endpoint.base_url,
             max_retries=0,
-            timeout=endpoint.timeout_s,
+            timeout=httpx.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, CONNECT_S)),
             http_client=self._http,
         )
 
@@ -257,7 +258,9 @@ class Connection:
                     on_turn()
                     async with asyncio.timeout(seconds) as silence:
                         return await self._whole(await send(), silence, heard)
-        except (TimeoutError, openai.APITimeoutError, httpx.TimeoutException):
+        except (TimeoutError, openai.APITimeoutError, httpx.TimeoutException) as error:
+            if isinstance(error.__cause__, httpx.ConnectTimeout):
+                raise self._unreachable(error.__cause__) from None
             raise LLMError("timeout", self._silent(heard, seconds)) from None
         except openai.APIStatusError as error:
             raise self._paused(refusal(self._who(), error.response, self._key)) from None
@@ -300,7 +303,8 @@ class Connection:
 
     def _unreachable(self, cause: BaseException) -> LLMError:
         name = type(cause).__name__
-        return LLMError("unreachable", f"{self._who()} cannot be reached, or hung up ({name}).")
+        away = self.endpoint.name if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout) else ""
+        return LLMError("unreachable", f"{self._who()} cannot be reached, or hung up ({name}).", away=away)
 
     async def _quiet(self) -> None:
         """Until the pause is over that the server asked for, if any."""
@@ -350,7 +354,9 @@ class Connection:
 
 
 @asynccontextmanager
-async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterator[dict[str, OpenAIChat]]:
+async def open_models(
+    chosen: Mapping[str, tuple[Endpoint, str]], noted: Noted = _unnoted
+) -> AsyncIterator[dict[str, OpenAIChat]]:
     """The chosen (endpoint, model) of each role, opened. Roles at one endpoint share its connection and its gate."""
     async with AsyncExitStack() as stack:
         opened: list[Connection] = []
@@ -358,7 +364,7 @@ async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterat
         for role, (endpoint, model) in chosen.items():
             connection = next((known for known in opened if known.endpoint == endpoint), None)
             if connection is None:
-                connection = await stack.enter_async_context(connect(endpoint))
+                connection = await stack.enter_async_context(connect(endpoint, noted))
                 opened.append(connection)
             models[role] = connection.chat(model)
         yield models
@@ -367,7 +373,8 @@ async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterat
 def _final(error: LLMError, sent: int) -> LLMError:
     if sent == 1:
         return error
-    return LLMError(error.reason, f"{error} (tried {sent} times)", requests=sent, retry_after=error.retry_after)
+    message = f"{error} (tried {sent} times)"
+    return LLMError(error.reason, message, requests=sent, retry_after=error.retry_after, away=error.away)
 
 
 def _wait(error: LLMError, sent: int) -> float:

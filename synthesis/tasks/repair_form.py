@@ -59,7 +59,7 @@ def _free(head: str) -> Any:
         target = part.targets[0] if isinstance(part, ast.Assign) else None
         if isinstance(part, ast.Assign) and isinstance(target, ast.Name) and target.id == "FREE":
             try:
-                return ast.literal_eval(part.value)
-            except (ValueError, TypeError, RecursionError, MemoryError):
+                return syntax.literal(ast.get_source_segment(head, part.value) or "")
+            except (*syntax.UNREADABLE, TypeError):
                 raise InputError("FREE must be a list of plain objects, without anything that is computed") from None
     return None

@@ -238,3 +238,16 @@ def test_an_endpoint_that_only_knows_of_json_is_asked_for_that() -> None:
     far.structured = "json_object"
     structured(far)
     assert far.asked[0][1] == {"response_format": {"type": "json_object"}}
+
+
+def test_how_a_reply_was_read_is_noted_beside_it() -> None:
+    far, store = Far([said("no"), said("{'word': 'a',}")]), MemoryStore()
+    assert structured(far, store).word == "a"
+    noted = list(store.readings.values())
+    assert noted[0][0] == ()
+    assert "no JSON object" in noted[0][1]
+    assert noted[1] == (("Python literal", "trailing comma"), "")
+    assert set(store.readings) <= set(store.replies)
+    plain, store = Far([said(GOOD)]), MemoryStore()
+    structured(plain, store)
+    assert store.readings == {}, "of most replies there is nothing to say"
