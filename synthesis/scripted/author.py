@@ -94,7 +94,7 @@ def _check(shelf: ThemeFiles, call: StageCall) -> str:
 
 
 def _repaired_task(shelf: ThemeFiles, call: StageCall) -> str:
-    return _json({"checks": [{"item": check.item, "source": check.source} for check in _checks(shelf, call)]})
+    return _code("\n\n".join(f"# Condition: {check.item}\n{check.source}" for check in _checks(shelf, call)))
 
 
 def _repaired(shelf: ThemeFiles, call: StageCall) -> str:

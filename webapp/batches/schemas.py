@@ -166,12 +166,13 @@ class BatchQuery(PageQuery):
 
 class BatchLine(Schema):
     """`spent` is the known money for all replies: of `unpriced` ones nobody can tell. `lost` counts requests that gave
-    none. `note`: why it stands still."""
+    none. `note`: why it stands still. `away`: the endpoint that it waits for, to go on by itself once that answers."""
 
     id: int
     name: str
     state: str
     note: str
+    away: str
     cap: float | None
     spent: float
     unpriced: int

@@ -137,6 +137,9 @@ def _label(name: str) -> str:
         return {setting.name: setting.label for setting in STAGE_SETTINGS}.get(rest, rest)
     if place == "models":
         return f"Model of the {rest}"
+    if place == "sampling":
+        role, _, name = rest.partition(".")
+        return f"{name.replace('_', ' ').capitalize()} of the {role}"
     if place == "prices":
         return f"Price of {rest}"
     return {"cap": "Spend cap", **{name: label for name, label, _ in RUNNING}}.get(name, name)
@@ -162,4 +165,5 @@ def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
     }
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
     values = flat(settings.model_dump(mode="json"))
-    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in values.items()]
+    said = {name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")}
+    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in said.items()]

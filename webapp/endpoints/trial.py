@@ -21,7 +21,7 @@ from webapp.endpoints.models import Endpoint as Row
 from webapp.endpoints.models import StructuredOutput
 
 if TYPE_CHECKING:
-    from synthesis.llm.client import OpenAIChat
+    from synthesis.llm.openai_chat import OpenAIChat
 
 SECONDS = 20.0
 TOKENS = 200

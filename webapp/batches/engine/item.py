@@ -60,6 +60,14 @@ class BatchStopped(EnvariumError):
     """The batch stands still from now on: what an item was doing is begun again later, from what is stored."""
 
 
+class EndpointAway(EnvariumError):
+    """An endpoint cannot be reached: the batch waits for it, and no item ends by that. `endpoint` is its name."""
+
+    def __init__(self, endpoint: str, message: str) -> None:
+        super().__init__(message)
+        self.endpoint = endpoint
+
+
 @dataclass
 class LaneContext:
     """What all items of a lane share. `spent` gathers by path what the stage that runs there uses."""
@@ -112,7 +120,8 @@ def released(work: Callable[..., T], *given: Any) -> T:
 
 
 async def work(shared: LaneContext, item: BatchItem) -> None:
-    """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleClaim."""
+    """Bring an item as far as it goes. Raises what ends the lane: CapReached, EndpointAway, SandboxUnavailable,
+    StaleClaim."""
     try:
         known: dict[str, Any] = {}
         while item.stage != SAVE:
@@ -226,6 +235,9 @@ async def _attempt(
         logger.exception("item %s failed in %s", item.pk, stage)
         state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}. {OF_OURS}"
     await store.give_up(stage)
+    if store.away is not None and state != StageState.KEPT:
+        await _broken_off(shared, item, stage, time.monotonic() - began)
+        raise EndpointAway(store.away.away, str(store.away))
     spent = shared.spent.pop(item.path)
     return EndedStage(
         stage=stage,
@@ -284,7 +296,7 @@ def _slug(error: Exception) -> str:
 
 def _kit(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
     return Kit(
-        asker=Asker(shared.models, store, shared.meter),
+        asker=Asker(shared.models, store, shared.meter, shared.settings.sampling),
         sandbox=shared.sandbox,
         path=item.path,
         theme=theme_of(item.path),
