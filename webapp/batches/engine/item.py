@@ -322,7 +322,8 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
     rows = StageRun.objects.filter(item__batch_id=batch, item__path__in=paths, state=StageState.KEPT)
     rows = rows.annotate(amends=KT(f"used__{AMENDS}")).filter(output__isnull=False)
     rows = rows.filter(Q(stage__in=names) | Q(amends__in=names))
-    drafts, amended = {}, {}
+    drafts: dict[str, Any] = {}
+    amended: dict[str, Any] = {}
     for name, digest, body in rows.values_list("stage", "output", "output__body"):
         stage = pipeline.stage(name)
         assert stage.gives is not None
