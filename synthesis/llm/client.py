@@ -81,6 +81,8 @@ class Connection:
     def __init__(self, endpoint: Endpoint, noted: Noted = _unnoted) -> None:
         self.endpoint = endpoint
         self.left_out = {model: dict(names) for model, names in endpoint.left_out.items()}
+        self.asked_after: frozenset[str] = frozenset()
+        """Parameters that are never left out: their refusal is what the caller wants to hear."""
         self._noted = noted
         self.gate = asyncio.Semaphore(endpoint.max_concurrency)
         self.porch = asyncio.Semaphore(endpoint.max_concurrency + endpoint.max_concurrency // 4)
@@ -117,7 +119,8 @@ class Connection:
 
         while True:
             left_out = self.left_out.setdefault(model, {})
-            sent = fitted({"stream": True, "stream_options": {"include_usage": True}} | body, left_out)
+            known = {name: instead for name, instead in left_out.items() if name not in self.asked_after}
+            sent = fitted({"stream": True, "stream_options": {"include_usage": True}} | body, known)
             if "stream" not in sent:
                 sent.pop("stream_options", None)
             try:
@@ -153,7 +156,7 @@ class Connection:
         except openai.APIStatusError as error:
             text = error.response.text
             refused = refused_parameter(error.response.status_code, text, body)
-            if refused is None or is_too_long(error.response):
+            if refused is None or refused[0] in self.asked_after or is_too_long(error.response):
                 raise
             said = excerpt(error.response, self._key)
             name, instead = refused
