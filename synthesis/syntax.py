@@ -17,6 +17,7 @@ from typing import Any
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What `parse` and `literal` raise where the text is not what was asked for."""
 _ONE_AT_A_TIME = threading.Lock()
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _FORMATTED = re.compile(r"[fF][rR]?[\"']")
 _SOUGHT = 10_000_000_000
 """Before 3.12 CPython looks for each field of an f-string through all of its text, in one call that nothing ends: so
@@ -47,6 +48,11 @@ def scopes(source: str) -> symtable.SymbolTable:
 def literal(text: str) -> Any:
     """The value that a literal writes down; nothing is executed. Raises one of `UNREADABLE`, or TypeError."""
     return ast.literal_eval(expression(text.lstrip(" \t")))
+
+
+def token_count(source: str) -> int:
+    """At least as many as there are tokens, words of texts and comments included: what a tree takes grows with them."""
+    return sum(1 for _ in _TOKEN.finditer(source))
 
 
 def lineage(name: str, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:

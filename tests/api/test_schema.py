@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 import schemathesis
@@ -44,7 +45,11 @@ def with_real_objects(case: Any, objects: dict[str, dict[str, Any]]) -> Any:
     group = case.operation.path.removeprefix("/api/v1/").split("/")[0]
     if case.path_parameters:
         known = objects.get(group, {})
-        case.path_parameters = {name: known.get(name, value) for name, value in case.path_parameters.items()}
+        # As texts: Schemathesis holds them against the schema again, and knows no identifier of Python's.
+        case.path_parameters = {
+            name: str(known[name]) if isinstance(known.get(name), UUID) else known.get(name, value)
+            for name, value in case.path_parameters.items()
+        }
     return case
 
 

@@ -79,7 +79,7 @@ def test_the_same_dataset_gives_the_same_bytes(talks: Dataset, tmp_path: Path, f
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})
         manifest = json.loads(found[-1]["manifest.json"])
         rows = {file["path"]: file["rows"] for file in manifest["files"]}
-        assert rows == {f"train.{written}": talks.train_rows, f"test.{written}": talks.test_rows}
+        assert rows == {f"train.{written}": talks.train_rows, f"test.{written}": talks.test_rows, "README.md": 0}
         assert hashlib.sha256(found[-1]["manifest.json"]).hexdigest() == told.sha256
     assert found[0] == found[1]
 

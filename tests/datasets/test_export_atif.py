@@ -42,10 +42,7 @@ def dataset_of(row: Trajectory) -> Dataset:
         for ident in (f"trajectory:{row.pk}", "trajectory:999999"):
             yield TrajectoryRow.model_validate({"id": ident, **told})
 
-    dataset = frozen(rows(), test_share=0)
-    Dataset.objects.filter(pk=dataset.pk).update(source="selection")
-    dataset.refresh_from_db()
-    return dataset
+    return frozen(rows(), test_share=0, source="selection")
 
 
 def test_state_changes_of_a_stored_trajectory_stand_at_their_steps(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert "verdicts cite line 14" in page
     with pytest.raises(InputError, match="300,000 characters"):  # the site parses it itself
         program_body({"source": "a;" * 150_001})
+    with pytest.raises(InputError, match="60,000 words and signs"):
+        program_body({"source": "a;" * 40_000})
     text, _ = editable_source(edit.version, edit.tool)
     form = {"tool_source": text.replace(WRONG, RIGHT), "why": "Five stay.", "serial": edit.serial}
     tried = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "cases"}).content.decode()

@@ -9,10 +9,13 @@ from synthesis.contracts import ReferenceCall, State
 from synthesis.errors import InputError, StateError
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
+from synthesis.syntax import token_count
 from webapp.scenarios.playground.argument_form import loads
 
 SOURCE_CHARS = 300_000
 """Of a program or tool that is typed: the site itself parses it. A larger one goes in by an import."""
+SOURCE_TOKENS = 60_000
+"""Words and signs of it: what reading costs. The largest bundled program has 10,000."""
 INSTRUCTION_CHARS = 50_000
 TITLE_CHARS = 300
 LABEL_CHARS = 2_000
@@ -33,6 +36,10 @@ def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
     text = _text(body[name], SOURCE_CHARS, "The source").replace("\r\n", "\n")
     if not text.strip():
         raise InputError("The source is empty. Drop the edit to leave it as it was.")
+    if token_count(text) > SOURCE_TOKENS:
+        raise InputError(
+            f"The source may have {SOURCE_TOKENS:,} words and signs; a larger program goes in by an import."
+        )
     return {name: text}
 
 

@@ -254,11 +254,14 @@ def list_decisions(request: HttpRequest, query: Query[ReviewDecisionQuery]) -> A
 
 @router.post("/review/decisions/{pk}/undo", auth=needs("review"), response=ReviewDecisionOut)
 def undo_decision(request: HttpRequest, pk: Id) -> ReviewDecision:
-    """Take a decision back: one's own, or as an adjudicator another's."""
+    """Take a decision back: one's own, or as an adjudicator another's.
+
+    `If-Match`, where it is sent, is the ETag of GET /review/{kind}/{pk} of what was decided on.
+    """
     with transaction.atomic():
-        known = ReviewDecision.objects.select_related("user").filter(pk=pk).first()
-        if known is not None:
-            require_match(request, ReviewDecisionOut.from_orm(known))
+        known = ReviewDecision.objects.filter(pk=pk).first()
+        if known is not None and "If-Match" in request.headers:
+            require_match(request, _state(known.kind, known.subject_id))
         return decisions.undo(person(request), pk)
 
 

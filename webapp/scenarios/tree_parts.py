@@ -42,11 +42,20 @@ def tasks(scope: Scope) -> AffectedPart | None:
     return AffectedPart("Tasks", number, numbers=tuple(numbers))
 
 
-def approved(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
-    """How many approved tasks hang on each of these nodes."""
-    rows = Task.objects.filter(review_state=ReviewState.APPROVED, environment__node__in=nodes.values("pk"))
-    found = rows.order_by().values_list("environment__node").annotate(n=Count("pk"))
-    return {node: (float(number), number) for node, number in found}
+def _reviewed(state: ReviewState, label: str, help: str) -> Measure:
+    """How many tasks of one state of review hang on nodes."""
+
+    def own(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
+        rows = Task.objects.filter(review_state=state, environment__node__in=nodes.values("pk"))
+        found = rows.order_by().values_list("environment__node").annotate(n=Count("pk"))
+        return {node: (float(number), number) for node, number in found}
+
+    return Measure(state.value, label, help, own, listed=state == ReviewState.APPROVED)
 
 
-APPROVED = Measure("approved", "Approved", "Tasks that people approved", approved)
+REVIEWED = (
+    _reviewed(ReviewState.APPROVED, "Approved", "Tasks that people approved"),
+    _reviewed(ReviewState.IN_REVIEW, "In review", "Tasks that wait for a decision"),
+    _reviewed(ReviewState.CHANGES_REQUESTED, "Changes requested", "Tasks that people sent back"),
+    _reviewed(ReviewState.REJECTED, "Rejected", "Tasks that people rejected"),
+)

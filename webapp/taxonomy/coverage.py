@@ -22,13 +22,17 @@ Pairs = Mapping[int, tuple[float, int]]
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that an upper app knows of what hangs on nodes. A `ratio` is shown as the sum's share of the number."""
+    """Something that an upper app knows of what hangs on nodes. A `ratio` is shown as the sum's share of the number.
+
+    What is not `listed` stands on a label's own page alone: tables of many labels have no room for it.
+    """
 
     name: str
     label: str
     help: str
     own: Callable[[QuerySet[Node, Any]], Pairs]
     ratio: bool = False
+    listed: bool = True
 
 
 MEASURES: list[Measure] = []
@@ -69,7 +73,9 @@ class CoverageRow:
 
     @property
     def values(self) -> list[tuple[Measure, float | None, int]]:
-        return [(one, self.value(one.name), self.measured.get(one.name, (0.0, 0))[1]) for one in MEASURES]
+        """What was measured of it: (measure, value, of how many)."""
+        rows = ((measure, *self.measured[measure.name]) for measure in MEASURES if measure.name in self.measured)
+        return [(measure, self.value(measure.name), number) for measure, _, number in rows]
 
 
 def labels_list() -> RowList:
@@ -79,7 +85,7 @@ def labels_list() -> RowList:
     columns += [_column(name, label) for name, label in counts]
     columns += [_column("green", "Green", "Tasks with a green audit"), _column("red", "Red", "Tasks with a red audit")]
     columns += [_column("pass_rate", "Pass rate", "Of trajectories that have a reward")]
-    columns += [_column(one.name, one.label, one.help) for one in MEASURES]
+    columns += [_column(measure.name, measure.label, measure.help) for measure in MEASURES if measure.listed]
     return RowList("labels", "Labels", tuple(columns), default_order="name", order_parameter="sort")
 
 
@@ -92,9 +98,10 @@ def covered(parent: Node | None, order: str = "name") -> tuple[list[CoverageRow]
     nodes = list(queries.siblings(parent.pk if parent else None)[: MOST + 1])
     rows = {node.pk: CoverageRow(node) for node in nodes[:MOST]}
     for measure in MEASURES:
-        for pk, pair in rolled(measure, parent).items():
-            if pk in rows:
-                rows[pk].measured[measure.name] = pair
+        if measure.listed:
+            known = rolled(measure, parent)
+            for pk, row in rows.items():
+                row.measured[measure.name] = known.get(pk, (0.0, 0))
     return _ordered(list(rows.values()), order), len(nodes) > MOST
 
 

@@ -30,8 +30,8 @@ def do(who: Client, name: str, pk: int, **data: Any) -> str:
     found = who.post(reverse(f"batches:{name}", args=[pk]), data, follow=True)
     assert found.redirect_chain
     flash = markup(found).partition('<div id="flash"')[2].partition("</div>")[0]
-    (said,) = re.findall(r"<p [^>]*>(.*?)</p>", flash)
-    return html.unescape(said)
+    (told,) = re.findall(r'<(?:p|div) class="note[^>]*>([^<]*)', flash)
+    return html.unescape(told.strip())
 
 
 def offered(who: Client, batch: Batch) -> set[str]:

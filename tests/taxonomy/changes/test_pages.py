@@ -12,6 +12,8 @@ from tests.taxonomy.changes.grove import SEP, changed, judge, node, nodes, plant
 from webapp.accounts.tokens import create_token
 from webapp.environments.models import Environment
 from webapp.lists.models import SavedView
+from webapp.pages.recount import hang_environments
+from webapp.scenarios.models import Task
 from webapp.taxonomy.changes import services, wishes
 from webapp.taxonomy.models import Node, TreeChange
 
@@ -100,14 +102,15 @@ def test_the_api_previews_changes_and_undoes() -> None:
     made = send("", {"change": wish, "serial": 0, "why": "Desks of banks."})
     assert (made.status_code, made.json()["by"], made.json()["why"]) == (201, user.username, "Desks of banks.")
     stale = send("", {"change": {"kind": "rename", "node": tree["money"], "name": "Cash"}, "serial": 0})
-    assert (stale.status_code, stale.json()["code"]) == (412, "tree_changed")
+    assert (stale.status_code, stale.json()["error"]["code"]) == (412, "tree_changed")
     refused = send("/preview", {"change": {"kind": "move", "node": tree["money"], "parent": tree["money"]}})
-    assert (refused.status_code, refused.json()["code"]) == (409, "below_itself")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "below_itself")
     assert client.get("/api/v1/tree-changes", {"node": tree["money"]}).json()["data"][0]["kind"] == "split"
     assert send(f"/{made.json()['id']}/undo", {}).json()["undoes_id"] == made.json()["id"]
-    assert send(f"/{made.json()['id']}/undo", {}).json()["code"] == "undone_already"
+    assert send(f"/{made.json()['id']}/undo", {}).json()["error"]["code"] == "undone_already"
     assert nodes() == tree
     run = replay_seed.make(replay_seed.ordinary())
+    hang_environments()
     rename = {"kind": "rename", "node": Environment.objects.get(pk=run.environment_id).node_id, "name": "Elsewhere"}
     parts = {part["title"]: part for part in send("/preview", {"change": rename}).json()["parts"]}
     assert (parts["Environments"]["number"], parts["Tasks"]["numbers"][0]) == (1, ["draft", 1])
@@ -123,6 +126,13 @@ def test_coverage_sorts_marks_gaps_and_leads_to_a_filled_in_batch() -> None:
     }  # fmt: skip
     html = page.get(f"/taxonomy/{tree['savings']}/", {"tab": "labels"}).content.decode()
     assert "A gap: no environment hangs here." in html
+    task, _ = replay_seed.task_of(replay_seed.ordinary())
+    Environment.objects.filter(pk=task.environment_id).update(node=tree["money"])
+    Task.objects.filter(pk=task.pk).update(review_state="rejected")
+    measures = page.get(f"/taxonomy/{tree['money']}/", {"tab": "labels"}).context["measures"]
+    by_state = {measure.name: value for measure, value, _ in measures}
+    assert by_state["rejected"] == 1, "tasks by state of review"
+    assert by_state.keys() >= {"approved", "in_review", "changes_requested", "labels_disagree"}
     answer = page.get(f"/batches/new/for-label/{tree['savings']}/")
     assert answer["Location"] == f"/batches/new/?use_themes=1&themes_node={tree['savings']}"
     answer = page.get(f"/batches/new/for-label/{tree['money']}/", follow=True)
