@@ -71,13 +71,15 @@ async def completion_text(response: httpx.Response, limit: int, heard: Callable[
 
 
 async def _lines(response: httpx.Response, limit: int) -> AsyncIterator[str]:
-    held = b""
+    held = bytearray()
     async for part in response.aiter_bytes():
-        *lines, held = (held + part).split(b"\n")
+        first, *rest = part.split(b"\n")
+        held += first
         if len(held) > limit:
             raise LLMError("too_large", f"An event of the endpoint's reply is larger than {limit} bytes.")
-        for line in lines:
-            yield line.decode("utf-8", "replace").rstrip("\r")
+        for begun in rest:
+            yield held.decode("utf-8", "replace").rstrip("\r")
+            held = bytearray(begun)
     if held:
         yield held.decode("utf-8", "replace")
 
@@ -110,7 +112,8 @@ def _add(so_far: _Growing, said: str) -> None:
         if isinstance(text, str) and text:
             so_far.texts[name].append(text)
             so_far.grow(name, text)
-    for place, call in enumerate(piece.get("tool_calls") or ()):
+    calls = piece.get("tool_calls")
+    for place, call in enumerate(calls if isinstance(calls, list) else ()):
         if isinstance(call, dict):
             _add_call(so_far, call, place)
 

@@ -260,7 +260,7 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> d
         "unwritten": choice.unwritten(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
-        "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost > settings.cap,
+        "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost.high > settings.cap,
     }
 
 
