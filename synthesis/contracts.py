@@ -27,9 +27,12 @@ ScoreRule = Literal["goals", "proportion"]
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
-Ending = Literal["answered", "user_stopped", "turn_limit", "too_long", "unusable", "program_ended", "lost", "cancelled"]
+Ending = Literal[
+    "answered", "user_stopped", "turn_limit", "too_long", "cut", "unusable", "program_ended", "lost", "cancelled"
+]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
-an attempt may hold; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
+an attempt may hold; `cut`: the last words were broken off at the limit of tokens, or for repeating themselves without
+end; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
 out of time or memory, broke the protocol or left a state that cannot be read; `lost`: sandbox, LLM or user failed."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
@@ -269,7 +272,8 @@ class TrajectoryStep(Frozen):
     """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
 
     `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
-    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch.
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch. `cut` says why its
+    turn was broken off (`length`, `repetition`), and is empty for a whole one.
     """
 
     kind: Literal["user", "message", "call"]
@@ -280,6 +284,7 @@ class TrajectoryStep(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     result: CallResult | None = None
     observation: str = ""
+    cut: str = ""
 
 
 class Timing(Frozen):

@@ -98,6 +98,8 @@ class ToolCase(Frozen):
     tool: str
     arguments: dict[str, Any]
     case: CaseKind
+    expectation: str = ""
+    """What the tester expected, in its own words."""
     state: State
     ok: bool
     result: Any = None
@@ -129,11 +131,27 @@ class ToolRate(Frozen):
     negative_sound: int = 0
 
 
+class ToolRepair(Frozen):
+    """What came of a tool that failed: `source` is the method as it is kept, `before` its verdicts when it was first
+    seen to fail and `reason` the first of these, `after` its verdicts in the end (None: it was taken out). One that is
+    `cleared` stayed as it was: asked again, the checker took the fail back."""
+
+    tool: str
+    outcome: Literal["repaired", "cleared", "removed", "broken"]
+    tries: int = 0
+    before: ToolRate
+    after: ToolRate | None = None
+    reason: str = ""
+    source: str = ""
+
+
 class AssessmentDraft(Frozen):
     """The dual-agent assessment of a program (ES 3.3): `score` = (pass + warning) / N as released, `strict` = pass / N.
 
     N being the calls made. `planned` is what it would be without the sequential test, which decided at `confidence`
-    (None: it was not used) and saved `saved` calls. `prompts` maps the prompts used to their SHA-256.
+    (None: it was not used) and saved `saved` calls; `lost` rounds gave no usable reply. `notes` say what the calls do
+    not show. `prompts` maps the prompts used to their SHA-256. Where tools failed, `repairs` say what came of them and
+    `first_score` is the score before; `program` is the program from then on, if it was changed.
     """
 
     cases: tuple[ToolCase, ...]
@@ -142,10 +160,15 @@ class AssessmentDraft(Frozen):
     strict: float
     planned: int
     saved: int = 0
+    lost: int = 0
     kept: bool
     threshold: float
     confidence: float | None = None
+    notes: tuple[str, ...] = ()
     prompts: dict[str, str] = Field(default_factory=dict)
+    repairs: tuple[ToolRepair, ...] = ()
+    first_score: float | None = None
+    program: AssembledProgram | None = None
 
 
 class ScenarioDraft(Frozen):

@@ -88,11 +88,15 @@ class LLMError(InfrastructureError):
     `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large`
     (the reply), `failed` (the server's own fault), `context` (the conversation exceeds the model's window) or
     `given_up` (what asked ended before the reply came). `requests` were sent for nothing; `retry_after` is how many
-    seconds the server asked to be left alone.
+    seconds the server asked to be left alone. `away` names an endpoint that no connection could be made to: it says
+    nothing about what was asked.
     """
 
-    def __init__(self, reason: str, message: str, *, requests: int = 0, retry_after: float | None = None) -> None:
+    def __init__(
+        self, reason: str, message: str, *, requests: int = 0, retry_after: float | None = None, away: str = ""
+    ) -> None:
         super().__init__(message)
+        self.away = away
         self.reason = reason
         self.requests = requests
         self.retry_after = retry_after

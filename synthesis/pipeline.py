@@ -62,7 +62,8 @@ async def assemble_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft, planned: Plan
 
 
 async def assess_it(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> AssessmentDraft:
-    return await assess(kit, made)
+    """A program that was made here is repaired; one that was there before is not ours to change."""
+    return await assess(kit, made, mend=spec.environment is None)
 
 
 async def make_state(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> ScenarioDraft:
@@ -136,7 +137,14 @@ THEME = (
     Stage("code", "theme", ("author",), ("plan",), CodeDraft, code_it),
     Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), AssembledProgram, assemble_it, given=taken),
     Stage(
-        "assess", "theme", ("author", "tester", "checker"), ("assemble",), AssessmentDraft, assess_it, skipped=assessed
+        "assess",
+        "theme",
+        ("author", "tester", "checker"),
+        ("assemble",),
+        AssessmentDraft,
+        assess_it,
+        skipped=assessed,
+        amends="assemble",
     ),  # ES 3.3
 )
 SCENARIO = (Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, make_state),)  # ES 4

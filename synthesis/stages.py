@@ -62,6 +62,8 @@ class StageSettings(Frozen):
     sequential: bool = True
     reassess: bool = False
     """Assess also what was there before and has an assessment that reaches the threshold (ours)."""
+    tool_repairs: int = Field(default=2, ge=0, le=5)
+    """Repair rounds of a tool that fails its assessment, before it is taken out; 0 keeps it by the score (ours)."""
     test_states: int = Field(default=3, ge=1, le=10)
     """Initial states that an assessment starts from (ours)."""
     scenarios: int = Field(default=2, ge=0, le=50)
@@ -192,6 +194,7 @@ class Stage:
     is a barrier instead: once all items of the level have come so far, `group(settings, drafts)` gives lists of indices
     that are one thing, and the first of each list goes on. Where `given` finds the draft in the item's spec, the item
     begins here with it and nothing is asked; where `skipped` is true the item goes past.
+    With `amends` its draft may hold a `program`, which takes the place of that stage's draft from then on.
     """
 
     name: str
@@ -203,6 +206,12 @@ class Stage:
     group: Callable[[StageSettings, Sequence[Any]], Sequence[Sequence[int]]] | None = None
     given: Callable[[ItemSpec], Any] = lambda spec: None
     skipped: Callable[[StageSettings, ItemSpec], bool] = lambda settings, spec: False
+    amends: str = ""
+
+    def amendment(self, draft: Any) -> dict[str, Any]:
+        """The earlier stage's draft as this one's amends it, by that stage's name; empty where it does not."""
+        program = getattr(draft, "program", None) if self.amends else None
+        return {} if program is None else {self.amends: program}
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ app.conf.beat_max_loop_interval = 5
 app.conf.beat_schedule = {
     "reap-jobs": {"task": "jobs.reap", "schedule": 5.0},
     "reap-training": {"task": "workers.reap", "schedule": 5.0},
+    "look-for-endpoints": {
+        "task": "batches.look_for_endpoints",
+        "schedule": 15.0,
+        "options": {"queue": "llm", "expires": 15},
+    },
     "prune-training": {"task": "workers.prune", "schedule": 3600.0, "options": {"expires": 3600}},
     "probe-sandbox": {
         "task": "jobs.probe_sandbox",

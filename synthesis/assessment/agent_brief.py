@@ -8,6 +8,7 @@ from typing import Any
 
 from synthesis.assessment.environments import view_of
 from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.tool_context import ToolContext, tool_context
 from synthesis.contracts import Program, Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
@@ -16,6 +17,7 @@ ABOUT_CHARS = 8_000
 TOOLS_CHARS = 40_000
 DESCRIPTION_CHARS = 800
 METHOD_CHARS = 12_000
+USES_CHARS = 20_000
 PROGRAM_CHARS = 60_000
 
 
@@ -40,6 +42,13 @@ class AgentBrief:
 
     def source(self, name: str) -> str:
         return fenced("source", cut(self.sources.get(name, "(there is no method of this name)"), METHOD_CHARS))
+
+    def context(self, name: str) -> ToolContext:
+        return tool_context(self.program.source, self.program.class_name, name)
+
+    def uses(self, name: str) -> str:
+        """What one tool uses of the program, beside its own source."""
+        return fenced("uses", cut(self.context(name).excerpt or "(nothing)", USES_CHARS))
 
 
 def brief_of(record: EnvironmentRecord) -> AgentBrief:

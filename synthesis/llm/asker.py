@@ -7,7 +7,6 @@ import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -18,7 +17,10 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import ChatModel, Reply
 from synthesis.llm.cost import FREE, CostMeter
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.llm.reply_reader import read_code, read_json
+from synthesis.llm.reply_reader import read_object
+from synthesis.llm.reply_words import Read
+from synthesis.llm.sampling import Sampling, sampling_of
+from synthesis.llm.source_reader import read_source
 from synthesis.llm.store import CallStore
 from synthesis.llm.structured import (
     again,
@@ -57,6 +59,8 @@ class Asker:
     models: Mapping[str, ChatModel | SiteModel]
     store: CallStore
     meter: CostMeter = field(default_factory=CostMeter)
+    sampling: Mapping[str, Sampling] = field(default_factory=dict)
+    """By role, in place of what is usual for it."""
     _flights: dict[str, asyncio.Future[Reply]] = field(default_factory=dict)
 
     def model(self, role: str) -> ChatModel | SiteModel:
@@ -65,8 +69,9 @@ class Asker:
         return self.models[role]
 
     async def reply(self, call: StageCall) -> Reply:
-        """The stored reply of this call, or a new one, stored before it is given back."""
+        """The stored reply of this call, or a new one, stored before it is given back. Asked as its role is asked."""
         model = self.model(call.site.role)
+        call = self.sampled(call)
         key = call.key(model.name)
         while (flight := self._flights.get(key)) is not None:
             with contextlib.suppress(asyncio.CancelledError):
@@ -88,6 +93,13 @@ class Asker:
             del self._flights[key]
             flight.cancel()
 
+    def sampled(self, call: StageCall) -> StageCall:
+        """The call with the parameters of its role; the offline provider has none."""
+        if hasattr(self.model(call.site.role), "answer"):
+            return call
+        chosen = sampling_of(call.site.role, self.sampling).parameters(call.site.sample)
+        return call.model_copy(update={"parameters": call.parameters | chosen})
+
     async def structured(
         self,
         call: StageCall,
@@ -103,11 +115,7 @@ class Asker:
         if form != "none":
             held = {"response_format": response_format(wanted, form)} | call.parameters
             call = call.model_copy(update={"parameters": held})
-
-        async def read(text: str) -> M:
-            return await _looked_at(await _read(text, partial(read_json, wanted=wanted)), check)
-
-        return await self.formed(call, json_form(wanted), read, tries)
+        return await self.formed(call, json_form(wanted), lambda text: read_object(text, wanted), check, tries)
 
     async def code(
         self,
@@ -116,16 +124,19 @@ class Asker:
         tries: int = TRIES,
     ) -> str:
         """A reply as Python source. It is not looked at further than `check` does, and never executed here."""
+        return await self.formed(call, code_form(call.site.stage), read_source, check, tries)
 
-        async def read(text: str) -> str:
-            return await _looked_at(await _read(text, read_code), check)
+    async def formed(
+        self,
+        call: StageCall,
+        form: str,
+        read: Callable[[str], Read],
+        check: Callable[[T], Awaitable[None] | None],
+        tries: int = TRIES,
+    ) -> T:
+        """What `read` makes of a reply whose `form` is told at the end of the last message, once `check` let it pass.
 
-        return await self.formed(call, code_form(), read, tries)
-
-    async def formed(self, call: StageCall, form: str, read: Callable[[str], Awaitable[T]], tries: int = TRIES) -> T:
-        """What `read` makes of a reply whose `form` is told at the end of the last message.
-
-        Where `read` raises InputError the model is asked again with the error. Raises MalformedReply after `tries`
+        Where one of them raises InputError the model is asked again with the error. Raises MalformedReply after `tries`
         replies, from the last of these errors: nothing of them is kept as data.
         """
         asked = call.model_copy(update={"messages": _with_form(call.messages, form)})
@@ -133,11 +144,18 @@ class Asker:
         last: InputError | None = None
         for number in range(1, tries + 1):
             reply = await self.reply(asked)
-            key = asked.key(self.model(call.site.role).name)
+            key = self.sampled(asked).key(self.model(call.site.role).name)
+            repairs: tuple[str, ...] = ()
             try:
-                return await read(reply.message.content)
+                found = await _read(reply.message.content, read)
+                repairs = tuple(sorted(found.repairs))
+                value: T = await _looked_at(found.value, check)
+                if repairs:
+                    await self.store.note_reading(key, repairs, "")
+                return value
             except InputError as error:
                 last, reason = error, reason_of(reply, error)
+                await self.store.note_reading(key, repairs, reason)
                 more = again(reply.message, reason, number)
                 asked = asked.model_copy(update={"messages": (*asked.messages[: len(call.messages)], *more)})
         message = f"The {call.site.role} gave no usable reply in {tries} tries ({call.site.stage}): {reason}"

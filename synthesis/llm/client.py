@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
-import json
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
 import httpx
 import openai
 
-from synthesis.contracts import Message, Tool, Usage
+from synthesis.contracts import Usage
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.llm.chat import Embeddings, Reply
-from synthesis.llm.endpoint import Endpoint, StructuredForm
+from synthesis.llm.endpoint import Endpoint
+from synthesis.llm.failures import excerpt, is_too_long, refusal
+from synthesis.llm.openai_chat import OpenAIChat, nothing
+from synthesis.llm.refusals import LeftOut, fitted, refused_parameter
+from synthesis.llm.repetition import REASON as REPETITION
+from synthesis.llm.repetition import without_repetition
+from synthesis.llm.stream import completion_text, is_stream
 from synthesis.llm.transport import BoundedTransport, Lanes
-from synthesis.llm.wire import read_embeddings, read_models, read_reply, request_messages, request_tools
+from synthesis.llm.wire import read_embeddings, read_models, read_reply
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -29,32 +34,42 @@ LONGEST_RETRY_AFTER_S = 120.0
 EMBEDDED_AT_ONCE = 16
 """Texts in a request: their vectors must fit in a reply, 4,096 numbers as text each."""
 EMBEDDED_CHARS = 32_000
+CONNECT_S = 15.0
 LONG_KEY = 12
-EXCERPT_FROM = 100_000
-"""A longer page of an error is not read as JSON."""
+STREAMED = "x-streamed"
+"""Marks a response that was put together from a stream."""
 _AGAIN = {"unreachable", "timeout", "rate_limited", "failed", "malformed"}
-RESERVED = frozenset({"model", "stream", "n"})
-"""Set here; as a parameter they are an InputError."""
-_RETRIED_STATUS = {408, 409, 425, 429}
-_QUOTA_WORDS = ("insufficient_quota", "exceeded your current quota")
-"""Of a 429 that no waiting helps."""
 T = TypeVar("T")
-_CONTEXT_WORDS = (
-    "context_length_exceeded",
-    "maximum context length",
-    "context window",
-    "max_model_len",
-    "prompt is too long",
-)
 
 
-def connect(endpoint: Endpoint) -> Connection:
+Noted = Callable[[str, LeftOut], Awaitable[None]]
+"""Hears the endpoint's name and the parameter that is left out from now on."""
+
+
+async def _unnoted(endpoint: str, left_out: LeftOut) -> None:
+    """Where nobody keeps what an endpoint refuses."""
+
+
+def connect(endpoint: Endpoint, noted: Noted = _unnoted) -> Connection:
     """A connection, to be used as `async with`; it belongs to the event loop it is opened in."""
-    return Connection(endpoint)
+    return Connection(endpoint, noted)
 
 
-async def _nothing() -> None:
-    """Before a request, where nobody wants to know."""
+@dataclass
+class _Heard:
+    """What has come of a reply: whether it is a stream, and whether there were any words in it."""
+
+    streamed: bool = False
+    words: bool = False
+
+
+class _Unfit(Exception):
+    """The server refuses a parameter of the request: it is sent again without it."""
+
+    def __init__(self, left_out: LeftOut, requests: int = 0) -> None:
+        super().__init__(left_out.name)
+        self.left_out = left_out
+        self.requests = requests
 
 
 class Connection:
@@ -63,8 +78,12 @@ class Connection:
     Where the server asks for a pause (`Retry-After`), nothing more goes to it until that is over.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, noted: Noted = _unnoted) -> None:
         self.endpoint = endpoint
+        self.left_out = {model: dict(names) for model, names in endpoint.left_out.items()}
+        self.asked_after: frozenset[str] = frozenset()
+        """Parameters that are never left out: their refusal is what the caller wants to hear."""
+        self._noted = noted
         self.gate = asyncio.Semaphore(endpoint.max_concurrency)
         self.porch = asyncio.Semaphore(endpoint.max_concurrency + endpoint.max_concurrency // 4)
         """Where many may be sent at once, a few more are written down before their turn, which is not spent on that."""
@@ -77,7 +96,7 @@ class Connection:
             api_key="set by the transport",
             base_url=endpoint.base_url,
             max_retries=0,
-            timeout=endpoint.timeout_s,
+            timeout=httpx.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, CONNECT_S)),
             http_client=self._http,
         )
 
@@ -85,19 +104,69 @@ class Connection:
         """A model of this endpoint."""
         return OpenAIChat(self, model)
 
-    async def completion(self, body: dict[str, Any], before: Callable[[], Awaitable[None]] = _nothing) -> Reply:
+    async def completion(self, body: dict[str, Any], before: Callable[[], Awaitable[None]] = nothing) -> Reply:
         """The reply to a request, tried again while that may help; `before` is awaited before each try.
 
         `usage.requests` counts what was sent, `usage.lost` what failed. Raises LLMError.
         """
 
-        # Not `chat.completions.create`: it walks every message by its declared type first, 13 ms for a long talk.
-        def send() -> Awaitable[httpx.Response]:
-            return self._client.post("/chat/completions", cast_to=httpx.Response, body=body)
+        model, came = str(body.get("model", "")), _Heard()
+        spent = 0
 
-        reply, sent = await self._insist(send, self._reader(read_reply, "chat completion"), before)
-        usage = reply.usage.model_copy(update={"requests": sent, "lost": sent - 1})
-        return reply.model_copy(update={"usage": usage})
+        def read(response: httpx.Response) -> Reply:
+            came.streamed = STREAMED in response.headers
+            return self._reader(read_reply, "chat completion")(response)
+
+        while True:
+            left_out = self.left_out.setdefault(model, {})
+            known = {name: instead for name, instead in left_out.items() if name not in self.asked_after}
+            sent = fitted({"stream": True, "stream_options": {"include_usage": True}} | body, known)
+            if "stream" not in sent:
+                sent.pop("stream_options", None)
+            try:
+                reply, requests = await self._insist(
+                    lambda sent=sent: self._send(sent),  # type: ignore[misc]
+                    read,
+                    before,
+                )
+                break
+            except _Unfit as unfit:
+                spent += unfit.requests
+                await self._leave_out(unfit.left_out)
+            except LLMError as error:
+                error.requests += spent
+                raise
+        if came.streamed and not reply.usage.prompt_tokens and reply.finish_reason != REPETITION:
+            # A cap cannot be kept by tokens that nobody counts: the next ones come whole.
+            await self._leave_out(LeftOut(model=model, name="stream", said="it counts no tokens of what it streams"))
+        usage = reply.usage.model_copy(update={"requests": requests + spent, "lost": requests + spent - 1})
+        return without_repetition(reply.model_copy(update={"usage": usage}))
+
+    async def _send(self, body: dict[str, Any]) -> httpx.Response:
+        """The response to a request, whose body may yet have to come. Raises _Unfit for a parameter that is refused."""
+        # Not `chat.completions.create`: it walks every message by its declared type first, 13 ms for a long talk.
+        try:
+            response: Any = await self._client.post(  # with these options it is handed over before its body is read
+                "/chat/completions",
+                cast_to=httpx.Response,
+                body=body,
+                stream=True,
+                stream_cls=openai.AsyncStream[Any],
+            )
+        except openai.APIStatusError as error:
+            text = error.response.text
+            refused = refused_parameter(error.response.status_code, text, body)
+            if refused is None or refused[0] in self.asked_after or is_too_long(error.response):
+                raise
+            said = excerpt(error.response, self._key)
+            name, instead = refused
+            raise _Unfit(LeftOut(model=str(body.get("model", "")), name=name, instead=instead, said=said)) from None
+        assert isinstance(response, httpx.Response)
+        return response
+
+    async def _leave_out(self, left_out: LeftOut) -> None:
+        self.left_out.setdefault(left_out.model, {})[left_out.name] = left_out.instead
+        await self._noted(self.endpoint.name, left_out)
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
         """A vector for each text, in their order and of one length; `EMBEDDED_AT_ONCE` texts a request.
@@ -146,7 +215,7 @@ class Connection:
         self,
         send: Callable[[], Awaitable[httpx.Response]],
         read: Callable[[httpx.Response], T],
-        before: Callable[[], Awaitable[None]] = _nothing,
+        before: Callable[[], Awaitable[None]] = nothing,
     ) -> tuple[T, int]:
         """(what is read of the answer, requests sent), within the retries and the deadline. Raises LLMError.
 
@@ -161,6 +230,9 @@ class Connection:
         for sent in range(1, endpoint.max_retries + 2):
             try:
                 return read(await self._answer(send, min(left, endpoint.timeout_s), before, begin)), sent
+            except _Unfit as unfit:
+                unfit.requests = sent
+                raise
             except LLMError as error:
                 error.requests = sent
                 wait = _wait(error, sent)
@@ -174,10 +246,12 @@ class Connection:
         self,
         send: Callable[[], Awaitable[httpx.Response]],
         seconds: float,
-        before: Callable[[], Awaitable[None]] = _nothing,
+        before: Callable[[], Awaitable[None]] = nothing,
         on_turn: Callable[[], None] = lambda: None,
     ) -> httpx.Response:
-        """What the server answers to one request, within the gate and the time. Raises LLMError."""
+        """What the server answers to one request, within the gate and the time; the limit is its silence, however long
+        a reply is that it streams. Raises LLMError."""
+        heard = _Heard()
         try:
             async with self.porch:
                 await self._quiet()
@@ -185,19 +259,55 @@ class Connection:
                 async with self.gate:
                     await self._quiet()
                     on_turn()
-                    async with asyncio.timeout(seconds):
-                        return await send()
-        except (TimeoutError, openai.APITimeoutError):
-            raise LLMError("timeout", f"{self._who()} did not reply within {round(seconds, 1):g} seconds.") from None
+                    async with asyncio.timeout(seconds) as silence:
+                        return await self._whole(await send(), silence, heard)
+        except (TimeoutError, openai.APITimeoutError, httpx.TimeoutException) as error:
+            if isinstance(error.__cause__, httpx.ConnectTimeout):
+                raise self._unreachable(error.__cause__) from None
+            raise LLMError("timeout", self._silent(heard, seconds)) from None
         except openai.APIStatusError as error:
-            raise self._paused(self._refusal(error.response)) from None
+            raise self._paused(refusal(self._who(), error.response, self._key)) from None
         except openai.APIConnectionError as error:
             if isinstance(error.__cause__, LLMError):
                 raise self._named(error.__cause__) from None
-            cause = type(error.__cause__ or error).__name__
-            raise LLMError("unreachable", f"{self._who()} cannot be reached, or hung up ({cause}).") from None
+            raise self._unreachable(error.__cause__ or error) from None
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from None
         except LLMError as error:
             raise self._named(error) from None
+
+    async def _whole(self, response: httpx.Response, silence: asyncio.Timeout, heard: _Heard) -> httpx.Response:
+        """The response with its body, put together where it comes in pieces. Each piece with words in it is a sign of
+        life; signs without words count until the deadline."""
+        if not is_stream(response):
+            await response.aread()
+            return response
+        now = asyncio.get_running_loop().time
+        last = now() + self.endpoint.deadline_s
+
+        def alive(words: bool) -> None:
+            heard.words = heard.words or words
+            if words or now() < last:
+                silence.reschedule(now() + self.endpoint.timeout_s)
+
+        heard.streamed = True
+        try:
+            text = await completion_text(response, self.endpoint.reply_bytes, alive)
+        except FormatError as error:
+            raise LLMError("malformed", f"{self._who()} sent a stream that is no chat completion ({error}).") from None
+        finally:
+            await response.aclose()
+        return httpx.Response(200, text=text, headers={"content-type": "application/json", STREAMED: "1"})
+
+    def _silent(self, heard: _Heard, seconds: float) -> str:
+        if heard.words:
+            return f"{self._who()} fell silent amid its reply, for {self.endpoint.timeout_s:g} seconds."
+        return f"{self._who()} did not reply within {round(seconds, 1):g} seconds."
+
+    def _unreachable(self, cause: BaseException) -> LLMError:
+        name = type(cause).__name__
+        away = self.endpoint.name if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout) else ""
+        return LLMError("unreachable", f"{self._who()} cannot be reached, or hung up ({name}).", away=away)
 
     async def _quiet(self) -> None:
         """Until the pause is over that the server asked for, if any."""
@@ -215,7 +325,7 @@ class Connection:
                 return read(text)
             except FormatError as error:
                 kind = response.headers.get("content-type", "no content type")[:60]
-                shown = self._excerpt(response)
+                shown = excerpt(response, self._key)
                 message = f"{self._who()} sent something that is no {what} ({error}; {kind}): {shown}"
                 raise LLMError("malformed", message) from None
 
@@ -228,45 +338,11 @@ class Connection:
             self._quiet_until = max(self._quiet_until, time.monotonic() + rest)
         return error
 
-    def _refusal(self, response: httpx.Response) -> LLMError:
-        status, excerpt = response.status_code, self._excerpt(response)
-        who = self._who()
-        if 300 <= status < 400:
-            return LLMError(
-                "refused",
-                f"{who} redirects elsewhere ({status}); redirects are not followed. Register its final address.",
-            )
-        if status in {401, 403}:
-            return LLMError("refused", f"{who} refused the key ({status}): {excerpt}")
-        if status == 404:
-            return LLMError("refused", f"{who} knows no such model or address (404): {excerpt}")
-        if status in {400, 413, 422} and any(word in response.text.lower() for word in _CONTEXT_WORDS):
-            return LLMError("context", f"The conversation is longer than the model of {who} can read: {excerpt}")
-        asked = retry_after(response.headers)
-        if status == 429 and not any(word in response.text.lower() for word in _QUOTA_WORDS):
-            return LLMError("rate_limited", f"{who} asks for fewer requests (429): {excerpt}", retry_after=asked)
-        if status in _RETRIED_STATUS - {429} or status >= 500:
-            return LLMError("failed", f"{who} failed ({status}): {excerpt}", retry_after=asked)
-        return LLMError("refused", f"{who} refused the request ({status}): {excerpt}")
-
     def _named(self, error: LLMError) -> LLMError:
         return LLMError(error.reason, f"{self._who()}: {error}") if self._who() not in str(error) else error
 
     def _who(self) -> str:
         return f"The endpoint {self.endpoint.name}"
-
-    def _excerpt(self, response: httpx.Response) -> str:
-        text = response.text
-        try:
-            body = json.loads(text) if len(text) < EXCERPT_FROM else None
-            inner = body.get("error", body.get("message")) if isinstance(body, dict) else None
-            inner = inner.get("message") if isinstance(inner, dict) else inner
-            text = inner if isinstance(inner, str) else text
-        except (ValueError, RecursionError):
-            pass
-        # An echo of the key would go to logs and pages: some servers repeat it whole.
-        text = text.replace(self._key, "[key]") if self._key else text
-        return " ".join(text.split())[:300] or "(nothing said)"
 
     async def aclose(self) -> None:
         await self._client.close()
@@ -280,48 +356,10 @@ class Connection:
         await self.aclose()
 
 
-class OpenAIChat:
-    """A model of a connection: the `ChatModel` that everything uses."""
-
-    def __init__(self, connection: Connection, model: str) -> None:
-        self.connection = connection
-        self.model = model
-
-    @property
-    def name(self) -> str:
-        return f"{self.connection.endpoint.name}/{self.model}"
-
-    @property
-    def structured(self) -> StructuredForm:
-        """What `response_format` holds it to."""
-        return self.connection.endpoint.structured
-
-    async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
-        """The next message; `usage.requests` counts what was sent for it, `usage.lost` what failed before.
-
-        Raises LLMError once the retries or the deadline are used up; its `requests` says how many were sent.
-        Raises InputError for a parameter that is not the caller's to set.
-        """
-        return await self.send(messages, tools, parameters)
-
-    async def send(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Tool],
-        parameters: Mapping[str, Any],
-        before: Callable[[], Awaitable[None]] = _nothing,
-    ) -> Reply:
-        """As `complete`; `before` is awaited when a request's turn comes next, each retry included."""
-        if taken := RESERVED & parameters.keys():
-            raise InputError(f"{', '.join(sorted(taken))} cannot be set as a parameter of a model.")
-        body: dict[str, Any] = {"model": self.model, "messages": request_messages(messages)}
-        if tools:
-            body["tools"] = request_tools(tools)
-        return await self.connection.completion(body | dict(parameters), before)
-
-
 @asynccontextmanager
-async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterator[dict[str, OpenAIChat]]:
+async def open_models(
+    chosen: Mapping[str, tuple[Endpoint, str]], noted: Noted = _unnoted
+) -> AsyncIterator[dict[str, OpenAIChat]]:
     """The chosen (endpoint, model) of each role, opened. Roles at one endpoint share its connection and its gate."""
     async with AsyncExitStack() as stack:
         opened: list[Connection] = []
@@ -329,7 +367,7 @@ async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterat
         for role, (endpoint, model) in chosen.items():
             connection = next((known for known in opened if known.endpoint == endpoint), None)
             if connection is None:
-                connection = await stack.enter_async_context(connect(endpoint))
+                connection = await stack.enter_async_context(connect(endpoint, noted))
                 opened.append(connection)
             models[role] = connection.chat(model)
         yield models
@@ -338,7 +376,8 @@ async def open_models(chosen: Mapping[str, tuple[Endpoint, str]]) -> AsyncIterat
 def _final(error: LLMError, sent: int) -> LLMError:
     if sent == 1:
         return error
-    return LLMError(error.reason, f"{error} (tried {sent} times)", requests=sent, retry_after=error.retry_after)
+    message = f"{error} (tried {sent} times)"
+    return LLMError(error.reason, message, requests=sent, retry_after=error.retry_after, away=error.away)
 
 
 def _wait(error: LLMError, sent: int) -> float:
@@ -347,16 +386,3 @@ def _wait(error: LLMError, sent: int) -> float:
     if error.retry_after is not None:
         return max(0.0, error.retry_after) + random.uniform(0.0, 0.1)
     return min(FIRST_WAIT_S * 2 ** (sent - 1), LONGEST_WAIT_S) * random.uniform(0.75, 1.25)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that `Retry-After` (seconds or a date) asks for; None where it says nothing usable."""
-    value = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except (TypeError, ValueError):
-            return None
-    return seconds if seconds == seconds else None

@@ -15,8 +15,9 @@ StructuredForm = Literal["none", "json_object", "json_schema"]
 
 
 class Endpoint(Frozen):
-    """An OpenAI-compatible server. `timeout_s` is for one request, `deadline_s` for one reply with all retries
-    and the pauses between them; waiting for a turn among `max_concurrency` counts to neither.
+    """An OpenAI-compatible server. `timeout_s` is how long it may be silent: before a reply, and amid one that it
+    streams. `deadline_s` is for the beginning of a reply with all retries and the pauses between them; waiting for a
+    turn among `max_concurrency` counts to neither.
 
     A `base_url` that is no plain http(s) address, or that holds a password, is a ValueError (pydantic's).
     """
@@ -31,6 +32,8 @@ class Endpoint(Frozen):
     structured: StructuredForm = "none"
     """What it is known to hold its models to, by `response_format`."""
     reply_bytes: int = Field(default=4 * 1024 * 1024, ge=1_024)
+    left_out: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """By model the parameters that it is known to refuse, each with the name that goes in its place, or nothing."""
     reach: Reach | None = None
     """Where its name may lead, looked at for each connection; None: anywhere."""
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 _OPENING = re.compile(r"(?:^|\s)(`{3,}|~{3,})[ \t]*([\w+#.-]*)$")
+_INFO = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+#.-]+)[ \t:{]+[^`~]*$")
+"""A fence with more than a language behind it, such as the name of a file."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ def blocks_in(text: str) -> list[Block]:
     for line in text.split("\n"):
         bare = line.rstrip()
         if inside is None:
-            opening = _OPENING.search(bare[-80:])
+            opening = _OPENING.search(bare[-80:]) or (_INFO.match(bare) if len(bare) < 200 else None)
             if opening:
                 inside, fence, language, start = [], opening[1], opening[2], at
         elif bare.endswith(fence) or bare.lstrip().startswith(fence):

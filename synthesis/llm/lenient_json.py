@@ -1,8 +1,8 @@
 """JSON as models write it: one pass that mends its form, where what is meant is certain, and nothing else.
 
-Mended, each under a name that is counted: raw newlines in texts, lone backslashes, trailing and missing commas,
-comments, quotes of other kinds, keys without quotes, Python's literals. Never closed, never filled in: what is cut
-short stays refused, and repeated keys and NaN are left to the reader.
+Mended, each under a name that is counted: raw newlines in texts, lone backslashes, quotes that are not escaped,
+trailing and missing commas, comments, quotes and signs of other kinds, keys without quotes, Python's literals. Never
+closed, never filled in: what is cut short stays refused, and repeated keys and NaN are left to the reader.
 """
 
 from __future__ import annotations
@@ -16,16 +16,27 @@ from synthesis.formats.files import MAX_DEPTH
 
 CUT_SHORT = "it is cut short: the object that begins here does not end"
 PAIRS = {"{": "}", "[": "]"}
-WORDS = {"True": "true", "False": "false", "None": "null"}
+WORDS = {"True": "true", "False": "false", "None": "null", "TRUE": "true", "FALSE": "false", "NULL": "null"}
 CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_SPACE = re.compile(r"\s+")
+WIDE = {"\uff1a": ":", "\uff0c": ","}
+MOST_KEPT = 500
+LOOKED_AHEAD = 200
+"""Characters behind a quote by which it is told whether it ends its text."""
+_SPACE = re.compile(r"[\s\u200b\u2060\ufeff]+")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
-_PLAIN = re.compile(r"[^\s{}\[\],:\"'“”`/#]+")
-_KEY = re.compile(r'"[^"\\\n]{0,200}"\s*:')
-_COLON = re.compile(r"\s*:")
-_QUOTES = {'"': '"', "'": "'", "“": "”"}
+_PLAIN = re.compile(r"[^\s{}\[\],:\"'“”\u2018\u2019„`/#\uff1a\uff0c]+")
+_KEY = re.compile(r'"[^"\\\n]{0,200}"\s*[:\uff1a]|[\'“][^"\'“”\\\n]{0,200}[\'”]\s*[:\uff1a]|[A-Za-z_$][\w$]{0,200}\s*:')
+_VALUE = re.compile(r"[\"'“{\[\]\d-]|(?:true|false|null|True|False|None)\b")
+_ENDING = re.compile(r"\s*[,\uff0c}\]]")
+_COLON = re.compile(r"\s*[:\uff1a]")
+_HEX = re.compile(r"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}")
+_SIGNED = re.compile(r"\+?(-?)(\d*)\.?(\d*)([eE][+-]?\d+)?")
+_QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "\u2018": "\u2019", "„": "“", "`": "`"}
 _RUNS = {closing: re.compile(rf'[^"{closing}\\\x00-\x1f]+') for closing in _QUOTES.values()}
-_ESCAPES = frozenset('"\\/bfnrtu')
+_NAMES = {'"': "", "'": "Python literal", "`": "backtick quotes"}
+_ESCAPES = frozenset('"\\/bfnrt')
+_NO_ESCAPE = frozenset("'_`")
+"""Escaped by habit, in Markdown or in Python: the sign alone is meant."""
 
 
 class BrokenJson(InputError):
@@ -53,11 +64,30 @@ class _Scanner:
     open: list[str] = field(default_factory=list)
     ended: bool = False
     """Whether a value has just ended, so that a comma or a bracket has to follow."""
+    inner: bool = False
+    """Whether a quote ends its text only where something follows that can stand behind a text."""
+    kept: int = 0
+    """Quotes that were taken for words."""
 
 
 def mended(text: str, start: int) -> MendedJson:
-    """The object or list that begins at `start`, up to its closing bracket. Raises BrokenJson."""
-    scan = _Scanner(text, start)
+    """The object or list that begins at `start`, up to its closing bracket. Raises BrokenJson.
+
+    What does not hold is read once more with the quotes in its texts taken for words, where they cannot be anything
+    else; the error is that of the first reading.
+    """
+    try:
+        return _scanned(_Scanner(text, start))
+    except BrokenJson as error:
+        try:
+            return _scanned(_Scanner(text, start, inner=True))
+        except BrokenJson as again:
+            error.read += again.read
+            raise error from None
+
+
+def _scanned(scan: _Scanner) -> MendedJson:
+    text, start = scan.text, scan.at
     try:
         while True:
             if scan.at >= len(text):
@@ -73,8 +103,8 @@ def mended(text: str, start: int) -> MendedJson:
 def _step(scan: _Scanner) -> None:
     text, at = scan.text, scan.at
     sign = text[at]
-    if sign.isspace() and (space := _SPACE.match(text, at)):
-        scan.out.append(space[0])
+    if space := _SPACE.match(text, at):
+        scan.out.append("\n" if "\n" in space[0] else " ")
         scan.at = space.end()
     elif sign in "/#" and text.startswith(("//", "/*", "#"), at):
         _comment(scan)
@@ -86,9 +116,11 @@ def _step(scan: _Scanner) -> None:
         _put(scan, sign)
     elif sign in "}]":
         _close(scan, sign)
-    elif sign in ",:":
+    elif sign in ",:" or sign in WIDE:
         scan.ended = False
-        _put(scan, sign)
+        if sign in WIDE:
+            scan.repairs.add("wide signs")
+        _put(scan, WIDE.get(sign, sign))
     elif sign in _QUOTES:
         _begin(scan)
         _string(scan, sign)
@@ -105,14 +137,24 @@ def _put(scan: _Scanner, sign: str) -> None:
 
 
 def _begin(scan: _Scanner) -> None:
-    """A value or a key begins: where the one before it ended without a comma, a key on a line of its own is meant."""
+    """A value or a key begins: where the one before it ended without a comma, only a key, or the next object of a list
+    on a line of its own, can be meant."""
     if scan.ended and scan.open:
-        line = scan.out[-1] if scan.out else ""
-        if scan.open[-1] != "{" or "\n" not in line or not _KEY.match(scan.text, scan.at):
+        own_line = bool(scan.out) and "\n" in scan.out[-1]
+        if scan.open[-1] == "{":
+            meant = bool(_KEY.match(scan.text, scan.at)) and (own_line or scan.text[scan.at] in _QUOTES)
+        else:
+            meant = own_line and scan.text[scan.at] == "{" and _last(scan) == "}"
+        if not meant:
             raise BrokenJson("a comma is missing between two of its values")
-        scan.out[-1:] = [",", line]
+        scan.out.append(",")
         scan.repairs.add("missing comma")
     scan.ended = False
+
+
+def _last(scan: _Scanner) -> str:
+    """The newest part that is no space."""
+    return next((part for part in reversed(scan.out) if part.strip()), "")
 
 
 def _close(scan: _Scanner, sign: str) -> None:
@@ -121,12 +163,18 @@ def _close(scan: _Scanner, sign: str) -> None:
     last = len(scan.out) - 1
     while scan.out[last].isspace():
         last -= 1
-    if scan.out[last] == ",":
+    if scan.out[last] == "," and _stands(scan.out, last):
         scan.out[last] = ""
         scan.repairs.add("trailing comma")
     scan.open.pop()
     scan.ended = True
     _put(scan, sign)
+
+
+def _stands(parts: list[str], comma: int) -> bool:
+    """Whether a value stands before this comma."""
+    before = next((part for part in reversed(parts[max(0, comma - 4) : comma]) if part.strip()), "")
+    return before not in ("", ",", ":", "{", "[")
 
 
 def _comment(scan: _Scanner) -> None:
@@ -150,15 +198,28 @@ def _plain(scan: _Scanner) -> None:
     found = _PLAIN.match(scan.text, scan.at)
     if found is None:
         raise BrokenJson(f"it holds {scan.text[scan.at]!r} where a value should stand")
+    if found[0].strip(".…") == "":
+        raise BrokenJson(f"it leaves something out ({found[0][:10]}); write it whole")
     if found[0] in WORDS:
         scan.repairs.add("Python literal")
-    scan.out.append(WORDS.get(found[0], found[0]))
+    scan.out.append(_number(scan, WORDS.get(found[0], found[0])))
     scan.at = found.end()
+
+
+def _number(scan: _Scanner, text: str) -> str:
+    """`+1`, `.5` and `5.` as JSON writes them; anything else as it is."""
+    if not (text[0] in "+." or text[-1] == "." or text.startswith("-.")):
+        return text
+    parts = _SIGNED.fullmatch(text)
+    if parts is None or not (parts[2] or parts[3]):
+        return text
+    scan.repairs.add("number form")
+    return f"{parts[1]}{parts[2] or '0'}{'.' + parts[3] if parts[3] else ''}{parts[4] or ''}"
 
 
 def _string(scan: _Scanner, sign: str) -> None:
     text, triple = scan.text, sign * 3
-    if sign in "\"'" and text.startswith(triple, scan.at):
+    if sign in "\"'`" and text.startswith(triple, scan.at):
         end = text.find(triple, scan.at + 3)
         if end < 0:
             raise _unended(scan)
@@ -166,10 +227,11 @@ def _string(scan: _Scanner, sign: str) -> None:
         scan.repairs.add("triple quotes")
         scan.at = end + 3
         return
-    if sign != '"':
-        scan.repairs.add("Python literal" if sign == "'" else "curly quotes")
+    if name := _NAMES.get(sign, "curly quotes"):
+        scan.repairs.add(name)
     parts, closing = ['"'], _QUOTES[sign]
     plain = _RUNS[closing]
+    is_key = scan.open[-1] == "{" and _last(scan) in ("{", ",")
     scan.at += 1
     while True:
         if run := plain.match(text, scan.at):
@@ -177,35 +239,61 @@ def _string(scan: _Scanner, sign: str) -> None:
             scan.at = run.end()
         if scan.at >= len(text):
             raise _unended(scan)
-        if text[scan.at] == closing:
+        if text[scan.at] == closing and (not scan.inner or _closes(scan, is_key)):
             break
-        parts.append(_character(scan, closing))
+        part, scan.at = _character(scan, scan.at, closing)
+        parts.append(part)
     scan.out.append("".join([*parts, '"']))
     scan.at += 1
-
-
-def _character(scan: _Scanner, closing: str) -> str:
-    """What stands for the character that the scanner has come to in a text; it goes past it."""
-    sign, following = scan.text[scan.at], scan.text[scan.at + 1 : scan.at + 2]
-    scan.at += 1
-    if sign == "\\":
-        if following == closing and closing != '"':
-            scan.at += 1
-            return following
-        if following and following in _ESCAPES:
-            scan.at += 1
-            return sign + following
-        if following == "x" or not following:
-            raise BrokenJson("it holds an escape that JSON does not have")
-        scan.repairs.add("lone backslash")
-        return "\\\\"
-    if sign in CONTROL:
-        scan.repairs.add("raw newline")
-        return CONTROL[sign]
-    return '\\"' if sign == '"' else sign
 
 
 def _unended(scan: _Scanner) -> BrokenJson:
     """What begins here has no end, after which the whole rest was looked through."""
     scan.at = len(scan.text)
     return BrokenJson(CUT_SHORT)
+
+
+def _closes(scan: _Scanner, is_key: bool) -> bool:
+    """Whether the quote that the scanner has come to ends its text, by what stands behind it."""
+    behind = scan.text[scan.at + 1 : scan.at + 1 + LOOKED_AHEAD]
+    rest = behind.lstrip()
+    sign = rest[:1]
+    if is_key:
+        return sign in (":", "\uff1a")
+    if sign in _QUOTES:  # two texts without a comma, unless the second sign is what ends this text
+        return len(rest) < len(behind) or not _ENDING.match(rest, 1)
+    if sign in ("", "}", "]") or rest.startswith(("//", "/*")):
+        return True
+    if sign in (",", "\uff0c"):
+        after = rest[1:].lstrip()
+        if scan.open[-1] == "{":
+            return not after or after[0] == "}" or after.startswith(("//", "/*", "#")) or bool(_KEY.match(after))
+        return not after or bool(_VALUE.match(after))
+    return "\n" in behind[: len(behind) - len(rest)] and scan.open[-1] == "{" and bool(_KEY.match(rest))
+
+
+def _character(scan: _Scanner, at: int, closing: str) -> tuple[str, int]:
+    """(what stands for the character at a place of a text, where the next one stands)."""
+    sign, following = scan.text[at], scan.text[at + 1 : at + 2]
+    if sign == "\\":
+        if following == closing and closing != '"':
+            return ('\\"' if following == '"' else following), at + 2
+        if following and following in _ESCAPES:
+            return sign + following, at + 2
+        if code := _HEX.match(scan.text, at + 1):
+            if code[0][0] == "x":
+                scan.repairs.add("Python literal")
+            return f"\\u{code[0][1:]:0>4}", code.end()
+        if not following or following == "x":
+            raise BrokenJson("it holds an escape that JSON does not have")
+        scan.repairs.add("lone backslash")
+        return (following, at + 2) if following in _NO_ESCAPE else ("\\\\", at + 1)
+    if sign in CONTROL:
+        scan.repairs.add("raw newline")
+        return CONTROL[sign], at + 1
+    if sign == closing:
+        scan.repairs.add("quote not escaped")
+        scan.kept += 1
+        if scan.kept > MOST_KEPT:
+            raise BrokenJson("too many quotes in its texts are not escaped")
+    return ('\\"' if sign == '"' else sign), at + 1

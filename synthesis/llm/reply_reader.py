@@ -1,76 +1,46 @@
-"""The answer in a reply: lenient as to its form, strict as to what it means.
+"""The JSON answer in a reply: lenient as to its form, strict as to what it means.
 
-A model may think first, in `<think>` or in words: what it means is the last object, or the last block of code. Read
-past are words, other blocks and drafts that it corrects; mended is what `lenient_json` mends. Refused, with a reason
-that helps: two different answers, what is cut short, what repeats a key or is no JSON number, an answer inside another
-object.
+A model may think first, in marks (`thoughts.py`) or in words: what it means is the last object. Read past are words,
+other blocks and drafts that it corrects; mended is what `lenient_json` mends. Refused, with a reason that helps: two
+different answers, what is cut short, what repeats a key or is no JSON number, an answer inside another object. Code is
+read by `source_reader.py`.
 """
 
 from __future__ import annotations
 
-import ast
+import json
 import re
-import warnings
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from synthesis import syntax
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.files import loads, require_usable
 from synthesis.formats.values import clean
 from synthesis.llm.fences import Block, blocks_in
-from synthesis.llm.lenient_json import BrokenJson, mended
+from synthesis.llm.lenient_json import CUT_SHORT, BrokenJson, MendedJson, mended
+from synthesis.llm.reply_words import MOST_DRAFTS, Read, bounded, nothing_found, replaces, require_few
+from synthesis.llm.thoughts import plain, spoken
 
 REASON = 600
 ERRORS = 3
-MOST = 1_000_000
-"""Characters of a reply that are read at all."""
-MOST_STARTS = 40
-"""So many brackets that begin nothing are read past."""
+THOUGHT = "reasoning"
+"""The field in which a model may think that is held to JSON. Where a shape has none of this name it is left out."""
+MOST_BROKEN = 10
+"""So many objects that do not hold are read past."""
 MOST_IN_VAIN = 200_000
-"""So many characters are read after them, all together: what follows a bracket is read again after the next one."""
-MOST_ANSWERS = 1_000
-"""A reply with more objects, or blocks of code, is refused unread."""
-MOST_CODE = 400_000
-"""Characters of code: a tree takes hundreds of times its text."""
-DATA = frozenset({"", "json", "jsonc", "json5", "javascript", "js", "python", "py", "text", "txt"})
-CODE = frozenset({"", "python", "py", "python3"})
-_THOUGHT = (
-    "</think>",
-    "</thinking>",
-    "</thought>",
-    "</reasoning>",
-    "[/THINK]",
-    "◁/think▷",
-    "<|channel|>final<|message|>",
-)
-_OPEN_THOUGHT = ("<think>", "<thinking>", "<thought>", "<reasoning>", "[THINK]", "◁think▷")
-_CORRECTION = re.compile(
-    r"\b(final(ly)?|correct(ed|ion|ing)|revis(ed|ing|ion)|instead|actually|fix(ed|ing|es)|updat(ed|ing)|wait|mistake|"
-    r"rewrit(e|ten|ing)|repair(ed|ing|s)?|adjust(ed|ing))\b",
-    re.IGNORECASE,
-)
-"""Words between two answers by which the later one takes the earlier one's place."""
-_ASIDE = re.compile(
-    r"\b(draft|first (try|attempt|version|thought)|initial|original|current|example|for instance|such as|format|schema|"
-    r"template|e\.g\.)",
-    re.IGNORECASE,
-)
-"""Words before an object or block by which it is no answer."""
-_REFUSAL = re.compile(r"\b(I('m| am) sorry|I (can('|no)t|am unable to|won't)|as an AI)\b", re.IGNORECASE)
-_OBJECT = re.compile(r"\{\s*(?:[\"'“}]|[A-Za-z_]\w*\s*:)|\[\s*[\"'{\[]")
+"""So many characters of them are read, all together, before the rest is given up: it may be read again after each."""
+DATA = frozenset({"", "json", "jsonc", "json5", "jsonl", "text", "txt", "yaml"})
+PROGRAMS = frozenset({"python", "py", "javascript", "js"})
+"""Languages whose blocks are data where they begin as such."""
+_OBJECT = re.compile(r"\{\s*(?:[\"'“”\u2018„`}]|[A-Za-z_$][\w$]*\s*[:\uff1a]|//|/\*)|\[\s*[\"'{\[]")
+_AFTER_BROKEN = re.compile(r"\n[ \t]*\n(?=[^\n{]{0,200}\n?\{)|\n[ \t]*(?:```|~~~)")
+"""Where the next object may begin that is not part of a broken one: behind an empty line, or behind a fence."""
+_ESCAPED = re.compile(r"\{\s*\\+\"")
 M = TypeVar("M", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class Read:
-    """What stood in a reply, and by which repairs it was read."""
-
-    value: Any
-    repairs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -93,16 +63,15 @@ def read_json(text: str, wanted: type[M]) -> M:
 
 def read_object(text: str, wanted: type[M]) -> Read:
     """The same with the repairs it took."""
-    said = _spoken(_bounded(text))
+    said, unescaped = _once(plain(spoken(bounded(text), _OBJECT)))
     found = _candidates(said)
-    _require_few(len(found), "objects")
     if not found:
-        raise InputError(_nothing(said, "the JSON object that was asked for", "no JSON object"))
+        raise InputError(nothing_found(said, "the JSON object that was asked for", "no JSON object"))
     fitting: list[tuple[_Candidate, M]] = []
     reason = ""
-    for one in found:
+    for candidate in found:
         try:
-            fitting.append((one, _fit(one, wanted)))
+            fitting.append((candidate, _fit(candidate, wanted)))
             reason = ""
         except InputError as error:
             reason = str(error)
@@ -112,134 +81,124 @@ def read_object(text: str, wanted: type[M]) -> Read:
     broken = found[-1]
     if broken.error and broken.end - broken.start > chosen.end - chosen.start:
         raise InputError(reason[:REASON])
-    corrected = _last_correction(said, fitting[0][0].end, chosen.start)
-    for earlier, other in fitting[:-1]:
-        if other != value and set(earlier.value) == set(chosen.value) and not _replaced(said, earlier, corrected):
-            raise InputError("it holds two different answers; write the one that you mean, once")
-    return Read(value, chosen.repairs)
+    drafts = [draft for draft, other in fitting[:-1] if other != value and set(draft.value) == set(chosen.value)]
+    if len(drafts) > MOST_DRAFTS or not all(replaces(said, draft.start, draft.end, chosen.start) for draft in drafts):
+        raise InputError("it holds two different answers; write the one that you mean, once")
+    return Read(value, chosen.repairs | unescaped)
 
 
-def read_code(text: str) -> str:
-    """The block of code that a reply means. Raises InputError."""
-    return str(read_source(text).value)
-
-
-def read_source(text: str) -> Read:
-    """The same with the repairs it took."""
-    said = _spoken(_bounded(text))
-    blocks = blocks_in(said)
-    if blocks and not blocks[-1].closed:
-        raise InputError("its fenced block of code does not end")
-    code = [block for block in blocks if block.language.lower() in CODE and block.body.strip()]
-    _require_few(len(code), "blocks of code")
-    if (length := sum(len(block.body) for block in code)) > MOST_CODE:
-        raise InputError(f"its code has {length:,} characters; at most {MOST_CODE:,} are read")
-    if not code:
-        if not blocks and len(said) <= MOST_CODE and _defines(said):
-            return Read(said, frozenset({"no fence"}))
-        raise InputError(_nothing(said, "the code that was asked for", "no fenced block of Python code"))
-    answers = [block for block in code if _defines(block.body)] or code
-    chosen = answers[-1]
-    corrected = _last_correction(said, answers[0].end, chosen.start)
-    for earlier in answers[:-1]:
-        if earlier.body.strip() != chosen.body.strip() and not _replaced(said, earlier, corrected):
-            raise InputError(f"it holds {len(answers)} fenced blocks of code; write the one that you mean, once")
-    return Read(chosen.body)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether a model says that it will not answer."""
-    return bool(_REFUSAL.search(text[:MOST]))
-
-
-def _bounded(text: str) -> str:
-    if len(text) > MOST:
-        raise InputError(f"it has {len(text):,} characters; at most {MOST:,} are read")
-    return text
-
-
-def _require_few(answers: int, what: str) -> None:
-    if answers > MOST_ANSWERS:
-        raise InputError(f"it holds more than {MOST_ANSWERS:,} {what}; write the one that you mean, once")
-
-
-def _spoken(text: str) -> str:
-    """The reply without what the model thought before it."""
-    ends = [place + len(sign) for sign in _THOUGHT if (place := text.rfind(sign)) >= 0]
-    if ends and (text[max(ends) :].strip() or not _OBJECT.search(text)):
-        return text[max(ends) :]
-    if ends:
-        return text
-    begins = [place for sign in _OPEN_THOUGHT if (place := text.find(sign)) >= 0]
-    if begins and not text[: min(begins)].strip():
-        raise InputError("it thinks and does not come to an answer")
-    return text[: min(begins)] if begins else text
+def _once(text: str) -> tuple[str, frozenset[str]]:
+    """The text, where it is a JSON text that holds the answer as what it holds."""
+    bare = text.strip()
+    if bare[:1] == '"' and bare[-1:] == '"' and _ESCAPED.match(bare, 1):
+        inner = bare[1:-1]
+    elif _ESCAPED.match(bare) and bare.endswith("}"):
+        inner = bare
+    else:
+        return text, frozenset()
+    try:
+        once = json.loads('"' + inner.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"')
+    except ValueError:
+        return text, frozenset()
+    return str(once), frozenset({"encoded twice"})
 
 
 def _candidates(text: str) -> list[_Candidate]:
-    """The objects and lists of a reply in order: those in fences, else those between words."""
-    found: list[_Candidate] = []
-    for block in blocks_in(text):
-        body = block.body
-        if block.language.lower() in DATA and body.lstrip()[:1] in ("{", "[") and len(found) <= MOST_ANSWERS:
-            offset = text.find(body, block.start, block.end) if len(body) else block.start
-            found += _objects(body, max(offset, block.start))
-    if any(not one.error for one in found):
-        return found
-    return list(_objects(text, 0)) or found
+    """The objects and lists of a reply in order. Where one of the whole text does not hold, each block and what stands
+    between blocks is read by itself."""
+    blocks = blocks_in(text)
+    starts = [block.start for block in blocks]
+    whole = [candidate for candidate in _objects(text, 0) if not _foreign(candidate, blocks, starts)]
+    if not blocks or not any(candidate.error for candidate in whole):
+        return whole
+    apart: list[_Candidate] = []
+    at = 0
+    for block in [*blocks, None]:
+        apart += _objects(text[at : block.start if block else len(text)], at)
+        if block is None:
+            break
+        at = block.end
+        if _is_data(block):
+            offset = max(text.find(block.body[:200], block.start, block.end), block.start)
+            apart += _objects(block.body, offset)
+        require_few(len(apart), "objects")
+    return apart if any(not candidate.error for candidate in apart) else whole or apart
 
 
-def _objects(text: str, offset: int) -> Iterator[_Candidate]:
-    at = starts = in_vain = answers = 0
-    while starts < MOST_STARTS and in_vain < MOST_IN_VAIN and answers <= MOST_ANSWERS:
-        places = [place for sign in "{[" if (place := text.find(sign, at)) >= 0]
-        if not places:
-            return
-        start = min(places)
-        meant = _OBJECT.match(text, start)
+def _foreign(candidate: _Candidate, blocks: list[Block], starts: list[int]) -> bool:
+    """Whether it stands inside a block that is no data: a program, a command."""
+    place = bisect(starts, candidate.start) - 1
+    return place >= 0 and candidate.end <= blocks[place].end and not _is_data(blocks[place])
+
+
+def _is_data(block: Block) -> bool:
+    language = block.language.lower()
+    return language in DATA or (language in PROGRAMS and block.body.lstrip()[:1] in ("{", "["))
+
+
+def _objects(text: str, offset: int) -> list[_Candidate]:
+    """The objects and lists of a text, in order. Raises InputError: too many."""
+    return [
+        _Candidate(offset + part[0], offset + part[1], None, frozenset(), part[2])
+        if isinstance(part, tuple)
+        else _read(part, offset)
+        for part in _parts(text)
+    ]
+
+
+def _parts(text: str) -> Iterator[MendedJson | tuple[int, int, str]]:
+    """What holds, and (start, end, error) of what does not."""
+    at = broken = in_vain = answers = 0
+    while (meant := _OBJECT.search(text, at)) is not None:
+        start = meant.start()
+        answers += 1
+        require_few(answers, "objects")
         try:
             found = mended(text, start)
         except BrokenJson as error:
-            starts += 1
+            broken += 1
             in_vain += error.read
-            if meant:
-                yield _Candidate(offset + start, offset + len(text), None, frozenset(), str(error))
-                return
-            at = start + 1
-            continue
-        at = found.end
-        if not meant:
-            starts += 1
-            continue
-        answers += 1
-        yield _read(found.body, offset + start, offset + at, found.repairs)
+            given_up = str(error) == CUT_SHORT or broken == MOST_BROKEN or in_vain > MOST_IN_VAIN
+            after = None if given_up else _AFTER_BROKEN.search(text, start)
+            at = after.end() if after else len(text)
+            yield start, at, str(error)
+        else:
+            at = found.end
+            yield found
 
 
-def _read(body: str, start: int, end: int, repairs: frozenset[str]) -> _Candidate:
+def _read(part: MendedJson, offset: int) -> _Candidate:
     error = ""
     value: Any = None
     try:
-        value = loads(body)
+        value = loads(part.body)
         require_usable(value, "")
     except FormatError as fault:
         error = str(fault)
     except (ValueError, RecursionError) as fault:
         error = f"it is not one JSON object ({fault})"
-    return _Candidate(start, end, value, repairs, error)
+    return _Candidate(offset + part.start, offset + part.end, value, part.repairs, error)
 
 
-def _fit(one: _Candidate, wanted: type[M]) -> M:
+def _fit(candidate: _Candidate, wanted: type[M]) -> M:
     """Raises InputError."""
-    if one.error:
-        raise InputError(one.error)
+    if candidate.error:
+        raise InputError(candidate.error)
+    value = _cleaned(candidate.value)
+    if isinstance(value, dict) and isinstance(value.get(THOUGHT), str) and not _has_field(wanted, THOUGHT):
+        del value[THOUGHT]
     try:
-        return wanted.model_validate(_cleaned(one.value))
+        return wanted.model_validate(value)
     except ValidationError as error:
         listed = error.errors(include_input=False, include_context=False, include_url=False)
         reasons = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in listed[:ERRORS]]
-        inside = _envelope(one.value, wanted)
+        inside = _envelope(value, wanted)
         hint = f"it puts the answer into {inside!r}; write the object itself. " if inside else ""
         raise InputError(hint + "; ".join(part[: REASON // ERRORS] for part in reasons)) from None
+
+
+def _has_field(wanted: type[BaseModel], name: str) -> bool:
+    return any(name in (field, known.alias) for field, known in wanted.model_fields.items())
 
 
 def _envelope(value: Any, wanted: type[BaseModel]) -> str:
@@ -248,26 +207,10 @@ def _envelope(value: Any, wanted: type[BaseModel]) -> str:
         return ""
     [(key, inner)] = value.items()
     try:
-        wanted.model_validate(_cleaned(inner))
+        wanted.model_validate(inner)
     except ValidationError:
         return ""
     return str(key)[:60]
-
-
-def _last_correction(text: str, start: int, end: int) -> int:
-    """Where the last words stand by which an answer takes the place of those before it; -1 where there are none."""
-    return max((words.start() for words in _CORRECTION.finditer(text, start, end)), default=-1)
-
-
-def _replaced(text: str, earlier: _Candidate | Block, corrected: int) -> bool:
-    """Whether words say that a later answer stands for the earlier one; `corrected` is where the last of them do."""
-    return corrected >= earlier.end or bool(_ASIDE.search(text, max(0, earlier.start - 100), earlier.start))
-
-
-def _nothing(text: str, asked: str, none: str) -> str:
-    if text.lstrip()[:15].lower().startswith(("<!doctype", "<html")):
-        return f"it is a page of HTML, not {asked}"
-    return f"it is a refusal, not {asked}" if is_refusal(text) else f"it holds {none}"
 
 
 def _cleaned(value: Any) -> Any:
@@ -276,16 +219,3 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): _cleaned(inner) for key, inner in value.items()}
     return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _defines(source: str) -> bool:
-    """Whether a text is Python that defines a class or a function."""
-    if "def " not in source and "class " not in source:
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = syntax.parse(source)
-    except syntax.UNREADABLE:
-        return False
-    return any(isinstance(part, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for part in tree.body)

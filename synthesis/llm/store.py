@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +41,10 @@ class CallStore(Protocol):
         """Say that no reply came. The key stays free."""
         ...
 
+    async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
+        """Say how a kept reply was read: what of its form was repaired, and why it could not be used, if so."""
+        ...
+
 
 @dataclass
 class MemoryStore:
@@ -48,6 +53,7 @@ class MemoryStore:
     replies: dict[str, Reply] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    readings: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
 
     async def find(self, key: str) -> Reply | None:
         return self.replies.get(key)
@@ -60,6 +66,9 @@ class MemoryStore:
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         self.failed.append((key, str(error)))
+
+    async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
+        self.readings[key] = tuple(repairs), unusable
 
 
 class FileStore:
@@ -103,6 +112,9 @@ class FileStore:
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         del self._open[key]
         self._write({"fail": key, "reason": error.reason, "message": str(error)})
+
+    async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
+        """Not kept: whoever reads the file can read the reply again."""
 
     def close(self) -> None:
         self._file.close()

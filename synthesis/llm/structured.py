@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any, TypeVar
+import re
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -12,17 +13,30 @@ from synthesis.contracts import Message
 from synthesis.errors import InputError
 from synthesis.llm.chat import Reply
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.prompts import prompt
+from synthesis.prompts import has_prompt, prompt
 
 SHOWN = 4_000
 """Characters of a reply that a model is shown again."""
 REASON = 600
-M = TypeVar("M", bound=BaseModel)
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def json_form(wanted: type[BaseModel]) -> str:
-    """The words that ask for JSON of this shape."""
-    return prompt("reply", "json").render(schema=_schema_text(wanted))
+    """The words that ask for JSON of this shape, with an example of it and room to think before."""
+    asked = prompt("reply", "json").render(schema=_schema_text(wanted))
+    return _with_example(asked, example_name(wanted), "json")
+
+
+def example_name(wanted: type[BaseModel]) -> str:
+    """`VerdictReply` as `verdict_reply`: the prompt in `examples` that shows an answer of this shape."""
+    return _INNER_CAPITAL.sub("_", wanted.__name__.lstrip("_")).lower()
+
+
+def _with_example(asked: str, name: str, language: str) -> str:
+    if not has_prompt("examples", name):
+        return asked
+    example = prompt("examples", name).render()
+    return f"{asked}\n\n{prompt('reply', 'example').render(language=language, example=example)}"
 
 
 @functools.lru_cache(256)
@@ -32,15 +46,20 @@ def _schema_text(wanted: type[BaseModel]) -> str:
 
 
 def response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema") -> dict[str, Any]:
-    """The same as a parameter, for endpoints that hold their models to a schema or to JSON."""
+    """The same as a parameter, for endpoints that hold their models to a schema or to JSON.
+
+    Who is held to a schema cannot think in words before it: a text `reasoning` is its first field. No stage reads it.
+    """
     if form != "json_schema":
         return {"type": form}
-    return {"type": form, "json_schema": {"name": wanted.__name__[:64], "schema": wanted.model_json_schema()}}
+    schema = wanted.model_json_schema()
+    schema["properties"] = {"reasoning": {"type": "string"}} | schema.get("properties", {})
+    return {"type": form, "json_schema": {"name": wanted.__name__.lstrip("_")[:64], "schema": schema}}
 
 
-def code_form() -> str:
-    """The words that ask for Python code."""
-    return prompt("reply", "code").render()
+def code_form(stage: str = "") -> str:
+    """The words that ask for Python code, with an example of what this stage wants and room to think before."""
+    return _with_example(prompt("reply", "code").render(), stage, "python")
 
 
 def reason_of(reply: Reply, error: InputError) -> str:

@@ -14,6 +14,7 @@ import httpx
 
 from synthesis.errors import LLMError
 from synthesis.llm.reach import Reach, refused, resolve
+from synthesis.llm.stream import COVER, is_stream
 
 _KEPT = {"host", "content-type", "content-length", "connection", "user-agent", "transfer-encoding"}
 
@@ -112,7 +113,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         # The `openai` client takes further headers from OPENAI_* variables, which belong to another origin.
         headers = [(name, value) for name, value in request.headers.items() if name in _KEPT]
-        headers += [("Accept", "application/json"), ("Accept-Encoding", "identity")]
+        headers += [("Accept", "application/json, text/event-stream"), ("Accept-Encoding", "identity")]
         if self.key:
             headers.append(("Authorization", f"Bearer {self.key}"))
         sent = httpx.Request(
@@ -123,7 +124,8 @@ class BoundedTransport(httpx.AsyncBaseTransport):
             await response.aclose()
             raise LLMError("malformed", "The endpoint sent a compressed reply, which was not asked for.")
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Bounded(response.stream, self.reply_bytes)
+        limit = self.reply_bytes * (COVER if is_stream(response) else 1)
+        response.stream = _Bounded(response.stream, limit)
         return response
 
     async def aclose(self) -> None:

@@ -56,6 +56,16 @@ def prompt(stage: str, name: str) -> Prompt:
     return Prompt(f"{stage}/{name}", data.decode("utf-8").rstrip("\n"), hashlib.sha256(data).hexdigest())
 
 
+@functools.cache
+def has_prompt(stage: str, name: str) -> bool:
+    """Whether there is a prompt of this name."""
+    try:
+        prompt(stage, name)
+    except PromptError:
+        return False
+    return True
+
+
 @contextmanager
 def noting() -> Iterator[dict[str, str]]:
     """Every prompt that is filled in meanwhile, by name with its hash; in tasks that are begun here too."""

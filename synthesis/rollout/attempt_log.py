@@ -30,6 +30,7 @@ _OUTCOMES: dict[Ending, Outcome] = {
     "user_stopped": "failed",
     "turn_limit": "truncated",
     "too_long": "truncated",
+    "cut": "truncated",
     "unusable": "agent_error",
     "program_ended": "program_error",
     "lost": "infra_error",
@@ -60,6 +61,8 @@ class Log:
     turns: list[Turn] = field(default_factory=list)
     answer: str = ""
     ended_by: str = ""
+    cut: str = ""
+    """Why the last turn was broken off; empty where it is whole."""
     note: str = ""
     prompts: dict[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
@@ -69,6 +72,8 @@ class Log:
     held: int = 0
 
     async def add(self, step: TrajectoryStep) -> None:
+        if self.cut and step.kind != "user":
+            step = step.model_copy(update={"cut": self.cut})
         if self.plan.fork is not None:
             self.plan.fork.require(len(self.steps), step)
         self.steps.append(step)
@@ -97,9 +102,10 @@ def attempt_of(
     user_error: bool = False,
     sandbox_lost: bool = False,
 ) -> Attempt:
-    """The finished record. What earned the full reward is solved, however it ended; without a reward nothing is."""
+    """The finished record. What earned the full reward is solved, however it ended, but for words that were cut: who
+    did not come to an end has not solved it. Without a reward nothing is."""
     plan = log.plan
-    solved = reward is not None and reward.reward >= SOLVED_AT
+    solved = reward is not None and reward.reward >= SOLVED_AT and ending != "cut"
     return Attempt(
         key=plan.task.key,
         ordinal=plan.ordinal,

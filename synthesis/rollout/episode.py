@@ -21,6 +21,7 @@ from synthesis.contracts import (
 )
 from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
 from synthesis.formats.transcript import UNNAMED, UNPARSED
+from synthesis.llm.repetition import REASON as REPETITION
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
 from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
@@ -31,6 +32,9 @@ from synthesis.rollout.policy import Conversation, PolicyError
 from synthesis.rollout.user import STOP, UserFault
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import doubt_words
+
+CUT = ("length", REPETITION)
+"""Ends of a reply by which a turn is not whole."""
 
 
 class _Lost(Exception):
@@ -174,6 +178,7 @@ async def _move(log: Log) -> Message:
     """The policy's next turn. Raises PolicyError, LLMError for an overlong conversation, and _Lost."""
     plan, started = log.plan, time.perf_counter()
     if plan.fork is not None and log.turn <= len(plan.fork.turns):
+        log.cut = ""
         log.messages.append(again := log.known(plan.fork.turns[log.turn - 1]))
         return again
     seen = Conversation(
@@ -196,6 +201,7 @@ async def _move(log: Log) -> Message:
     finally:
         log.agent_s += time.perf_counter() - started
     message = log.known(turn.message)
+    log.cut = turn.finish_reason if turn.finish_reason in CUT else ""
     log.usage += turn.usage or Usage()
     log.turns.append(turn.model_copy(update={"message": message}))
     log.messages.append(message)
@@ -258,10 +264,15 @@ async def _say(log: Log, message: Message, words: str) -> Ending | None:
     """Plain words: the answer that ends a task, or what the user hears."""
     log.answer = words
     await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
-    if not log.plan.setting.conversational:
-        return "answered"
-    log.talk.append(Message(role="assistant", content=words))
-    return "user_stopped" if await _hear(log) else None
+    ending: Ending = "user_stopped" if log.plan.setting.conversational else "answered"
+    if log.plan.setting.conversational:
+        log.talk.append(Message(role="assistant", content=words))
+        if not await _hear(log):
+            return None
+    if not log.cut:
+        return ending
+    log.note = f"The last words were broken off ({log.cut}), so the task is not solved by them."
+    return "cut"
 
 
 async def _hear(log: Log) -> bool:

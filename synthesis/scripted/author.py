@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from synthesis.llm.calls import StageCall
+from synthesis.prompts import prompt
 from synthesis.scripted.fragments import WrittenCheck
 from synthesis.scripted.library import MissingReply, ThemeFiles
+from synthesis.scripted.programs.prompt_reader import unrendered
 
 _TASK = re.compile(r"scenario-(\d+)/task-(\d+)")
 
@@ -92,13 +94,18 @@ def _check(shelf: ThemeFiles, call: StageCall) -> str:
 
 
 def _repaired_task(shelf: ThemeFiles, call: StageCall) -> str:
-    return _json({"checks": [{"item": check.item, "source": check.source} for check in _checks(shelf, call)]})
+    return _code("\n\n".join(f"# Condition: {check.item}\n{check.source}" for check in _checks(shelf, call)))
 
 
 def _repaired(shelf: ThemeFiles, call: StageCall) -> str:
     methods = [shelf.fragments.methods[operation["name"]] for operation in shelf.plan["operations"]]
     inner = ["".join(f"    {line}" if line.strip() else line for line in m.splitlines(keepends=True)) for m in methods]
     return _code("\n".join([shelf.fragments.attributes, *inner]))
+
+
+def _repaired_tool(shelf: ThemeFiles, call: StageCall) -> str:
+    asked = unrendered(prompt("assessment", "repair_tool"), call.messages[0].content) or {}
+    return _code(_of(shelf.fragments.methods, asked.get("tool_name", ""), shelf.key))
 
 
 def _checks(shelf: ThemeFiles, call: StageCall) -> list[WrittenCheck]:
@@ -123,6 +130,7 @@ STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "code_attributes": lambda shelf, call: _code(shelf.fragments.attributes),
     "code_method": _method,
     "repair": _repaired,
+    "repair_tool": _repaired_tool,
     "test_state": _test_state,
     "initial_state": _initial_state,
     "instruction": _instruction,

@@ -46,8 +46,9 @@ def caught(fault: PlantedFault, traces: Traces) -> bool:
         return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 1
     if fault.outcome == "repaired":
         return int(given.get("repairs", 0)) > 0
-    if fault.outcome == "failing_verdicts":
-        return any(rate["tool"] == fault.tool and rate["failed"] > 0 for rate in given.get("rates", ()))
+    if fault.outcome == "tool_mended":
+        mended = [repair for repair in given.get("repairs", ()) if repair["tool"] == fault.tool]
+        return any(repair["before"]["failed"] and repair["outcome"] != "broken" for repair in mended)
     return given.get("reference") is None
 
 

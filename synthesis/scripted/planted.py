@@ -23,7 +23,7 @@ FaultKind = Literal[
     "names_a_tool",
     "invents_facts",
 ]
-Outcome = Literal["asked_again", "repaired", "failing_verdicts", "rejected", "failed", "unsolved", "left_out"]
+Outcome = Literal["asked_again", "repaired", "tool_mended", "rejected", "failed", "unsolved", "left_out"]
 
 
 class PlantedFault(Frozen):

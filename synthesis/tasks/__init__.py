@@ -17,6 +17,7 @@ What an item may end as (`Rejected.reason`), where the author was asked again an
 | filter | `program_error` | the environment's program brought the attempt to an end |
 | filter | `user_error` | the simulated user's words could not be used, even when asked again |
 | filter | `invalid_format` | calls that are none, or of unknown tools, or turns that hold nothing of use |
+| filter | `cut_turn` | a turn was broken off at the limit of tokens, or for repeating itself without end |
 | filter | `impossible_task` | a judge says that the task cannot be done, and why |
 | filter | `user_invented_facts` | a judge quotes facts of the user's that stand nowhere in the intent |
 | filter | `not_solved` | it earned less than `least_reward` |

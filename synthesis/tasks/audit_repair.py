@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
-
 from synthesis.contracts import SOLVED_AT
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
-from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.answer_judge import audit_judge
-from synthesis.tasks.checklist import MOST, Item
+from synthesis.tasks.checklist import MOST
 from synthesis.tasks.checks import judge, settle
 from synthesis.tasks.reference_search import earned, solved
+from synthesis.tasks.repair_form import read_repair
 from synthesis.tasks.task_context import Unfit, World, world_of
-from synthesis.tasks.task_frame import MOST_FREE, FreePlace, allowances, framed, unframed
+from synthesis.tasks.task_frame import allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
 from synthesis.verifiers.call_sequences import AT_ONCE
@@ -27,21 +25,6 @@ from synthesis.verifiers.call_sequences import AT_ONCE
 TOLD = 20
 """So many faults are told to the author, and kept with a rejection."""
 FAULT_CHARS = 600
-
-
-class RepairedCheck(AuthorReply):
-    """One condition with its whole function."""
-
-    label: Item
-    source: str = Field(min_length=20, max_length=10_000)
-
-
-class RepairReply(AuthorReply):
-    """What the author replies: all conditions with all functions, also those that stay."""
-
-    checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)
-    free: tuple[FreePlace, ...] | None = Field(default=None, max_length=MOST_FREE)
-    """None: what was declared free stays."""
 
 
 async def audit(
@@ -88,7 +71,8 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
     told: dict[int, set[str]] = {}
     notes: list[str] = []
 
-    async def check(reply: RepairReply) -> None:
+    async def check(source: str) -> None:
+        reply = read_repair(source)
         notes.clear()
         allowances(reply.free or (), world.start)
         for index, condition in enumerate(reply.checks):
@@ -99,7 +83,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
             notes.extend([f"Check {index + 1} ({condition.label}) {note}"] if note else [])
 
     try:
-        reply = await kit.ask("author", "repair_task", words, RepairReply, check)
+        reply = read_repair(await kit.ask_code("author", "repair_task", words, check))
     except MalformedReply as error:
         if not isinstance(error.__cause__, Unfit):
             raise

@@ -53,7 +53,7 @@ async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> Tas
 
 def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Reference]:
     """The other attempts that earned everything, with all the calls that they made."""
-    solved_runs = [attempt for attempt in attempts if attempt.reward and attempt.reward.reward >= SOLVED_AT]
+    solved_runs = [attempt for attempt in attempts if attempt.outcome == "solved"]
     made = [Reference(calls=list(_sequences(attempt))[-1]) for attempt in solved_runs]
     return [other for other in made if reference is None or other.calls != reference.calls]
 
@@ -88,7 +88,7 @@ def shortest(
     candidates = [
         (len(calls), attempt.ordinal, calls, attempt)
         for attempt in attempts
-        if attempt.reward and attempt.reward.reward >= SOLVED_AT and len(attempt.answer) <= ANSWER_CHARS
+        if attempt.outcome == "solved" and len(attempt.answer) <= ANSWER_CHARS
         for calls in _sequences(attempt)
     ]
     for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):

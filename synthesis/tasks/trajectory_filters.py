@@ -36,7 +36,8 @@ REASON_CHARS = 2_000
 
 class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
-    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use. `judged_impossible`: a
+    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, `cut`
+    its steps whose turn was broken off. `judged_impossible`: a
     judge called its task impossible when it was made."""
 
     outcome: str
@@ -47,6 +48,7 @@ class AttemptFacts(Frozen):
     actions: int = 0
     refused: tuple[str, ...] = ()
     silent: int = 0
+    cut: int = 0
     judged_impossible: bool = False
 
 
@@ -111,6 +113,7 @@ def first_filters() -> tuple[TrajectoryFilter, ...]:
         TrajectoryFilter("program_error", _ended),
         TrajectoryFilter("user_error", _user),
         TrajectoryFilter("invalid_format", _malformed),
+        TrajectoryFilter("cut_turn", _cut),
         TrajectoryFilter(IMPOSSIBLE, _impossible),
     )
 
@@ -138,6 +141,7 @@ def run_of(attempt: Attempt) -> AttemptFacts:
         actions=sum(step.kind != "user" for step in attempt.steps),
         refused=tuple(step.result.error.kind for step in attempt.steps if step.result and step.result.error),
         silent=sum(step.kind == "message" and not step.content.strip() for step in attempt.steps),
+        cut=sum(bool(step.cut) for step in attempt.steps),
     )
 
 
@@ -186,6 +190,10 @@ def _malformed(run: AttemptFacts) -> str:
     if run.silent or run.unusable:
         return f"{run.silent or 'Some'} turns held neither a call nor words."
     return ""
+
+
+def _cut(run: AttemptFacts) -> str:
+    return "A turn was broken off, at the limit of tokens or for repeating itself without end." if run.cut else ""
 
 
 def _impossible(run: AttemptFacts) -> str:

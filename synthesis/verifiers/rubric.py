@@ -11,11 +11,12 @@ import json
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
 from synthesis.contracts import Frozen, Message, Patch, State
 from synthesis.errors import InputError, MalformedReply
 from synthesis.llm import ChatModel
+from synthesis.llm.reply_reader import read_json
 from synthesis.prompts import hashes, prompt
 from synthesis.runtime import make_patch
 
@@ -119,18 +120,12 @@ def spelled(case: RubricCase) -> str:
 
 def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
     """The verdicts in a reply, one for each criterion. Raises ValueError with what is wrong."""
-    text = text.strip()
-    if text.startswith("```"):
-        text = text.partition("\n")[2].rpartition("```")[0].strip()
     if len(text) > REPLY_CHARS:
         raise ValueError(f"it is longer than {REPLY_CHARS:,} characters")
     try:
-        reply = _RubricReply.model_validate(json.loads(text))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]) from None
-    except (ValueError, RecursionError):
-        raise ValueError("it is not one JSON object") from None
+        reply = read_json(text, _RubricReply)
+    except InputError as error:
+        raise ValueError(str(error)[:300]) from None
     if [verdict.criterion for verdict in reply.verdicts] != list(range(1, count + 1)):
         raise ValueError(f"it must judge the criteria 1 to {count}, each once and in their order")
     return tuple(CriterionVerdict(passed=verdict.passed, reason=verdict.reason) for verdict in reply.verdicts)

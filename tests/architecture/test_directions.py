@@ -23,7 +23,7 @@ FLOORS: list[set[str]] = [
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios"},
     {"tasks", "starter", "scripted"},
-    {"pipeline"},
+    {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}

@@ -11,7 +11,7 @@ from tests.architecture.source_files import ROOT, sources, tree_of
 
 HOUSE = ("webapp", "synthesis", "training")
 MOST_MODULES = 25
-FIELD = {"embedding", "encoding", "matching", "paging", "training"}
+FIELD = {"embedding", "encoding", "matching", "paging", "sampling", "training"}
 """Words of the field that end like an activity and name a thing."""
 IMPERATIVES = {"prepare_training"}
 """Commands of `manage.py` say what they do, as Django's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from synthesis.assessment.dual_agent import summary
+from synthesis.assessment.scores import summary
 from synthesis.drafts import AssessmentDraft, ToolCase
 from synthesis.stages import StageSettings
 from tests.fixtures import pages_seed

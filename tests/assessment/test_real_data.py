@@ -10,8 +10,8 @@ import pytest
 
 from synthesis.assessment.call_plan import spread
 from synthesis.assessment.cases import CallSetting, execute
-from synthesis.assessment.dual_agent import summary
 from synthesis.assessment.environments import view_of
+from synthesis.assessment.scores import summary
 from synthesis.contracts import DEFAULT_NOW
 from synthesis.drafts import ToolCase
 from synthesis.formats.envscaler import parse_environments

@@ -43,6 +43,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
     "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
     "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
+    "replies": ("", {"replies", "read", "refused", "wrongly_read", "wrongly_refused", "by_family", "seconds"}),
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
     "rollouts": ("--latency 0.01 --episodes 1 --at 1 4", {"episodes_per_s", "environment_share", "of_ideal"}),
     "runtime": ("--small --episodes 4 --growth 50", {"episode_ms", "episode_ratio", "growth_mib_50"}),

@@ -8,7 +8,8 @@ from typing import Any
 
 from synthesis.contracts import Attempt, Program, Reference, ReferenceCall, Tool
 from synthesis.llm import Endpoint
-from synthesis.llm.client import OpenAIChat, connect
+from synthesis.llm.client import connect
+from synthesis.llm.openai_chat import OpenAIChat
 from synthesis.rollout import (
     AttemptSetting,
     ChatPolicy,

@@ -15,7 +15,8 @@ from synthesis.contracts import Message, Tool
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.llm import Endpoint, Reply
 from synthesis.llm import client as client_module
-from synthesis.llm.client import connect, retry_after
+from synthesis.llm.client import connect
+from synthesis.llm.failures import retry_after
 from synthesis.llm.wire import read_reply, split_reasoning
 from tests.fixtures.llm import DROP, Script, calls, hang, html, llm_server, message, raw, refuse, say
 from tests.rollout.support import endpoint

@@ -182,6 +182,22 @@ def test_a_conversation_too_long_for_the_model_is_truncated_and_judged(sandbox: 
     assert words in made.note
 
 
+def test_words_that_are_cut_solve_nothing_and_their_steps_say_so(sandbox: Sandbox) -> None:
+    opened = call("open_box", box_id="B-1")
+    with llm_server([opened, say("Opened.", finish="length")]) as server:
+        (made,) = chat_attempts(sandbox, server.url)
+    assert (made.outcome, made.ending) == ("truncated", "cut")
+    assert made.reward is not None
+    assert made.reward.reward == 1.0, "what it did is judged all the same"
+    assert [step.cut for step in made.steps if step.kind != "user"] == ["", "length"]
+    with llm_server([opened, say("Opened. " + "And again. " * 2_000)]) as server:
+        (made,) = chat_attempts(sandbox, server.url)
+    assert (made.outcome, made.steps[-1].cut) == ("truncated", "repetition")
+    with llm_server([calls(("open_box", {"box_id": "B-1"})), say("Opened.")]) as server:
+        (made,) = chat_attempts(sandbox, server.url)
+    assert (made.outcome, {step.cut for step in made.steps}) == ("solved", {""})
+
+
 def test_more_calls_than_a_turn_may_hold_are_not_carried_out_and_say_so(sandbox: Sandbox) -> None:
     many = calls(*[("open_box", {"box_id": "B-1"})] * 5)
     with llm_server([many, say("Open.")]) as server:

@@ -10,7 +10,7 @@ import pytest
 from synthesis.contracts import Message
 from synthesis.errors import LLMError, Rejected
 from synthesis.llm.calls import Site, StageCall
-from synthesis.llm.reply_reader import read_code
+from synthesis.llm.source_reader import read_code
 from synthesis.runtime import Sandbox, check_program
 from synthesis.scripted import ScriptedModel, planted, themes
 from synthesis.scripted.library import keys, shelf

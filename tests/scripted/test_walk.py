@@ -97,5 +97,7 @@ def test_a_tool_that_breaks_its_rule_is_caught_whatever_the_seed(sandbox: Sandbo
     found = asyncio.run(walk(sandbox, "plant-nursery", seed=seed, settings=StageSettings(scenarios=1, tasks=1)))
     one = next(one for one in planted() if one.kind == "breaks_its_rule")
     assert caught(one, found)
-    rates = {rate.tool: rate.failed for rate in found.drafts["plant-nursery", "assess"].rates}
-    assert [tool for tool, failed in rates.items() if failed] == [one.tool]
+    assessment = found.drafts["plant-nursery", "assess"]
+    assert [(repair.tool, repair.outcome) for repair in assessment.repairs] == [(one.tool, "repaired")]
+    assert assessment.first_score < assessment.score == 1.0
+    assert "at most 500" in assessment.program.record.source

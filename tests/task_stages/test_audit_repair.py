@@ -24,7 +24,6 @@ from .support import (
     SCENARIO,
     TOLD,
     Scripted,
-    as_json,
     function,
     run,
     task,
@@ -36,9 +35,9 @@ WEAK = function("final_state['lockers']['L-2']['member_id'] != ''")
 SOUND = (HERS, TOLD, OTHERS)
 
 
-def repaired(*sources: str, **more: Any) -> str:
-    pairs = zip(ITEMS, sources, strict=False)
-    return as_json(checks=[{"label": label, "source": source} for label, source in pairs], **more)
+def repaired(*sources: str, free: Any = None) -> str:
+    parts = [f"# Condition: {label}\n{source}" for label, source in zip(ITEMS, sources, strict=False)]
+    return "\n\n".join(["```python", *([f"FREE = {free!r}"] if free is not None else []), *parts, "```"])
 
 
 def audited(sandbox: Sandbox, model: Scripted, draft: TaskDraft, **settings: Any) -> tuple[TaskDraft, TaskAudit]:
@@ -58,7 +57,7 @@ def test_without_a_reference_it_is_incomplete_and_kept(sandbox: Sandbox) -> None
 
 
 def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> None:
-    model = Scripted({"repair_task": repaired(*SOUND, title="Ignored", instruction="Ignored as well.")})
+    model = Scripted({"repair_task": repaired(*SOUND)})
     draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",))
     found, audit = audited(sandbox, model, draft)
     assert audit.state == "green"

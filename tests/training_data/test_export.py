@@ -158,6 +158,7 @@ def test_every_filter_says_what_it_saw_and_left_out(task: Task) -> None:
         "program_error": (7, 1),
         "user_error": (6, 1),
         "invalid_format": (5, 1),
+        "cut_turn": (4, 0),
         "impossible_task": (4, 0),
         "not_solved": (4, 1),
         "action_range": (3, 1),

@@ -78,6 +78,7 @@ def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:
         ("invalid_format", {"steps": (step("call", error="unknown_tool"), step("message", "Done."))}),
         ("invalid_format", {"steps": (step("message"), step("message", "Done."))}),
         ("invalid_format", {"ending": "unusable", "outcome": "agent_error", "reward": reward(0)}),
+        ("cut_turn", {"steps": (step("call").model_copy(update={"cut": "length"}), step("message", "Done."))}),
         ("not_solved", {"outcome": "failed", "reward": reward(0.5)}),
     ],
 )
@@ -211,6 +212,6 @@ def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     counts = {one.name: (one.seen, one.dropped) for one in tally.counts()}
     assert counts == {
         "infra_error": (4, 1), "program_error": (3, 0), "user_error": (3, 0), "invalid_format": (3, 1),
-        "impossible_task": (2, 0),
+        "cut_turn": (2, 0), "impossible_task": (2, 0),
         "not_solved": (2, 1),
     }  # fmt: skip

@@ -23,6 +23,7 @@ from webapp.datasets.models import StoredFile
 from webapp.datasets.services import uploaded
 from webapp.edits import services
 from webapp.endpoints.models import Endpoint
+from webapp.environments.models import CheckerMeasure
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
@@ -165,6 +166,9 @@ def objects() -> dict[str, Any]:
         "audit": audit,
         "assessment": assessment,
         "case": assessment.cases.get(position=0),
+        "measure": CheckerMeasure.objects.create(
+            model="a model", mutants=1, found=1, warned=0, sound=1, alarms=0, unusable=0
+        ),
         **a_batch(),
         **a_dataset(),
         **a_training(run),
@@ -231,6 +235,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:of_node": {"pk": made["node"].pk},
         **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
         "environments:case": {"pk": made["case"].pk},
+        "environments:checker": {"pk": made["measure"].pk},
         "jobs": {"pk": made["job"].pk},
         **BULK_ACTS,
         **labelling_arguments(made),

@@ -97,7 +97,7 @@ def create_batch(request: HttpRequest, body: BatchIn) -> Any:
 
 @router.post("/batches/dry_run", auth=needs("synthesise"), response=EstimateOut)
 def estimate_batch(request: HttpRequest, body: BatchIn) -> Any:
-    """What the batch would take at most, and the first prompt of one item. Nothing is sent and nothing is stored."""
+    """What the batch would take, as ranges, and the first prompt of one item. Nothing is sent and nothing is stored."""
     specs = body.specs()
     settings = services.allowed(person(request), settings_of(body.settings), len(specs))
     return estimate(specs, settings, PIPELINE)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, F, Sum
+from django.db.models.fields.json import KT
 
 from synthesis.scripted.detection import ItemEnding, caught, seen
 from synthesis.scripted.planted import planted
+from webapp.batches.engine.item import AMENDS
 from webapp.batches.models import (
     Batch,
     BatchItem,
@@ -68,6 +70,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "kept": items[ItemState.KEPT],
         "environments": levels["theme"],
         "tools": environments["tools"] or 0,
+        **_repairs(batch),
         "scenarios": levels["scenario"],
         "tasks": levels["task"],
         "trajectories": levels["trajectory"],
@@ -80,6 +83,16 @@ def report(batch: Batch) -> dict[str, Any]:
         "unpriced_calls": batch.unpriced,
         "seconds": _seconds(batch),
     }
+
+
+def _repairs(batch: Batch) -> dict[str, int]:
+    """How many tools of the batch's environments failed their assessment, and were repaired or taken out."""
+    runs = StageRun.objects.annotate(amends=KT(f"used__{AMENDS}")).filter(item__batch=batch, state=StageState.KEPT)
+    outcomes: Counter[str] = Counter()
+    for digest in runs.filter(amends__isnull=False, output__isnull=False).values_list("output", flat=True):
+        output = load(Body, str(digest))
+        outcomes.update(repair["outcome"] for repair in output.get("repairs", ()))
+    return {"tools_repaired": outcomes["repaired"], "tools_removed": outcomes["removed"]}
 
 
 def _seconds(batch: Batch) -> float:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from celery import shared_task
 from django.urls import reverse
 
 from synthesis.pipeline import PIPELINE
 from synthesis.runtime import default_sandbox
+from webapp.batches import awaited_endpoints
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.lane_jobs import KIND
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
+
+
+@shared_task(name="batches.look_for_endpoints")
+def look_for_endpoints() -> None:
+    """Batches that wait for an endpoint go on once it answers."""
+    awaited_endpoints.look()
 
 
 @subject_page("batch")

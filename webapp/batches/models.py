@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings as site
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
@@ -53,6 +54,8 @@ class Batch(models.Model):
     scripted = models.BooleanField(default=False)
     """Whether any of its roles is played by the scripted provider."""
     note = models.TextField(blank=True)
+    away = models.CharField(max_length=60, blank=True)
+    """Of a paused one: the endpoint that could not be reached. It goes on by itself once that answers."""
     created_by = models.ForeignKey(site.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     cloned_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -63,6 +66,7 @@ class Batch(models.Model):
         indexes = [
             models.Index(F("id").desc(), name="batch_newest"),
             models.Index(fields=["state", "-id"], name="batch_state"),
+            models.Index(fields=["id"], condition=~Q(away=""), name="batch_away"),
             GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="batch_search"),
         ]
 
@@ -238,11 +242,16 @@ class LLMCall(models.Model):
     reason = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)
     signature = models.CharField(max_length=300, blank=True)
+    repairs = ArrayField(models.CharField(max_length=40), default=list, blank=True)
+    """What of its reply's form was repaired to read it."""
+    unusable = models.CharField(max_length=300, blank=True)
+    """Why its reply could not be used, so that it was asked for again."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         indexes = [
+            models.Index(F("batch"), F("model"), condition=~Q(repairs=[]) | ~Q(unusable=""), name="llmcall_read_badly"),
             models.Index(fields=["batch", "-id"], name="llmcall_of_batch"),
             models.Index(fields=["batch", "state", "-id"], name="llmcall_by_state"),
             models.Index(fields=["role", "stage", "-id"], name="llmcall_by_stage"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Min, QuerySet
+from django.db.models import CharField, Count, F, Func, Min, QuerySet
 
 from synthesis.stages import LEVELS
-from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, StageRun
+from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, LLMCall, StageRun
 from webapp.content_store import load
 
 GROUPS = 200
@@ -75,3 +75,27 @@ def product_of(item: BatchItem) -> BatchProduct | None:
 def body(digest: str | None) -> Any:
     """What a stored body holds; None where there is none."""
     return load(Body, digest) if digest else None
+
+
+@dataclass(frozen=True)
+class ReadingLine:
+    """How often replies of a model had to be repaired so, or (`unusable`) could not be used and were asked again."""
+
+    model: str
+    repair: str
+    count: int
+    unusable: bool = False
+
+
+def readings(batch: int) -> list[ReadingLine]:
+    """By model what was repaired in replies of this batch, and how many could not be used. The most frequent first."""
+    calls = LLMCall.objects.filter(batch=batch).order_by()
+    each = Func(F("repairs"), function="unnest", output_field=CharField())
+    repaired = calls.exclude(repairs=[]).annotate(repair=each)
+    lines = [
+        ReadingLine(row["model"], row["repair"], row["count"])
+        for row in repaired.values("model", "repair").annotate(count=Count("pk"))
+    ]
+    refused = calls.exclude(unusable="").values("model").annotate(count=Count("pk"))
+    lines += [ReadingLine(row["model"], "", row["count"], unusable=True) for row in refused]
+    return sorted(lines, key=lambda line: (line.model, line.unusable, -line.count))

@@ -166,12 +166,13 @@ class BatchQuery(PageQuery):
 
 class BatchLine(Schema):
     """`spent` is the known money for all replies: of `unpriced` ones nobody can tell. `lost` counts requests that gave
-    none. `note`: why it stands still."""
+    none. `note`: why it stands still. `away`: the endpoint that it waits for, to go on by itself once that answers."""
 
     id: int
     name: str
     state: str
     note: str
+    away: str
     cap: float | None
     spent: float
     unpriced: int
@@ -352,6 +353,13 @@ class FailureOut(Schema):
     call_key: str
 
 
+class BoundsOut(Schema):
+    """A range: its low and its high end."""
+
+    low: float
+    high: float
+
+
 class EstimateLineOut(Schema):
     """`seen` calls of the past were looked at; with 0 the numbers are assumptions. Of the offline provider's calls only
     number and prompts are taken for another model. `cost` null: a price is unknown."""
@@ -359,26 +367,28 @@ class EstimateLineOut(Schema):
     role: str
     stage: str
     model: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-    cost: float | None
+    calls: BoundsOut
+    prompt_tokens: BoundsOut
+    completion_tokens: BoundsOut
+    seconds: BoundsOut
+    cost: BoundsOut | None
     seen: int
 
 
 class EstimateOut(Schema):
-    """At most, as if every item were kept. `sample` is the first call that one item would make. `cost` null: nobody has
-    said what the `unpriced` models cost."""
+    """Ranges: the low end is a lean batch that keeps as few items as earlier ones let expect, the high end one that
+    keeps every item, which are then `items` by level. `rests_on` says in words where they come from. `sample` is the
+    first call that one item would make. `cost` null: nobody has said what the `unpriced` models cost."""
 
     themes: int
     items: dict[str, int]
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float | None
+    calls: BoundsOut
+    prompt_tokens: BoundsOut
+    completion_tokens: BoundsOut
+    cost: BoundsOut | None
     unpriced: list[str]
-    seconds: float
+    seconds: BoundsOut
+    rests_on: str
     lines: list[EstimateLineOut]
     sample: Json
     note: str

@@ -200,13 +200,37 @@ def resume_batch(user: Any, pk: int, cap: float | None = None) -> Batch:
     return _run(user, batch, "batch.resume")
 
 
+@transaction.atomic
+def resume_after(endpoint: str) -> int:
+    """Let every batch go on that waits for this endpoint, which answers again. Gives how many."""
+    waiting = list(
+        Batch.objects.filter(away=endpoint, state=BatchState.PAUSED).order_by("pk").values_list("pk", flat=True)
+    )
+    for pk in waiting:
+        batch = lock(pk)
+        if batch.away != endpoint or batch.state != BatchState.PAUSED:
+            continue
+        try:
+            _run(None, batch, "batch.endpoint_back", endpoint=endpoint)
+        except InputError as error:  # a model is gone meanwhile: a person has to choose another
+            batch.state, batch.note, batch.away = BatchState.PAUSED, str(error), ""
+            batch.save(update_fields=["state", "note", "away"])
+    return len(waiting)
+
+
 def _free(batch: Batch) -> bool:
     return batch.spent + batch.assumed == 0 and batch.cap == 0
 
 
 @transaction.atomic
 def pause_batch(user: Any, pk: int) -> Batch:
-    """Stop soon: calls in flight end and are stored, nothing new begins. Raises InputError."""
+    """Stop soon: calls in flight end and are stored, nothing new begins. One that waits for an endpoint does not go on
+    by itself any more. Raises InputError."""
+    batch = lock(pk)
+    if batch.state == BatchState.PAUSED and batch.away:
+        batch.note, batch.away = "", ""
+        batch.save(update_fields=["note", "away"])
+        return _told(user, batch, "batch.pause")
     if not stand_still(pk, BatchState.PAUSED, ""):
         raise InputError(f"Only a running batch is paused; this one is {lock(pk).state}.")
     return _told(user, lock(pk), "batch.pause")
@@ -218,8 +242,8 @@ def cancel_batch(user: Any, pk: int) -> Batch:
     batch = lock(pk)
     if batch.state in (BatchState.DONE, BatchState.CANCELLED):
         raise InputError(f"This batch has ended: it is {batch.state}.")
-    batch.state, batch.note, batch.finished_at = BatchState.CANCELLED, "", timezone.now()
-    batch.save(update_fields=["state", "note", "finished_at"])
+    batch.state, batch.note, batch.away, batch.finished_at = BatchState.CANCELLED, "", "", timezone.now()
+    batch.save(update_fields=["state", "note", "away", "finished_at"])
     cancel_waiting(pk)
     return _told(user, batch, "batch.cancel")
 
@@ -302,7 +326,7 @@ def _run(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
     require_models(BatchSettings.model_validate(batch.settings))
     _require_within(user, batch)
     now = timezone.now()
-    batch.state, batch.note, batch.finished_at = BatchState.RUNNING, "", None
+    batch.state, batch.note, batch.away, batch.finished_at = BatchState.RUNNING, "", "", None
     batch.started_at = batch.started_at or now
     if not is_unfinished(batch.pk):
         batch.state, batch.finished_at = BatchState.DONE, now

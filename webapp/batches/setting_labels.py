@@ -24,7 +24,8 @@ STAGE_WORDS = {
     "plan": "what the environment holds, its rules and its operations",
     "code": "a program: the state as attributes, a method for each tool",
     "assemble": "parts become one program, checked without running it; faults are given back to the author to repair",
-    "assess": "the tester calls every tool, the checker judges what each call did; too low a score is rejected",
+    "assess": "the tester calls every tool, the checker judges what each call did; tools that fail are repaired or "
+    "taken out; too low a score is rejected",
     "state": "an initial state, constructed and checked",
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
@@ -81,6 +82,7 @@ ASSESSING = (
     SettingLabel("assessment_threshold", "Least score", "(pass + warning) / calls", "published"),
     SettingLabel("sequential", "Stop early", "as soon as the decision is certain", "ours"),
     SettingLabel("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
+    SettingLabel("tool_repairs", "Repairs of a tool", "that fails, before it is taken out; 0: none of both", "ours"),
     SettingLabel("test_states", "States to start from", "of an assessment", "ours"),
     SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )
@@ -135,6 +137,9 @@ def _label(name: str) -> str:
         return {setting.name: setting.label for setting in STAGE_SETTINGS}.get(rest, rest)
     if place == "models":
         return f"Model of the {rest}"
+    if place == "sampling":
+        role, _, name = rest.partition(".")
+        return f"{name.replace('_', ' ').capitalize()} of the {role}"
     if place == "prices":
         return f"Price of {rest}"
     return {"cap": "Spend cap", **{name: label for name, label, _ in RUNNING}}.get(name, name)
@@ -160,4 +165,5 @@ def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
     }
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
     values = flat(settings.model_dump(mode="json"))
-    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in values.items()]
+    said = {name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")}
+    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in said.items()]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from synthesis.contracts import Frozen
 from synthesis.llm.cost import Price
+from synthesis.llm.sampling import Sampling
 from synthesis.stages import StageSettings
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
@@ -17,14 +18,15 @@ MOST_THEMES = 10_000
 
 
 class BatchSettings(Frozen):
-    """All of a batch but its themes. `models` are by role, `prices` by model name (`endpoint/model`), in place of what
-    is known of the endpoint.
+    """All of a batch but its themes. `models` and `sampling` are by role, `prices` by model name (`endpoint/model`), in
+    place of what is known of the endpoint.
 
     `lanes` jobs work on it, each on `at_once` items; an endpoint's own limit is shared among the lanes.
     """
 
     stages: StageSettings = StageSettings()
     models: dict[str, str] = Field(default_factory=dict)
+    sampling: dict[str, Sampling] = Field(default_factory=dict)
     prices: dict[str, Price] = Field(default_factory=dict)
     cap: Annotated[float, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0

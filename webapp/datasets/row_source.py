@@ -45,6 +45,7 @@ WORDS = {
     "program_error": "Ended by the environment's program",
     "user_error": "The simulated user spoilt it",
     "invalid_format": "A turn of the agent was not well formed",
+    "cut_turn": "A turn of the agent was broken off",
     "impossible_task": "A judge called the task impossible when the attempt was made",
     "not_solved": "Earned less than the least reward",
     "action_range": "Fewer or more actions than wanted",

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from synthesis.assessment.case_words import EXPECTED
 from synthesis.assessment.cases import CallSetting, Outcome, execute
 from synthesis.contracts import Program, is_refusal
 from synthesis.errors import ProgramError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
 from webapp.content_store import load
-from webapp.environments.case_groups import EXPECTED, as_expected
+from webapp.environments.case_groups import as_expected
 from webapp.environments.models import Assessment, CaseState, Tool, ToolCase
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdicts
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
+from synthesis.assessment.case_words import case_text
+from synthesis.assessment.tool_repair import ToolBrief, repair_tool
 from synthesis.errors import InputError, ProgramError
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
-from synthesis.skeleton.tool_repair import ToolBrief, repair_tool
 from webapp.accounts.models import User
 from webapp.accounts.services import audit
 from webapp.edits.models import Edit, EditKind
@@ -16,7 +17,6 @@ from webapp.edits.services import digest_of
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
-from webapp.environments.case_groups import case_text
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdict
 

@@ -16,7 +16,7 @@ from synthesis.errors import EnvariumError, InputError
 from webapp.accounts.access import access
 from webapp.endpoints import queries, services
 from webapp.endpoints import trial as trying
-from webapp.endpoints.forms import EndpointForm, PriceForm
+from webapp.endpoints.forms import EndpointForm, PriceForm, SamplingForm
 from webapp.endpoints.models import Endpoint, StructuredOutput
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.query_params import Params
@@ -27,14 +27,20 @@ from webapp.rest.api_examples import ApiExample, api_call
 @require_safe
 @never_cache
 def listing(request: HttpRequest) -> HttpResponse:
+    return _listed(request)
+
+
+def _listed(request: HttpRequest, form: SamplingForm | None = None) -> HttpResponse:
+    """The list; with a `form` that was sent and is wrong."""
     lines = queries.roles()
     context = {
         "endpoints": queries.endpoints(),
         "choices": queries.choices(),
         "roles": lines,
         "roles_set": any(line.value for line in lines),
+        "sampling": (form or SamplingForm()).rows(),
     }
-    return render(request, "endpoints/list.html", context)
+    return render(request, "endpoints/list.html", context, status=200 if form is None else 422)
 
 
 @access("admin")
@@ -59,6 +65,7 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     if row is not None:
         structured_form = Params(request.GET).choice("found", StructuredOutput.values)
         context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
+        context["left_out"] = queries.left_out_of(row)
         context |= {
             "found": StructuredOutput(structured_form)
             if structured_form and structured_form != row.structured
@@ -166,3 +173,30 @@ def roles(request: HttpRequest) -> HttpResponse:
     else:
         messages.success(request, "The roles are saved.")
     return redirect("endpoints:list")
+
+
+@access("admin")
+@require_POST
+def sampling(request: HttpRequest) -> HttpResponse:
+    """Save how every role is asked by default."""
+    form = SamplingForm(request.POST)
+    if not form.is_valid():
+        return _listed(request, form)
+    services.set_sampling(request.user, form.chosen())
+    messages.success(request, "How the roles are asked is saved. Batches that run keep what they began with.")
+    return redirect("endpoints:list")
+
+
+@access("admin")
+@require_POST
+def all_parameters(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send a model again what its server refused."""
+    get_object_or_404(Endpoint, pk=pk)
+    model = request.POST.get("model", "")[:200]
+    try:
+        services.forget_left_out(request.user, pk, model)
+    except InputError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Requests to {model} hold every parameter again.")
+    return redirect("endpoints:edit", pk)

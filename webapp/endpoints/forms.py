@@ -7,7 +7,10 @@ from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
 from synthesis.llm.cost import Price
-from webapp.endpoints.models import Endpoint, StructuredOutput
+from synthesis.llm.sampling import Sampling
+from webapp.endpoints import sampling_fields
+from webapp.endpoints.models import Endpoint, LLMRole, StructuredOutput
+from webapp.endpoints.queries import sampling_defaults
 from webapp.endpoints.services import MAX_PRICE, EndpointChanges, names_in
 
 ADDRESS = mark_safe(
@@ -81,6 +84,20 @@ class EndpointForm(forms.Form):
             timeout_s=cleaned["timeout_s"],
             structured=cleaned["structured"] or "none",
         )
+
+
+class SamplingForm(forms.Form):
+    """How each role is asked, by default."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sampling_fields.add_fields(self, LLMRole.values, sampling_defaults())
+
+    def rows(self) -> list[sampling_fields.SamplingRow]:
+        return sampling_fields.rows(self, LLMRole.values)
+
+    def chosen(self) -> dict[str, Sampling]:
+        return sampling_fields.chosen(self.cleaned_data, LLMRole.values)
 
 
 class PriceForm(forms.Form):

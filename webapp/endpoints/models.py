@@ -38,6 +38,8 @@ class Endpoint(models.Model):
     """What it holds its models to by a request's `response_format`."""
     prices = OrderedJSONField(default=dict)
     """By model: money for a million tokens (`synthesis.llm.cost.Price`). One that is not there is unknown, not 0."""
+    left_out = OrderedJSONField(default=dict)
+    """By model the parameters that it refuses, each with `instead` (its name there, or nothing) and `said`."""
     from_environment = models.BooleanField(default=False)
     """Registered at start from OPENAI_BASE_URL: whoever starts the server vouches for its address."""
     created_at = models.DateTimeField(auto_now_add=True)
@@ -60,3 +62,10 @@ class RoleModel(models.Model):
     role = models.CharField(max_length=16, choices=LLMRole.choices, primary_key=True)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="roles")
     model = models.CharField(max_length=200)
+
+
+class RoleSampling(models.Model):
+    """How a role is asked where nobody says otherwise: a `synthesis.llm.sampling.Sampling`."""
+
+    role = models.CharField(max_length=16, choices=LLMRole.choices, primary_key=True)
+    values = OrderedJSONField(default=dict)

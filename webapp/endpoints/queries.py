@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from synthesis.llm.cost import Price
-from webapp.endpoints.models import Endpoint, LLMRole, RoleModel
+from synthesis.llm.sampling import DEFAULTS, Sampling
+from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, RoleSampling
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,24 @@ def prices_of(row: Endpoint) -> list[PriceLine]:
     return listed + [PriceLine(model, price, False) for model, price in known.items() if model not in row.model_names]
 
 
+@dataclass(frozen=True)
+class LeftOutLine:
+    """A parameter that requests to a model do without, and why."""
+
+    model: str
+    name: str
+    instead: str
+    said: str
+
+
+def left_out_of(row: Endpoint) -> list[LeftOutLine]:
+    return [
+        LeftOutLine(model, name, known.get("instead", ""), known.get("said", ""))
+        for model, names in row.left_out.items()
+        for name, known in names.items()
+    ]
+
+
 def prices() -> dict[str, Price]:
     """Every known price by the name that calls are counted under (`endpoint/model`)."""
     return {
@@ -94,6 +113,12 @@ def _line(default: RoleModel) -> RoleLine:
     choice = ModelChoice(default.endpoint_id, default.endpoint.name, default.model)
     gone = "" if default.model in default.endpoint.model_names else choice.label
     return RoleLine(default.role, LLMRole(default.role).label, choice.value, gone)
+
+
+def sampling_defaults() -> dict[str, Sampling]:
+    """How each role is asked that somebody has said it of, and those that have a default of ours."""
+    known = {row.role: Sampling.model_validate(row.values) for row in RoleSampling.objects.all()}
+    return dict(DEFAULTS) | known
 
 
 def default_of(role: str) -> tuple[Endpoint, str] | None:

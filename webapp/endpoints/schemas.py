@@ -41,14 +41,23 @@ class PriceOut(Schema):
     cached: float | None = None
 
 
+class LeftOutOut(Schema):
+    """Why requests do without a parameter, and the name that goes in its place."""
+
+    instead: str = ""
+    said: str = ""
+
+
 class EndpointOut(EndpointLine):
-    """`prices` by model; one that is not there is unknown, not free. `structured`: what replies are held to."""
+    """`prices` by model; one that is not there is unknown, not free. `structured`: what replies are held to.
+    `left_out`: by model the parameters that its server refused."""
 
     base_url: str
     max_concurrency: int
     timeout_s: int
     structured: StructuredForm
     prices: dict[str, PriceOut]
+    left_out: dict[str, dict[str, LeftOutOut]]
     from_environment: bool
     created_at: datetime
     updated_at: datetime

@@ -15,10 +15,12 @@ from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
+from synthesis.llm.refusals import LeftOut
+from synthesis.llm.sampling import DEFAULTS, Sampling
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
 from webapp.endpoints.key_encryption import seal, unseal
-from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, StructuredOutput
+from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, RoleSampling, StructuredOutput
 from webapp.endpoints.queries import find_choice
 
 ENVIRONMENT_NAME = "default"
@@ -107,6 +109,8 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
         row.prices = {model: price.model_dump() for model, price in wish.prices.items()}
     elif moved:
         row.prices = {}  # another server's
+    if moved:
+        row.left_out = {}
     row.sealed_key = seal(opened.api_key.get_secret_value())
     row.from_environment = row.from_environment and not moved
     try:
@@ -188,13 +192,54 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
         audit(actor, "endpoint.role", chosen[0] if chosen else None, role=role, model=chosen[1] if chosen else "")
 
 
+@transaction.atomic
+def set_sampling(actor: Any, values: dict[str, Sampling]) -> None:
+    """How roles are asked, by role. Raises InputError for one that is not there."""
+    for role, sampling in values.items():
+        if role not in LLMRole.values:
+            raise InputError(f"There is no role {role[:30]!r}.")
+        chosen = sampling.model_dump(exclude_none=True)
+        row = RoleSampling.objects.select_for_update().filter(role=role).first()
+        usual = DEFAULTS.get(role, Sampling()).model_dump(exclude_none=True)
+        if chosen == (row.values if row else usual):
+            continue
+        RoleSampling.objects.update_or_create(role=role, defaults={"values": chosen})
+        audit(actor, "endpoint.sampling", None, role=role, **{name: str(value) for name, value in chosen.items()})
+
+
+@transaction.atomic
+def note_left_out(endpoint: str, left_out: LeftOut) -> None:
+    """Keep that a server refuses a parameter of a model, or cannot do with it. Nothing where the endpoint is gone."""
+    row = Endpoint.objects.select_for_update().filter(name=endpoint).first()
+    if row is None:
+        return
+    known = row.left_out.setdefault(left_out.model[:200], {})
+    known[left_out.name[:60]] = {"instead": left_out.instead[:60], "said": clean(left_out.said)[:300]}
+    row.save(update_fields=["left_out", "updated_at"])
+    audit(None, "endpoint.left_out", row, model=left_out.model[:200], parameter=left_out.name[:60])
+
+
+@transaction.atomic
+def forget_left_out(actor: Any, pk: int, model: str) -> None:
+    """Send a model every parameter again: its server may take them by now."""
+    row = Endpoint.objects.select_for_update().get(pk=pk)
+    if row.left_out.pop(model, None) is None:
+        raise InputError(f"Nothing is left out of requests to {model[:80]}.")
+    row.save(update_fields=["left_out", "updated_at"])
+    audit(actor, "endpoint.all_parameters", row, model=model[:200])
+
+
 def opened(row: Endpoint) -> llm.Endpoint:
     """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
     its name is not known. Only its own address ever gets the key."""
     reach = check_address(row.base_url, vouched=row.from_environment)
     key = unseal(row.sealed_key)
     endpoint = _opened(row.name, row.base_url, key, row.max_concurrency, row.timeout_s, row.structured)
-    return endpoint.model_copy(update={"reach": reach})
+    left_out = {
+        model: {name: str(known.get("instead", "")) for name, known in names.items()}
+        for model, names in row.left_out.items()
+    }
+    return endpoint.model_copy(update={"reach": reach, "left_out": left_out})
 
 
 def register_from_environment() -> Endpoint | None:

@@ -21,7 +21,7 @@ from webapp.endpoints.models import Endpoint as Row
 from webapp.endpoints.models import StructuredOutput
 
 if TYPE_CHECKING:
-    from synthesis.llm.client import OpenAIChat
+    from synthesis.llm.openai_chat import OpenAIChat
 
 SECONDS = 20.0
 TOKENS = 200
@@ -77,6 +77,7 @@ def try_endpoint(row: Row, model: str) -> Trial:
 async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
     """(whether it calls tools, what is to be said of that, the form of structured output, what is to be said of it)."""
     async with connect(endpoint) as connection:
+        connection.asked_after = frozenset({"response_format"})
         chat = connection.chat(model)
         try:
             calls, verdict = _of_call(await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0))

@@ -21,7 +21,7 @@ def whole() -> QuerySet[Assessment]:
 
 def of_environment(environment: int) -> QuerySet[Assessment]:
     """The assessments of every version of an environment, without what lists do not show."""
-    return whole().filter(version__environment=environment).defer("rates", "roles", "prompts")
+    return whole().filter(version__environment=environment).defer("rates", "roles", "prompts", "notes", "repairs")
 
 
 def of_version(version: int) -> list[Assessment]:

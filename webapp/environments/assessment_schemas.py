@@ -16,8 +16,9 @@ from webapp.rest.types import Json, ShortText
 class AssessmentLine(Schema):
     """`score` counts passes and warnings, `strict` passes alone, both of the calls that were `made`.
 
-    `saved` of the `planned` calls were not needed; `confidence` is null where the sequential test was off. A re-run
-    found `same_count` and `differs_count`; `rerun_at` is null before the first.
+    `saved` of the `planned` calls were not needed, `lost` rounds gave no usable reply; `confidence` is null where the
+    sequential test was off. `first_score` is the score before tools were repaired, null where none was. A re-run found
+    `same_count` and `differs_count`; `rerun_at` is null before the first.
     """
 
     id: int
@@ -26,12 +27,14 @@ class AssessmentLine(Schema):
     environment_id: Annotated[int, Field(validation_alias="version.environment_id")]
     score: float
     strict: float
+    first_score: float | None
     threshold: float
     confidence: float | None
     kept: bool
     planned: int
     made: int
     saved: int
+    lost: int
     passed: int
     warned: int
     failed: int
@@ -43,11 +46,14 @@ class AssessmentLine(Schema):
 
 
 class AssessmentOut(AssessmentLine):
-    """`rates` are the verdicts by tool, `roles` the model of each role, `prompts` the SHA-256 of each prompt."""
+    """`rates` are the verdicts by tool, `roles` the model of each role, `prompts` the SHA-256 of each prompt; `notes`
+    say what the calls do not show, `repairs` what came of tools that failed."""
 
     rates: Json
     roles: Json
     prompts: Json
+    notes: Json
+    repairs: Json
 
 
 class ToolCaseQuery(PageQuery):
@@ -58,13 +64,16 @@ class ToolCaseQuery(PageQuery):
 
 
 class ToolCaseLine(Schema):
-    """`position` counts from 0. `result` and `patch` are encoded; with `cut` they were too large to keep."""
+    """`position` counts from 0. `result` and `patch` are encoded; with `cut` they were too large to keep.
+
+    `expectation` is the tester's."""
 
     id: int
     assessment_id: int
     position: int
     tool: str
     case: str
+    expectation: str
     arguments: Json
     ok: bool
     result: Json

@@ -61,6 +61,10 @@ def _numbers(draft: AssessmentDraft) -> dict[str, object]:
         "planned": draft.planned,
         "made": len(verdicts),
         "saved": draft.saved,
+        "lost": draft.lost,
+        "notes": [clean(note) for note in draft.notes],
+        "first_score": draft.first_score,
+        "repairs": [repair.model_dump(mode="json") for repair in draft.repairs],
         "passed": verdicts.count("pass"),
         "warned": verdicts.count("warning"),
         "failed": verdicts.count("fail"),
@@ -75,6 +79,7 @@ def _case(assessment: Assessment, position: int, case: CaseDraft, state: CaseSta
         position=position,
         tool=clean(case.tool)[:200],
         case=case.case,
+        expectation=clean(case.expectation),
         arguments=case.arguments,
         state=state,
         seed=case.seed,
@@ -98,7 +103,10 @@ def drafts_of(assessment: Assessment) -> Iterator[tuple[ToolCase, CaseDraft]]:
         yield row, CaseDraft(**fields, patch=tuple(row.patch), state=state)
 
 
-_SAME_NAME = ("tool", "case", "arguments", "seed", "now", "ok", "result", "error", "digest", "cut", "verdict", "reason")
+_SAME_NAME = (
+    *("tool", "case", "expectation", "arguments", "seed", "now"),
+    *("ok", "result", "error", "digest", "cut", "verdict", "reason"),
+)
 
 
 def keep_rerun(row: ToolCase, rerun: Rerun) -> None:

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.assessment.cases import ENDED
-from synthesis.assessment.prompt_values import shown
 from synthesis.contracts import is_refusal
 from webapp.environments.models import ToolCase
 
-EXPECTED = {"negative": "Refused. Nothing changes.", "positive": "Carried out."}
-"""What a tester means by a case: a call that an environment has to refuse, or one that it has to carry out."""
 GROUPS = (
     ("accepts", "Does what it should refuse"),
     ("half", "Refuses, yet changes the state"),
@@ -68,19 +65,6 @@ def grouped_cases(rows: Iterable[ToolCase]) -> list[CaseGroup]:
     for group in groups.values():
         group.cases.sort(key=lambda row: (row.verdict != "fail", row.position))
     return [group for group in groups.values() if group.cases]
-
-
-def case_text(row: ToolCase, most: int = 500) -> str:
-    """A case as prompts show it; each value in at most `most` characters."""
-    happened = shown(row.result, most) if row.ok else row.error[:most]
-    lines = [
-        f"call: {row.tool}({shown(row.arguments, most)})",
-        f"expected: {EXPECTED[row.case]}",
-        f"happened: {happened}",
-        f"changes of the state: {shown(row.patch, most) if row.patch else 'none'}",
-        f"verdict: {row.verdict}. {row.reason[:most]}",
-    ]
-    return "\n".join(lines)
 
 
 def cited_lines(reasons: Iterable[str], source: str, first: int) -> set[int]:

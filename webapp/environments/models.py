@@ -146,25 +146,31 @@ class Assessment(models.Model):
     """A dual-agent assessment of a version: `score` = (pass + warning) / calls made, `strict` = pass / calls made.
 
     `rates` are the verdicts by tool (`synthesis.drafts.ToolRate`), `roles` the model of each role and `prompts` the
-    SHA-256 of each prompt. `same_count` and `differs_count` are what the last re-run of its cases came to.
+    SHA-256 of each prompt; `lost` rounds gave no usable reply, `notes` say what the calls do not show. Where tools
+    failed, `repairs` are what came of them (`synthesis.drafts.ToolRepair`) and `first_score` is the score before.
+    `same_count` and `differs_count` are what the last re-run of its cases came to.
     """
 
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="assessments", db_index=False)
     content_hash = models.CharField(max_length=64)
     score = models.FloatField()
     strict = models.FloatField()
+    first_score = models.FloatField(null=True, blank=True)
     threshold = models.FloatField()
     confidence = models.FloatField(null=True, blank=True)
     kept = models.BooleanField()
     planned = models.PositiveIntegerField()
     made = models.PositiveIntegerField()
     saved = models.PositiveIntegerField()
+    lost = models.PositiveIntegerField(default=0)
     passed = models.PositiveIntegerField()
     warned = models.PositiveIntegerField()
     failed = models.PositiveIntegerField()
     rates = OrderedJSONField(default=list)
     roles = OrderedJSONField(default=dict)
     prompts = OrderedJSONField(default=dict)
+    notes = OrderedJSONField(default=list)
+    repairs = OrderedJSONField(default=list)
     scripted = models.BooleanField(default=False)
     rerun_at = models.DateTimeField(null=True, blank=True)
     same_count = models.PositiveIntegerField(default=0)
@@ -183,13 +189,15 @@ class ToolCase(models.Model):
     """One call of an assessment, executed again without an LLM from `state`, `seed` and `now`.
 
     `result` and `patch` are encoded; with `cut` they were too large to keep and `digest` alone says what they were.
-    `rerun` is what the last re-run found, `differs` names what was another.
+    `expectation` is the tester's, in its own words. `rerun` is what the last re-run found, `differs` names what was
+    another.
     """
 
     assessment = models.ForeignKey(Assessment, on_delete=models.CASCADE, related_name="cases", db_index=False)
     position = models.PositiveIntegerField()
     tool = models.CharField(max_length=200)
     case = models.CharField(max_length=8, choices=[("positive", "positive"), ("negative", "negative")])
+    expectation = models.TextField(blank=True, default="")
     arguments = OrderedJSONField(default=dict)
     state = models.ForeignKey(CaseState, on_delete=models.PROTECT, related_name="+", db_index=False)
     seed = models.BigIntegerField()
@@ -210,3 +218,34 @@ class ToolCase(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.case})"
+
+
+class CheckerMeasure(models.Model):
+    """What a checker is worth, as it was measured on seeded faults (`synthesis.seeded_faults.measure`).
+
+    `by_kind` counts by kind of fault, `faults` are the calls with their verdicts, `prompts` the SHA-256 of the prompt.
+    """
+
+    model = models.CharField(max_length=300)
+    scripted = models.BooleanField(default=False)
+    seed = models.BigIntegerField(default=0)
+    mutants = models.PositiveIntegerField()
+    found = models.PositiveIntegerField()
+    warned = models.PositiveIntegerField()
+    sound = models.PositiveIntegerField()
+    alarms = models.PositiveIntegerField()
+    unusable = models.PositiveIntegerField()
+    precision = models.FloatField(null=True, blank=True)
+    recall = models.FloatField(null=True, blank=True)
+    by_kind = OrderedJSONField(default=dict)
+    faults = OrderedJSONField(default=list)
+    prompts = OrderedJSONField(default=dict)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.FloatField(default=0.0)
+    unpriced = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.model

@@ -1,6 +1,7 @@
 from django.urls import URLPattern, path
 
 from webapp.environments import assessment_views, environment_views
+from webapp.environments.checkers import checker_views
 
 app_name = "environments"
 urlpatterns: list[URLPattern] = [
@@ -11,6 +12,8 @@ urlpatterns: list[URLPattern] = [
     path("cases/<int:pk>/", assessment_views.case, name="case"),
     path("assessments/<int:pk>/", assessment_views.assessment, name="assessment"),
     path("assessments/<int:pk>/rerun", assessment_views.start_rerun, name="start_rerun"),
+    path("checkers/", checker_views.listing, name="checkers"),
+    path("checkers/<int:pk>/", checker_views.measure, name="checker"),
     path("<int:pk>/export", environment_views.export_one, name="export"),
     path("<int:pk>/diff", environment_views.choose_diff, name="choose_diff"),
     path("<int:pk>/diff/<int:a>/<int:b>/", environment_views.diff, name="diff"),

@@ -158,6 +158,8 @@ class Step(models.Model):
     kind = models.CharField(max_length=8, choices=StepKind.choices)
     content = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
+    cut = models.CharField(max_length=12, blank=True)
+    """Why its turn was broken off: `length`, `repetition`; empty for a whole one."""
     tool = models.CharField(max_length=200, blank=True)
     arguments = OrderedJSONField(null=True, blank=True)
     ok = models.BooleanField(null=True, blank=True)

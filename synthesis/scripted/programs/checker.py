@@ -1,4 +1,4 @@
-"""The checker: a verdict on one call out of the tool's source and words, what came back and what changed."""
+"""The checker: a verdict on one call out of the tool's source and words, what came back, the state and what changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
 from synthesis.scripted.programs.prompt_reader import as_json, unrendered
+from synthesis.scripted.programs.result_rows import contradiction, denied, stranger
+from synthesis.scripted.programs.tester import NOWHERE
 from synthesis.syntax import UNREADABLE, parse
 
 _MOST = re.compile(r"at most (\d+)(?! ?(?:day|week))")
@@ -22,11 +24,11 @@ def answer(call: StageCall) -> str:
     tool, made = as_json(shown.get("tool", "")) or {}, as_json(shown.get("call", "")) or {}
     if not made:
         return json.dumps({"verdict": "warning", "reason": "What happened could not be read."})
-    verdict, reason = judge(tool, shown.get("source", ""), made)
+    verdict, reason = judge(tool, shown.get("source", ""), made, as_json(shown.get("state", "")))
     return json.dumps({"verdict": verdict, "reason": reason})
 
 
-def judge(tool: dict[str, Any], source: str, made: dict[str, Any]) -> Verdict:
+def judge(tool: dict[str, Any], source: str, made: dict[str, Any], states: Any = None) -> Verdict:
     """The verdict on a call and its reason: the first thing that is wrong, the gravest first."""
     ok, result, patch = made.get("ok") is True, made.get("result"), made.get("patch") or []
     refused = not ok or _says_no(result)
@@ -36,6 +38,14 @@ def judge(tool: dict[str, Any], source: str, made: dict[str, Any]) -> Verdict:
         return "fail", f"A query must leave the state alone, yet {_first(patch)} changed."
     if not refused and (broken := broken_rule(tool, made.get("arguments") or {})):
         return "fail", broken
+    if not refused and patch and _names_nobody(made):
+        return "fail", f"There is no {NOWHERE}, yet {_first(patch)} changed."
+    if not refused and (wrong := contradiction(result, states)):
+        return "fail", wrong
+    if tool.get("kind") == "query" and (wrong := stranger(result, made.get("arguments") or {})):
+        return "fail", wrong
+    if refused and (there := denied(_reason(made), states)):
+        return "fail", f"It says that {there} does not exist, yet the state has it."
     if not ok and str(made.get("error", "")).startswith("raised"):
         return "warning", f"The tool raised instead of refusing: {str(made.get('error'))[:200]}"
     if not refused and tool.get("kind") == "change" and not patch and writes(source):
@@ -47,6 +57,10 @@ def judge(tool: dict[str, Any], source: str, made: dict[str, Any]) -> Verdict:
 
 def _says_no(result: Any) -> bool:
     return isinstance(result, dict) and (result.get("success") is False or bool(result.get("error")))
+
+
+def _names_nobody(made: dict[str, Any]) -> bool:
+    return made.get("case") == "negative" and NOWHERE in (made.get("arguments") or {}).values()
 
 
 def _reason(made: dict[str, Any]) -> str:

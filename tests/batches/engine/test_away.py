@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from synthesis.errors import SandboxLost
+from synthesis.llm import client
 from synthesis.runtime import default_sandbox
 from tests.batches.engine.test_under_load import at_rest, begin, reached, require_whole, workers
 from tests.batches.support import make_batch, settings_at, work_off
@@ -18,13 +19,44 @@ from tests.batches.table import TABLE, answer, slow
 from tests.fixtures.llm import llm_server
 from tests.fixtures.processes import wait_for
 from tests.rollouts_web.support import person
+from webapp.batches import awaited_endpoints, services
 from webapp.batches.engine.lane import close_lane, run_lane
-from webapp.batches.models import Batch
+from webapp.batches.models import Batch, StageRun
+from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS, JobKind
 from webapp.jobs.services import reap
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+
+def test_an_endpoint_that_is_away_pauses_the_batch_which_goes_on_once_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT_S", 0.01)
+    with llm_server(answer) as gone:
+        settings = settings_at(gone.url)
+    batch = work_off(make_batch(person("operator"), settings, ["one", "two"]))
+    row = Endpoint.objects.get()
+    assert (batch.state, batch.away) == ("paused", row.name)
+    assert batch.note.startswith("Paused: endpoint unreachable.")
+    assert set(batch.items.values_list("state", "reason")) == {("waiting", "")}
+    assert not StageRun.objects.exclude(state="kept").exists(), "no item has used up a try"
+    assert awaited_endpoints.look() == 0, "it is still away"
+    with llm_server(answer) as back:
+        Endpoint.objects.update(base_url=back.url)
+        assert awaited_endpoints.look() == 1
+        batch = work_off(batch)
+    assert (batch.state, batch.away, batch.note) == ("done", "", "")
+    assert set(batch.items.values_list("state", flat=True)) == {"kept"}
+
+
+def test_who_pauses_a_batch_that_waits_for_its_endpoint_keeps_it_paused() -> None:
+    user = person("operator")
+    batch = make_batch(user, settings_at("http://127.0.0.1:9/v1"), ["one"])
+    Batch.objects.filter(pk=batch.pk).update(state="paused", away="far", note="Paused: endpoint unreachable.")
+    paused = services.pause_batch(user, batch.pk)
+    assert (paused.state, paused.away, services.resume_after("far")) == ("paused", "", 0)
 
 
 def hang_up() -> int:

@@ -9,6 +9,8 @@ from synthesis.stages import StageSettings
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
+from webapp.batches.launch.assumed_usage import PATIENCE, WORDS
+from webapp.batches.launch.bounds import Bounds
 from webapp.batches.launch.estimate import Estimate, EstimateLine, estimate
 from webapp.batches.models import Batch, BatchLane, Body, LLMCall
 from webapp.batches.services import create_batch, of_theme
@@ -43,6 +45,10 @@ def past(model: str, batch: Batch, seconds: float, calls: int = 2) -> None:
     )
 
 
+def holds(bounds: Bounds, figure: float) -> bool:
+    return bounds.low <= figure <= bounds.high
+
+
 def plan_line(settings: BatchSettings) -> EstimateLine:
     return next(line for line in dry(settings, 1).lines if line.stage == "plan_state")
 
@@ -54,24 +60,33 @@ def dry(settings: BatchSettings, themes: int) -> Estimate:
 def test_the_offline_provider_does_not_say_how_long_a_model_takes_and_writes() -> None:
     past(SCRIPTED, Batch.objects.create(name="Offline"), seconds=0.0)
     line = plan_line(settings_at(URL))
-    assert (line.calls, line.prompt_tokens, line.seen) == (2, 1_400, 12)
-    assert (line.completion_tokens, line.seconds) == (1_200, 16.0)
+    assert line.seen == 12
+    assert holds(line.calls, 2)
+    assert holds(line.prompt_tokens, 1_400)
+    assert line.completion_tokens.high > 2 * WORDS.low
+    assert line.seconds.high > 2 * 8.0
     past(MODEL, Batch.objects.create(name="Live"), seconds=3.0)
     line = plan_line(settings_at(URL))
-    assert (line.completion_tokens, line.seconds) == (20, 6.0)
+    assert holds(line.completion_tokens, 20)
+    assert line.completion_tokens.high < WORDS.high / 10
+    assert holds(line.seconds, 6.0)
+    assert line.seconds.high < 2 * 8.0
 
 
 def test_the_same_themes_in_several_batches_do_not_make_an_item_dearer() -> None:
     for name in ("First", "Second", "Third"):
         past(MODEL, Batch.objects.create(name=name), seconds=1.0)
-    assert plan_line(settings_at(URL)).calls == 2
+    calls = plan_line(settings_at(URL)).calls
+    assert holds(calls, 2)
+    assert calls.high <= 4
 
 
-def test_one_theme_takes_as_long_as_its_calls_in_a_row() -> None:
+def test_one_theme_takes_as_long_as_its_calls_in_a_row_three_of_an_assessment_side_by_side() -> None:
     stages = StageSettings(scenarios=1, tasks=1, assessment_calls=100)
     one, many = (dry(settings_at(URL, stages=stages), themes).seconds for themes in (1, 400))
-    assert one > 200 * 8
-    assert many > 20 * one
+    assert one.high > 200 * PATIENCE.high / 3
+    assert many.high > 20 * one.high
+    assert 0 < one.low < one.high
 
 
 def test_there_are_no_more_lanes_than_an_endpoint_takes_requests() -> None:

@@ -170,7 +170,10 @@ def test_the_api_chooses_as_the_page_does() -> None:
     names = [(spec.get("theme") or spec["environment"])["name"] for spec in specs]
     assert names[1:] == ["Ship desk", "Front desk"]
     assert specs[0]["theme"]["key"] == KEYS[0]
-    assert caller.post("/batches/dry_run", body).json()["themes"] == 3
+    told = caller.post("/batches/dry_run", body).json()
+    assert told["themes"] == 3
+    assert 0 < told["calls"]["low"] < told["calls"]["high"]
+    assert "rests on assumptions" in told["rests_on"]
     said = {
         "no bundled theme 'zzz'": {"bundled": ["zzz"]},
         "No kept theme fits": {"themes": {"source": "nowhere"}},

@@ -75,7 +75,16 @@ class FailCall:
     error: LLMError
 
 
-Wish = FindCall | BeginCall | KeepCall | FailCall
+@dataclass(frozen=True)
+class NoteReading:
+    """How a kept reply was read: what was repaired, and why it could not be used, if so."""
+
+    key: str
+    repairs: tuple[str, ...]
+    unusable: str
+
+
+Wish = FindCall | BeginCall | KeepCall | FailCall | NoteReading
 
 
 class CallRow(NamedTuple):
@@ -118,6 +127,12 @@ def record(
     lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
     lost += sum(max(known.get(wish.key, NOTHING).open - 1, 0) for wish in keeps)
     return {wish.key: wish.reply for wish in keeps} | found_of(there), lost
+
+
+def note_readings(wishes: Sequence[NoteReading]) -> None:
+    for wish in sorted(wishes, key=lambda wish: wish.key):
+        repairs = [name[:40] for name in wish.repairs]
+        LLMCall.objects.filter(key=wish.key).update(repairs=repairs, unusable=clean(wish.unusable)[:300])
 
 
 def _begin(batch: int, wishes: list[BeginCall], bodies: dict[str, Body], known: dict[str, CallRow]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,17 @@ from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.cost import CostMeter, Price, cost_of
-from webapp.batches.engine.call_rows import BeginCall, FailCall, FindCall, KeepCall, Wish, found_of, record
+from webapp.batches.engine.call_rows import (
+    BeginCall,
+    FailCall,
+    FindCall,
+    KeepCall,
+    NoteReading,
+    Wish,
+    found_of,
+    note_readings,
+    record,
+)
 from webapp.batches.engine.spend import RefusedCall, grant
 from webapp.batches.engine.write_batcher import WriteBatcher
 from webapp.batches.models import Batch, BatchLane
@@ -56,6 +66,7 @@ class CallWriter:
                 replies = found_of({wish.key for wish in wishes if isinstance(wish, FindCall)})
                 keeps = [wish for wish in wishes if isinstance(wish, KeepCall)]
                 kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, FailCall)])
+                note_readings([wish for wish in wishes if isinstance(wish, NoteReading)])
                 spent = _pay(self.batch, keeps, len(begun), lost)
                 if held != self.held:
                     BatchLane.objects.filter(job_id=self.job).update(reserved=sum(held.values()))
@@ -86,6 +97,8 @@ class ItemStore:
     check_stop: Callable[[], None] = lambda: None
     used: list[str] = field(default_factory=list)
     last_failed: str = ""
+    away: LLMError | None = None
+    """What a call heard of an endpoint that cannot be reached, whatever was made of it afterwards."""
     _began: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     async def find(self, key: str) -> Reply | None:
@@ -113,8 +126,12 @@ class ItemStore:
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         self.last_failed = key
+        self.away = error if error.away else self.away
         self._began.pop(key, None)
         await self.writer.do(FailCall(key, call.site.stage, error))
+
+    async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
+        await self.writer.do(NoteReading(key, tuple(repairs), unusable))
 
     async def give_up(self, stage: str) -> None:
         """The stage has ended: what was broken off with it (calls beside one that failed) is in flight no more."""

@@ -12,7 +12,8 @@ from synthesis.errors import InputError
 from synthesis.llm.cost import Price, unpriced
 from synthesis.scripted import ScriptedModel
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.endpoints.queries import default_of, find_choice
+from webapp.endpoints.connections import note_left_out
+from webapp.endpoints.queries import default_of, find_choice, sampling_defaults
 from webapp.endpoints.queries import prices as known_prices
 from webapp.endpoints.services import opened
 
@@ -37,9 +38,14 @@ class Cast:
 
 
 def with_defaults(settings: BatchSettings) -> BatchSettings:
-    """Every role with a model: what was named, else the role's default, else the scripted provider."""
+    """Every role with a model: what was named, else the role's default, else the scripted provider. And every role
+    with how it is asked, so that a later change of the defaults does not change what is under way."""
     models = {role: settings.models.get(role) or _default(role) for role in ROLES}
-    return settings.model_copy(update={"models": models})
+    usual = sampling_defaults()
+    sampling = {
+        role: settings.sampling.get(role) or usual[role] for role in ROLES if role in usual and models[role] != SCRIPTED
+    }
+    return settings.model_copy(update={"models": models, "sampling": settings.sampling | sampling})
 
 
 def _default(role: str) -> str:
@@ -53,6 +59,9 @@ def is_scripted(settings: BatchSettings) -> bool:
 
 def require_models(settings: BatchSettings) -> None:
     """Raises InputError for a role or a model that is not known."""
+    for role in settings.sampling:
+        if role not in ROLES:
+            raise InputError(f"There is no role {role[:30]!r}. The roles are {', '.join(ROLES)}.")
     for role, value in settings.models.items():
         if role not in ROLES:
             raise InputError(f"There is no role {role[:30]!r}. The roles are {', '.join(ROLES)}.")
@@ -95,9 +104,21 @@ def shared(endpoint: llm.Endpoint, lanes: int) -> llm.Endpoint:
     return endpoint.model_copy(update={"max_concurrency": max(1, endpoint.max_concurrency // lanes)})
 
 
+def plays_otherwise(now: Cast, before: Cast) -> bool:
+    """Whether somebody else plays. What a server was found to refuse meanwhile does not count: who plays knows it."""
+    return _apart(now) != _apart(before)
+
+
+def _apart(cast: Cast) -> dict[str, tuple[llm.Endpoint, str]]:
+    return {
+        role: (endpoint.model_copy(update={"left_out": {}}), model)
+        for role, (endpoint, model) in cast.endpoints.items()
+    }
+
+
 async def models_of(cast: Cast, stack: contextlib.AsyncExitStack) -> Models:
     """A model for each role, connections open until the stack closes; one connection an endpoint."""
     from synthesis.llm.client import open_models  # a second to import, which no page should wait for
 
-    known = await stack.enter_async_context(open_models(cast.endpoints))
+    known = await stack.enter_async_context(open_models(cast.endpoints, note_left_out))
     return {role: known.get(role) or ScriptedModel() for role in ROLES}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from django.db import connection
+from django.db.models import Q
+from django.db.models.fields.json import KT
 
 from synthesis import prompts
 from synthesis.drafts import StageUsage
@@ -50,10 +52,20 @@ T = TypeVar("T")
 TRIES = 3
 """Of a stage that lost a process of the sandbox: replies are stored, so another try costs little."""
 AGAIN_SECONDS = 0.2
+AMENDS = "amends"
+"""Beside a stage's run: the earlier stage whose draft its own amends."""
 
 
 class BatchStopped(EnvariumError):
     """The batch stands still from now on: what an item was doing is begun again later, from what is stored."""
+
+
+class EndpointAway(EnvariumError):
+    """An endpoint cannot be reached: the batch waits for it, and no item ends by that. `endpoint` is its name."""
+
+    def __init__(self, endpoint: str, message: str) -> None:
+        super().__init__(message)
+        self.endpoint = endpoint
 
 
 @dataclass
@@ -108,7 +120,8 @@ def released(work: Callable[..., T], *given: Any) -> T:
 
 
 async def work(shared: LaneContext, item: BatchItem) -> None:
-    """Bring an item as far as it goes. Raises what ends the lane: CapReached, SandboxUnavailable, StaleClaim."""
+    """Bring an item as far as it goes. Raises what ends the lane: CapReached, EndpointAway, SandboxUnavailable,
+    StaleClaim."""
     try:
         known: dict[str, Any] = {}
         while item.stage != SAVE:
@@ -142,6 +155,8 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
     with prompts.noting() as filled:
         ended = await _attempt(shared, item, stage.name, store, act)
     noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
+    amended = stage.amendment(ended.output)
+    noted |= {AMENDS: stage.amends} if amended else {}
     ended = replace(ended, used=noted)
     if item.level == "theme" and stage is shared.pipeline.stages[0]:
         await shared.write(note_theme, item, ended, shared.names)
@@ -152,7 +167,7 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
     kept = await _end(shared, StageEnding(item.pk, ended, following, barrier, attempt=attempt))
     if not kept or barrier:
         return False
-    known[stage.name] = ended.output
+    known |= {stage.name: ended.output, **amended}
     item.stage = following
     return True
 
@@ -220,6 +235,9 @@ async def _attempt(
         logger.exception("item %s failed in %s", item.pk, stage)
         state, reason, message = StageState.FAILED, "fault", f"{type(error).__name__}: {error}. {OF_OURS}"
     await store.give_up(stage)
+    if store.away is not None and state != StageState.KEPT:
+        await _broken_off(shared, item, stage, time.monotonic() - began)
+        raise EndpointAway(store.away.away, str(store.away))
     spent = shared.spent.pop(item.path)
     return EndedStage(
         stage=stage,
@@ -278,7 +296,7 @@ def _slug(error: Exception) -> str:
 
 def _kit(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
     return Kit(
-        asker=Asker(shared.models, store, shared.meter),
+        asker=Asker(shared.models, store, shared.meter, shared.settings.sampling),
         sandbox=shared.sandbox,
         path=item.path,
         theme=theme_of(item.path),
@@ -298,20 +316,22 @@ async def _drafts(shared: LaneContext, item: BatchItem, names: tuple[str, ...], 
 
 
 def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> dict[str, Any]:
-    """By stage, along the path from the root. Raises InputError where one is not there."""
+    """By stage, along the path from the root, as later stages amended them. Raises InputError where one is missing."""
     parts = path.split("/")
     paths = ["/".join(parts[: length + 1]) for length in range(len(parts))]
-    rows = StageRun.objects.filter(
-        item__batch_id=batch, item__path__in=paths, stage__in=names, state=StageState.KEPT, output__isnull=False
-    )
-    drafts = {}
+    rows = StageRun.objects.filter(item__batch_id=batch, item__path__in=paths, state=StageState.KEPT)
+    rows = rows.annotate(amends=KT(f"used__{AMENDS}")).filter(output__isnull=False)
+    rows = rows.filter(Q(stage__in=names) | Q(amends__in=names))
+    drafts: dict[str, Any] = {}
+    amended: dict[str, Any] = {}
     for name, digest, body in rows.values_list("stage", "output", "output__body"):
-        wanted = pipeline.stage(name).gives
-        assert wanted is not None
-        drafts[name] = wanted.model_validate(unpack(Body, digest, body))
+        stage = pipeline.stage(name)
+        assert stage.gives is not None
+        drafts[name] = stage.gives.model_validate(unpack(Body, digest, body))
+        amended |= stage.amendment(drafts[name])
     if gone := sorted(set(names) - drafts.keys()):
         raise InputError(f"What earlier stages made is not there: {', '.join(gone)}. Retry the item from there.")
-    return drafts
+    return {name: drafts[name] for name in names} | amended
 
 
 async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> None:

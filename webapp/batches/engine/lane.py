@@ -20,8 +20,8 @@ from synthesis.runtime import Sandbox
 from synthesis.stages import Pipeline
 from webapp.batches.engine import barriers, item_state
 from webapp.batches.engine.call_store import CallWriter
-from webapp.batches.engine.cast import Cast, cast, models_of
-from webapp.batches.engine.item import BatchStopped, LaneContext, released, work
+from webapp.batches.engine.cast import Cast, cast, models_of, plays_otherwise
+from webapp.batches.engine.item import BatchStopped, EndpointAway, LaneContext, released, work
 from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
 from webapp.batches.engine.results import end_items
@@ -233,6 +233,8 @@ async def _settle(lane: Lane, seconds: float) -> None:
             continue
         if isinstance(error, SpendCapReached):
             await lane.shared.write(_capped, lane.shared, item.pk, str(error), lane.shared.meter.cap)
+        elif isinstance(error, EndpointAway):
+            await lane.shared.write(_away, lane.shared, item.pk, error)
         elif not isinstance(error, BatchStopped):
             lane.fault = lane.fault or error
         lane.shared.stop.set()
@@ -243,6 +245,13 @@ def _capped(shared: LaneContext, item: int, why: str, cap: float | None) -> None
     item_state.release_one(shared.claim, item)
     if Batch.objects.filter(pk=shared.batch, cap=cap).exists():
         stand_still(shared.batch, BatchState.CAPPED, why)
+
+
+def _away(shared: LaneContext, item: int, error: EndpointAway) -> None:
+    """The item waits where it was, and the batch for its endpoint (`awaited_endpoints.py`)."""
+    item_state.release_one(shared.claim, item)
+    why = f"Paused: endpoint unreachable. {error} The batch goes on by itself when it answers again."
+    stand_still(shared.batch, BatchState.PAUSED, why, away=error.endpoint)
 
 
 async def _drain(lane: Lane) -> None:
@@ -289,7 +298,7 @@ def _state(batch: int) -> tuple[str | None, float | None]:
 def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
     """Whether somebody else plays by now: another lane begins with them. With a model that is gone it stands still."""
     try:
-        return cast(settings).endpoints != played.endpoints
+        return plays_otherwise(cast(settings), played)
     except InputError as error:
         stand_still(batch, BatchState.PAUSED, str(error))
         return True

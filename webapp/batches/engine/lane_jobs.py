@@ -72,14 +72,14 @@ def finish(batch: int) -> bool:
 
 
 @transaction.atomic
-def stand_still(batch: int, state: BatchState, note: str) -> bool:
-    """Stop a running batch; false where it does not run."""
+def stand_still(batch: int, state: BatchState, note: str, away: str = "") -> bool:
+    """Stop a running batch; false where it does not run. `away` names the endpoint that it waits for."""
     row = lock(batch)
     if row.state != BatchState.RUNNING:
         return False
-    row.state, row.note = state, note[:2_000]
+    row.state, row.note, row.away = state, note[:2_000], away[:60]
     row.finished_at = timezone.now() if state in (BatchState.DONE, BatchState.FAILED) else None
-    row.save(update_fields=["state", "note", "finished_at"])
+    row.save(update_fields=["state", "note", "away", "finished_at"])
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.drafts import AssembledProgram
+from synthesis.drafts import AssembledProgram, AssessmentDraft
 from synthesis.formats.values import clean
 from synthesis.themes.keys import theme_of
 from synthesis.verifiers.audit_report import AuditedTask
@@ -42,11 +42,14 @@ def provenance(item: BatchItem, settings: BatchSettings, models: dict[str, str])
 
 
 def notes(drafts: Mapping[str, Any]) -> list[str]:
-    """What a person should know of what was kept: faults of a program before its repair, why nobody solved a task."""
+    """What a person should know of what was kept: faults of a program before its repair, what its assessment does not
+    show and which tools were mended for it, why nobody solved a task."""
     texts: list[str] = []
     for draft in drafts.values():
         if isinstance(draft, AssembledProgram) and draft.invalid_before_repair:
             texts += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
+        elif isinstance(draft, AssessmentDraft):
+            texts += draft.notes
         elif isinstance(draft, AuditedTask):
             texts += draft.task.notes
     more = [f"… and {len(texts) - MOST_NOTES:,} more."] if len(texts) > MOST_NOTES else []

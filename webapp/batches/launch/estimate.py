@@ -1,15 +1,17 @@
-"""Estimate of a batch before it starts: calls, tokens, cost, time, and one item's first prompt.
+"""Estimate of a batch before it starts: ranges of calls, tokens, cost and time, and one item's first prompt.
 
-An upper estimate: as if every item were kept. What earlier calls of a stage used is taken from their rows
-(`history.py`); where there are none yet, from `assumed`, which is ours.
+The low end is a lean batch that keeps as few items as earlier ones, the high end one of which every item is kept. What
+items of a stage asked for is taken from earlier batches (`usage_history.py`); where there are none yet, from
+`assumed_usage.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from synthesis.contracts import Usage
@@ -20,15 +22,19 @@ from synthesis.llm.chat import Reply
 from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import default_sandbox
-from synthesis.stages import ItemSpec, Kit, Pipeline, StageSettings
+from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.keys import theme_of
-from webapp.batches.engine.cast import cast, lanes_of, with_defaults
-from webapp.batches.launch.usage_history import AverageUsage, History
+from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
+from webapp.batches.launch.assumed_usage import AssumedUsage, assumed, assumed_share
+from webapp.batches.launch.bounds import NOTHING, Bounds, total
+from webapp.batches.launch.usage_history import History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4}
+SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "check_call": 3}
 """Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
+TOKENS = ("prompt_tokens", "completion_tokens")
+FIGURES = ("calls", *TOKENS, "seconds")
 
 
 @dataclass(frozen=True)
@@ -38,34 +44,37 @@ class EstimateLine:
     role: str
     stage: str
     model: str
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-    cost: float | None
+    calls: Bounds
+    prompt_tokens: Bounds
+    completion_tokens: Bounds
+    seconds: Bounds
+    cost: Bounds | None
     seen: int
 
 
 @dataclass(frozen=True)
 class Estimate:
+    """`items` are those of the high end, by level; `rests_on` says in words where the range comes from."""
+
     themes: int
     items: dict[str, int]
     lines: list[EstimateLine] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: Bounds = NOTHING
+    rests_on: str = ""
     sample: dict[str, Any] | None = None
     note: str = ""
 
     @property
-    def calls(self) -> int:
-        return sum(line.calls for line in self.lines)
+    def calls(self) -> Bounds:
+        return total([line.calls for line in self.lines])
 
     @property
-    def prompt_tokens(self) -> int:
-        return sum(line.prompt_tokens for line in self.lines)
+    def prompt_tokens(self) -> Bounds:
+        return total([line.prompt_tokens for line in self.lines])
 
     @property
-    def completion_tokens(self) -> int:
-        return sum(line.completion_tokens for line in self.lines)
+    def completion_tokens(self) -> Bounds:
+        return total([line.completion_tokens for line in self.lines])
 
     @property
     def unpriced(self) -> list[str]:
@@ -73,101 +82,70 @@ class Estimate:
         return sorted({line.model for line in self.lines if line.cost is None})
 
     @property
-    def cost(self) -> float | None:
-        costs = [line.cost for line in self.lines]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+    def cost(self) -> Bounds | None:
+        costs = [line.cost for line in self.lines if line.cost is not None]
+        return None if len(costs) < len(self.lines) else total(costs)
 
 
 @dataclass(frozen=True)
-class AssumedUsage:
-    """Calls an item, tokens and seconds a call."""
+class LevelWish:
+    """Items of one kind that a batch would make at a level, and what each of them asks for."""
 
-    calls: float
-    prompt: int = 1_500
-    completion: int = 600
-    seconds: float = 8.0
-
-
-def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], AssumedUsage]:
-    """By role and stage: what one item of a level asks for, where nothing is known of the past. `environment` is one
-    that is there and is to be assessed."""
-    calls = settings.assessment_calls
-    tools = (settings.least_tools + settings.most_tools) / 2
-    assessing = {
-        ("author", "test_state"): AssumedUsage(settings.test_states, 4_000, 2_500),
-        ("tester", "test_call"): AssumedUsage(calls, 4_000, 200),
-        ("checker", "check_call"): AssumedUsage(calls, 3_000, 200),
-    }
-    if level == "environment":
-        return assessing
-    if level == "theme":
-        building = {
-            ("author", "plan_state"): AssumedUsage(1),
-            ("author", "plan_operations"): AssumedUsage(1),
-            ("author", "code_attributes"): AssumedUsage(1, 2_500),
-            ("author", "code_method"): AssumedUsage(tools, 3_000),
-            ("author", "repair"): AssumedUsage(settings.repairs / 2, 6_000, 1_500),
-            **assessing,
-        }
-        return (
-            {("author", "judge_task"): AssumedUsage(1), ("author", "infer_theme"): AssumedUsage(1), **building}
-            if text
-            else building
-        )
-    if level == "scenario":
-        return {("author", "initial_state"): AssumedUsage(1, 4_000, 2_500)}
-    if level == "task":
-        return {
-            ("author", "instruction"): AssumedUsage(1, 5_000, 400),
-            ("author", "checklist"): AssumedUsage(1, 5_000, 400),
-            ("author", "check_function"): AssumedUsage(5, 6_000, 400),
-            ("teacher", "solve"): AssumedUsage(settings.solver_runs * 10, 5_000, 300),
-            # One task in four has a check that leaves its doubts to a judge: of runs' answers, and of an audit's.
-            ("judge", "judge_answer"): AssumedUsage((settings.solver_runs + 12) / 4, 1_500, 100),
-        }
-    rollout = {
-        ("teacher", "rollout"): AssumedUsage(10, 5_000, 300),
-        ("judge", "judge_run"): AssumedUsage(1, 5_000, 200),
-    }
-    return rollout | {("user", "user"): AssumedUsage(6, 1_000, 100)} if talk else rollout
+    level: str
+    items: Bounds
+    kept: Bounds
+    """The share of them that goes on."""
+    asks: dict[tuple[str, str], AssumedUsage]
 
 
 def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipeline) -> Estimate:
-    """What a batch over these themes would take at most. Raises InputError where its models cannot be used."""
+    """What a batch over these themes would take. Raises InputError where its models cannot be used."""
     settings = with_defaults(settings)
     played = cast(settings)
     items = counted(len(specs), settings.stages, pipeline)
-    before = History()
-
-    def line(place: tuple[str, str], count: float, guess: AssumedUsage) -> EstimateLine:
-        model = played.names[place[0]]
-        return _line(place, count, guess, before.of(*place, model), model, played.prices)
-
-    wanted: dict[tuple[str, str], tuple[float, AssumedUsage]] = {}
-    rows: list[tuple[str, int, float]] = []
-    for level, count, every in _levels(specs, settings.stages, items, pipeline):
-        # Where nobody judges, an answer that a check cannot tell stays uncertain.
-        asked = {place: guess for place, guess in every.items() if place[0] != "judge" or "judge" in played.names}
-        for place, guess in asked.items():
-            wanted[place] = wanted.get(place, (0.0, guess))[0] + count, guess
-        rows.append((level, count, sum(_in_row(line(place, 1, guess)) for place, guess in asked.items())))
-    lines = [line(place, count, guess) for place, (count, guess) in wanted.items()]
-    lanes = lanes_of(settings)
-    requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
-    seconds = max(
-        sum(line.seconds for line in lines) / requests,
-        sum(count * row for _, count, row in rows) / (settings.at_once * lanes),
-        sum(max(row for at, _, row in rows if at == level) for level in {level for level, _, _ in rows}),
-    )
+    before = History(settings.stages, len(specs))
+    lines: dict[tuple[str, str], EstimateLine] = {}
+    rows: list[tuple[str, Bounds, Bounds]] = []
+    for wish in _wishes(specs, settings.stages, items, pipeline, _shares(before, played, len(specs))):
+        one = [_line(place, wish, guess, before, played) for place, guess in wish.asks.items()]
+        rows.append((wish.level, wish.items, total([_in_row(line) for line in one])))
+        for line in one:
+            place = line.role, line.stage
+            many = _times(line, wish.items)
+            lines[place] = _both(lines[place], many) if place in lines else many
+    whole = [_priced(line, played.prices) for line in lines.values()]
     sample, note = sample_prompt(specs[0], settings, pipeline) if specs else (None, "")
     del items["talk"]
-    return Estimate(len(specs), items, lines, seconds, sample, note)
+    return Estimate(len(specs), items, whole, _time(whole, rows, settings, played), rests_on(whole), sample, note)
 
 
-def _levels(
-    specs: Sequence[ItemSpec], stages: StageSettings, items: dict[str, int], pipeline: Pipeline
-) -> list[tuple[str, int, dict[tuple[str, str], AssumedUsage]]]:
-    """(level, items, what one of them asks for) of all that is to be made; a level may come more than once."""
+def rests_on(lines: Sequence[EstimateLine]) -> str:
+    """Where the range comes from, for people."""
+    seen, calls = sum(line.seen > 0 for line in lines), sum(line.seen for line in lines)
+    if not seen:
+        return "No earlier batch asked for anything like this: the range rests on assumptions, so it is wide."
+    if seen == len(lines):
+        return f"The range rests on {calls:,} earlier calls, and on how much they differ from item to item."
+    return (
+        f"The range rests on {calls:,} earlier calls for {seen} of {len(lines)} kinds of call, and on assumptions for "
+        "the others."
+    )
+
+
+def _shares(before: History, played: Cast, themes: int) -> dict[str, Bounds]:
+    """By level, the share of its items that goes on."""
+    scripted = SCRIPTED in played.names.values()
+    return {level: before.kept(level, scripted=scripted) or assumed_share(themes) for level in LEVELS}
+
+
+def _wishes(
+    specs: Sequence[ItemSpec],
+    stages: StageSettings,
+    items: dict[str, int],
+    pipeline: Pipeline,
+    shares: dict[str, Bounds],
+) -> list[LevelWish]:
+    """All that is to be made; a level may come more than once."""
     there = [spec for spec in specs if spec.environment is not None]
     texts = sum(bool(spec.text) for spec in specs)
     again = sum(any(stage.name == "assess" for stage in pipeline.path("theme", stages, spec)) for spec in there)
@@ -180,14 +158,88 @@ def _levels(
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
         ("trajectory", "trajectory", False, True, items["talk"]),
     )
+    # An environment that is there and is not assessed again always goes on.
+    sure = (len(there) - again) / max(1, len(specs))
+    reached = {"theme": 1.0}
+    for above, level in pairwise(LEVELS):
+        low = shares[above].low
+        reached[level] = reached[above] * (sure + (1 - sure) * low if above == "theme" else low)
     return [
-        (level, count, assumed(stages, what, text=text, talk=talk)) for level, what, text, talk, count in kinds if count
+        LevelWish(
+            level, Bounds(reached[level] * count, count), shares[level], assumed(stages, what, text=text, talk=talk)
+        )
+        for level, what, text, talk, count in kinds
+        if count
     ]
 
 
-def _in_row(line: EstimateLine) -> float:
+def _line(place: tuple[str, str], wish: LevelWish, guess: AssumedUsage, before: History, played: Cast) -> EstimateLine:
+    """Of one item. Of the offline provider's calls only number and prompts say something about another model."""
+    model = played.names[place[0]]
+    past = before.of(*place, model)
+    told = past if past and not (past.scripted and model != SCRIPTED) else None
+    assumed_calls = guess.calls.times(wish.kept.low if guess.late else 1.0, 1.0)
+    calls = past.calls if past and past.calls else assumed_calls
+    prompt = calls.by(past.prompt if past else guess.prompt)
+    completion = calls.by(told.completion if told else guess.completion)
+    seconds = NOTHING if model == SCRIPTED else calls.by(told.seconds if told else guess.seconds)
+    return EstimateLine(*place, model, calls, prompt, completion, seconds, None, past.count if past else 0)
+
+
+def _times(line: EstimateLine, items: Bounds) -> EstimateLine:
+    figures = {name: getattr(line, name).by(items) for name in FIGURES}
+    return replace(line, **figures)
+
+
+def _both(line: EstimateLine, more: EstimateLine) -> EstimateLine:
+    figures = {name: getattr(line, name) + getattr(more, name) for name in FIGURES}
+    return replace(line, **figures)
+
+
+def _priced(line: EstimateLine, prices: Mapping[str, Price]) -> EstimateLine:
+    """In whole calls and tokens, with what they cost."""
+    line = replace(line, **{name: getattr(line, name).whole() for name in ("calls", *TOKENS)})
+    price = prices.get(line.model)
+    if price is None:
+        return line
+    low, high = (
+        price.of(Usage(prompt_tokens=int(prompt), completion_tokens=int(completion)))
+        for prompt, completion in (
+            (line.prompt_tokens.low, line.completion_tokens.low),
+            (line.prompt_tokens.high, line.completion_tokens.high),
+        )
+    )
+    return replace(line, cost=Bounds(low, high))
+
+
+def _time(
+    lines: Sequence[EstimateLine],
+    rows: Sequence[tuple[str, Bounds, Bounds]],
+    settings: BatchSettings,
+    played: Cast,
+) -> Bounds:
+    """Seconds, by what holds a batch up most: the endpoints, its items at once, or one item's calls in a row."""
+    lanes = lanes_of(settings)
+    requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
+
+    def at(end: str) -> float:
+        begun = [(level, getattr(items, end), getattr(row, end)) for level, items, row in rows]
+        longest = {level: 0.0 for level, _, _ in begun}
+        for level, items, row in begun:
+            longest[level] = max(longest[level], row if items >= 1 else 0.0)
+        return max(
+            sum(getattr(line.seconds, end) for line in lines) / requests,
+            sum(items * row for _, items, row in begun) / (settings.at_once * lanes),
+            sum(longest.values()),
+        )
+
+    return Bounds(at("low"), at("high"))
+
+
+def _in_row(line: EstimateLine) -> Bounds:
     """Seconds of one item's calls in a stage, with those beside each other counted once."""
-    return line.seconds / max(1, min(SIDE_BY_SIDE.get(line.stage, 1), line.calls))
+    at_once = SIDE_BY_SIDE.get(line.stage, 1)
+    return line.seconds.times(1 / max(1.0, min(at_once, line.calls.low)), 1 / max(1.0, min(at_once, line.calls.high)))
 
 
 def _endpoints(by_role: dict[str, Any]) -> list[Any]:
@@ -207,25 +259,6 @@ def counted(themes: int, stages: StageSettings, pipeline: Pipeline) -> dict[str,
         "trajectory": tasks * len(runs),
         "talk": tasks * talks,
     }
-
-
-def _line(
-    place: tuple[str, str],
-    items: float,
-    guess: AssumedUsage,
-    seen: AverageUsage | None,
-    model: str,
-    prices: dict[str, Price],
-) -> EstimateLine:
-    """Of the offline provider's calls only their number and their prompts say something about another model."""
-    told = seen if seen and not (seen.scripted and model != SCRIPTED) else None
-    calls = round(items * (seen.each if seen and place[1] not in ("test_call", "check_call") else guess.calls))
-    prompt = round(calls * (seen.prompt if seen else guess.prompt))
-    completion = round(calls * (told.completion if told else guess.completion))
-    seconds = 0.0 if model == SCRIPTED else calls * (told.seconds if told else guess.seconds)
-    price = prices.get(model)
-    cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion)) if price is not None else None
-    return EstimateLine(*place, model, calls, prompt, completion, seconds, cost, seen.count if seen else 0)
 
 
 class _EstimateDone(EnvariumError):

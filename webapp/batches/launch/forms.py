@@ -21,7 +21,8 @@ from webapp.batches.launch.choice import ChosenItems, RowFilter
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
-from webapp.endpoints.queries import choices
+from webapp.endpoints import sampling_fields
+from webapp.endpoints.queries import choices, sampling_defaults
 from webapp.forms.rows import PlainInput, PlainSearch, offer, options
 from webapp.templatetags.show import plain
 
@@ -97,6 +98,7 @@ class SettingsForm(forms.Form):
         models = [(SCRIPTED, SCRIPTED_LABEL), *((model.value, model.label) for model in choices())]
         for role in ROLES:
             self._add_role(role, models)
+        sampling_fields.add_fields(self, ROLES, sampling_defaults() | before.sampling)
 
     def _add_role(self, role: str, models: list[tuple[str, str]]) -> None:
         gone = "This model is not listed at its endpoint any more. Choose another."
@@ -122,6 +124,9 @@ class SettingsForm(forms.Form):
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
+        if sampling_fields.has_fields(self.data, ROLES):
+            asked = sampling_fields.chosen(cleaned, [role for role in ROLES if models.get(role) != SCRIPTED])
+            whole["sampling"] = {role: values.model_dump(mode="json") for role, values in asked.items()}
         try:
             self.settings = BatchSettings.model_validate(whole)
         except ValidationError as error:
@@ -155,6 +160,10 @@ class SettingsForm(forms.Form):
             label = str(field.label or name.replace("_", " ")).capitalize() if field else ""
             faults += [(name if field else "", label, str(error)) for error in errors]
         return faults
+
+    @property
+    def sampling_wrong(self) -> bool:
+        return self.is_bound and any(name.startswith("sampling_") for name in self.errors)
 
     def has_faults(self, settings: tuple[SettingLabel, ...]) -> bool:
         return self.is_bound and any(setting.name in self.errors for setting in settings)

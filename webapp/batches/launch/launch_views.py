@@ -25,6 +25,7 @@ from webapp.batches.pages import batch_list
 from webapp.batches.schemas import BatchQuery
 from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, SettingLabel, differences
 from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
@@ -259,7 +260,7 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> d
         "unwritten": choice.unwritten(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
-        "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost > settings.cap,
+        "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost.high > settings.cap,
     }
 
 
@@ -293,6 +294,8 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
         "counts": bound(COUNTS),
         "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
         "running": [form[name] for name, _, _ in RUNNING],
+        "sampling": sampling_fields.rows(form, ROLES),
+        "sampling_wrong": form.sampling_wrong,
         "running_wrong": form.is_bound and any(name in form.errors for name, _, _ in RUNNING),
         "roles": models,
         "models": choices(),

@@ -103,6 +103,7 @@ def _calls(request: HttpRequest, row: Batch) -> dict[str, Any]:
     asked = {name: getattr(chosen, name) for name in CallQuery.model_fields if hasattr(chosen, name)}
     return {
         "page": keyset(request, filters.calls(row.pk, chosen)),
+        "readings": queries.readings(row.pk),
         "chosen": chosen,
         "choices": descriptions.call_choices(row.pk),
         "copy_as": api_call(request, "GET", "api:list_batch_calls", args=(row.pk,), query=asked),

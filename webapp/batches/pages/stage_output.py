@@ -164,11 +164,15 @@ def _assessment(value: dict[str, Any]) -> list[Block]:
         ("calls", f"{len(cases)} of {value.get('planned', len(cases))}: " + _counted(by)),
         ("calls saved", early),
     ]
+    if value.get("first_score") is not None:
+        facts.insert(2, ("score before repairs", f"{value['first_score']:.3f}"))
     wrong = [case for case in cases if case.get("verdict") == "fail"]
     doubtful = [case for case in cases if case.get("verdict") == "warning"]
-    shown = ("tool", "case", "arguments", "ok", "error", "reason")
+    shown = ("tool", "case", "expectation", "arguments", "ok", "error", "reason")
     return [
         Block("facts", "", facts),
+        listed("what to know of it", value.get("notes") or []),
+        table("tools that failed", value.get("repairs") or [], ("tool", "outcome", "tries", "reason")),
         table("calls that failed", wrong, shown),
         table("by tool", value["rates"]),
         table("calls with a warning", doubtful, shown),

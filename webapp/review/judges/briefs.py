@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from synthesis.assessment.case_words import case_text
 from synthesis.assessment.prompt_values import shown
 from synthesis.assessment.review_judge import OfferedCode, ReviewBrief
-from webapp.environments.case_groups import case_text
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.models import ReviewKind, ReviewQueue
 from webapp.review.verdicts import REASONS, VERDICTS

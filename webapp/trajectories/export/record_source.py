@@ -50,6 +50,7 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
             actions=Count("pk"),
             silent=Count("pk", filter=Q(kind=StepKind.MESSAGE, content="")),
             malformed=Count("pk", filter=Q(error_kind="malformed")),
+            cut=Count("pk", filter=~Q(cut="")),
             unknown=Count("pk", filter=Q(error_kind="unknown_tool")),
         )
     )
@@ -67,6 +68,7 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
         actions=counted.get("actions", 0),
         refused=("malformed",) * counted.get("malformed", 0) + ("unknown_tool",) * counted.get("unknown", 0),
         silent=counted.get("silent", 0),
+        cut=counted.get("cut", 0),
         judged_impossible=row.rejected == IMPOSSIBLE,
     )
 

@@ -265,6 +265,7 @@ def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
         turn=step.turn,
         content=clean(step.content),
         reasoning=clean(step.reasoning),
+        cut=step.cut[:12],
         tool=clean(step.tool)[:200],
         arguments=step.arguments,
         recorded=observation,

@@ -148,7 +148,8 @@ def _score_again(row: Trajectory, revision: TaskRevision, reward: Reward) -> Non
     with counted(row, row.environment_id):
         row.refresh_from_db()
         row.reward, row.passed, row.total = reward.reward, reward.passed, reward.total
-        row.outcome = "solved" if reward.reward >= SOLVED_AT else "failed" if row.outcome == "solved" else row.outcome
+        solved = reward.reward >= SOLVED_AT and row.provenance.get("ending") != "cut"
+        row.outcome = "solved" if solved else "failed" if row.outcome == "solved" else row.outcome
         row.save(update_fields=["reward", "passed", "total", "outcome"])
     add_score(row, revision, reward, "replay")
 

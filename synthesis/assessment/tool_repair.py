@@ -29,7 +29,7 @@ class ToolBrief(Frozen):
 def repair_words(brief: ToolBrief) -> str:
     """The question. Raises ProgramError: the tool is not in the program."""
     known = method_source(brief.program, brief.class_name, brief.tool)
-    return prompt("skeleton", "repair_tool").render(
+    return prompt("assessment", "repair_tool").render(
         class_name=brief.class_name,
         tool_name=brief.tool,
         rules=fenced("rules", "\n".join(f"- {rule}" for rule in brief.rules) or "None are written down."),

@@ -1,0 +1,189 @@
+"""Rounds of an assessment: a tester's call, what it did, a checker's verdict; one on each state at a time.
+
+A round whose replies cannot be used is lost, and costs no more than itself: the assessment goes on without it, unless
+more are lost than can be borne.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from synthesis.assessment.agent_brief import AgentBrief
+from synthesis.assessment.call_plan import PlannedCall
+from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of
+from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.scores import decided
+from synthesis.assessment.state_view import call_states
+from synthesis.contracts import DEFAULT_NOW, State
+from synthesis.drafts import CallVerdict, ToolCase
+from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
+from synthesis.prompts import fenced, prompt
+from synthesis.stages import Kit
+
+TESTER_STATE_CHARS = 16_000
+CHECKER_STATE_CHARS = 24_000
+ARGUMENTS_CHARS = 8_000
+CALL_CHARS = 16_000
+REASON_CHARS = 1_000
+STEP = timedelta(minutes=7)
+"""Between two calls on the environment's clock."""
+BORNE = 2
+"""So many lost rounds are always borne, and one more for every four calls that were judged."""
+
+
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+class CallReply(BaseModel):
+    """The reply of `test_call`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    arguments: dict[str, Any]
+    expectation: str = ""
+
+
+class VerdictReply(BaseModel):
+    """The reply of `check_call`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    reason: str
+    verdict: Annotated[CallVerdict, BeforeValidator(_lower)]
+
+
+@dataclass
+class RunningAssessment:
+    """Where an assessment stands: the program as it is by now, the states that calls go on from, the calls made.
+
+    `begun` counts rounds and numbers their questions; `lost` are the reasons of rounds without a usable reply.
+    """
+
+    brief: AgentBrief
+    worlds: list[State]
+    aims: deque[PlannedCall]
+    seed: int
+    cases: list[ToolCase] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    begun: int = 0
+
+
+async def until_decided(kit: Kit, run: RunningAssessment) -> None:
+    """Rounds until the decision is certain, or the plan has come to its end.
+
+    Raises MalformedReply where too many replies cannot be used, Rejected (`state_not_restorable`), and what `Kit.ask`
+    raises.
+    """
+    while run.aims and decided(run.cases, len(run.brief.names), kit.settings, len(run.lost)) is None:
+        await next_rounds(kit, run, [run.aims.popleft() for _ in run.worlds if run.aims])
+
+
+async def next_rounds(kit: Kit, run: RunningAssessment, aims: Sequence[PlannedCall]) -> None:
+    """Rounds side by side, one on each state at most; their states go on in their order."""
+    kit.check_stop()
+    first, run.begun = run.begun, run.begun + len(aims)
+    places = [number % len(run.worlds) for number in range(first, run.begun)]
+    work = [
+        _round(kit, run.brief, number, aim, _setting(run, number, place))
+        for number, (aim, place) in enumerate(zip(aims, places, strict=True), first)
+    ]
+    error: MalformedReply | None = None
+    for place, ended in zip(places, await asyncio.gather(*work, return_exceptions=True), strict=True):
+        if isinstance(ended, MalformedReply):
+            run.lost.append(str(ended))
+            error = ended
+        elif isinstance(ended, BaseException):
+            raise ended
+        else:
+            case, after = ended
+            run.cases.append(case)
+            run.worlds[place] = run.worlds[place] if after is None else after
+    if error is not None and len(run.lost) > BORNE + len(run.cases) // 4:
+        raise error
+
+
+def _setting(run: RunningAssessment, number: int, place: int) -> CallSetting:
+    moment = datetime.fromisoformat(DEFAULT_NOW) + number * STEP
+    return CallSetting(run.worlds[place], run.seed + number, moment.isoformat())
+
+
+async def _round(
+    kit: Kit, brief: AgentBrief, number: int, aim: PlannedCall, setting: CallSetting
+) -> tuple[ToolCase, State | None]:
+    """One call with its verdict, and the state to go on from."""
+    call = await kit.ask("tester", "test_call", _test_words(brief, aim, setting), CallReply, check_call_said, number)
+    try:
+        done = await kit.run(execute, kit.sandbox, brief.program, setting, aim.tool, call.arguments)
+    except (ProgramError, StateError) as error:
+        message = f"The program cannot be built again from a state that its own tools left: {error}"
+        raise Rejected("state_not_restorable", message, evidence={"state": setting.state}) from None
+    case = ToolCase(
+        tool=aim.tool,
+        arguments=call.arguments,
+        case=aim.case,
+        expectation=cut(call.expectation.strip(), REASON_CHARS),
+        state=setting.state,
+        ok=done.ok,
+        verdict="fail",
+        seed=setting.seed,
+        now=setting.now,
+    )
+    return await judged(kit, brief, case, done, number), done.after
+
+
+async def judged(kit: Kit, brief: AgentBrief, case: ToolCase, done: Outcome, sample: int) -> ToolCase:
+    """The case with what its call did and the checker's verdict on it. Raises what `Kit.ask` raises."""
+    did = {"ok": done.ok, "result": done.result, "error": done.error, "patch": done.patch}
+    case = case.model_copy(update={**did, "digest": done.digest, "cut": done.cut})
+    if done.after is None:  # it left nothing that calls could go on from: no checker is asked
+        reason = done.error or "The state after the call is too large to go on from."
+        return case.model_copy(update={"verdict": "fail", "reason": cut(reason, REASON_CHARS)})
+    words = check_words(brief, case, done.after)
+    reply = await kit.ask("checker", "check_call", words, VerdictReply, sample=sample)
+    return case.model_copy(update={"verdict": reply.verdict, "reason": cut(reply.reason.strip(), REASON_CHARS)})
+
+
+def check_call_said(call: CallReply) -> None:
+    """Raises InputError for arguments that are too large."""
+    size = size_of(call.arguments)
+    if size > ARGUMENTS_CHARS:
+        raise InputError(f"the arguments take {size:,} characters as JSON; at most {ARGUMENTS_CHARS:,} are allowed")
+
+
+def _test_words(brief: AgentBrief, aim: PlannedCall, setting: CallSetting) -> str:
+    return prompt("assessment", "test_call").render(
+        about=brief.about,
+        tools=brief.tools,
+        state=fenced("state", shown(setting.state, TESTER_STATE_CHARS)),
+        asked=fenced("asked", shown(aim.model_dump(), TESTER_STATE_CHARS)),
+    )
+
+
+def check_words(brief: AgentBrief, case: ToolCase, after: State) -> str:
+    """What a checker is told of a call: the tool with what it uses, what happened, and the states around it."""
+    happened: dict[str, Any] = {"tool": case.tool, "case": case.case, "expectation": case.expectation}
+    happened |= {"arguments": case.arguments, "now": case.now, "ok": case.ok}
+    happened |= {"error": case.error} if case.error else {}
+    if case.cut:
+        happened["left_out"] = "result and patch are too large to be shown"
+    else:
+        happened |= {"result": case.result, "patch": list(case.patch)}
+    touched = brief.context(case.tool).attributes
+    mentioned = [case.arguments, case.result]
+    states = call_states(case.state, after, touched, case.patch, mentioned, CHECKER_STATE_CHARS)
+    return prompt("assessment", "check_call").render(
+        about=brief.about,
+        tool=brief.tool(case.tool),
+        source=brief.source(case.tool),
+        uses=brief.uses(case.tool),
+        call=fenced("call", shown(happened, CALL_CHARS)),
+        state=fenced("state", states),
+    )

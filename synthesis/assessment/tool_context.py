@@ -1,0 +1,177 @@
+"""What a tool uses of its program, by call graph: constants, class definition, helpers, and the state it may touch."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from synthesis.errors import ProgramError
+from synthesis.runtime.program import parse_source
+
+_DYNAMIC = frozenset(("getattr", "setattr", "hasattr", "delattr", "vars", "globals", "eval", "exec"))
+_LEFT_OUT = "# (more of the class is left out: this tool does not use it)"
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """`excerpt` is what the tool uses, without the tool's own source, in the order and the words of the program.
+
+    `attributes` are the attributes of the environment that the tool and its helpers name; None where source does not
+    tell, so that it may be any.
+    """
+
+    excerpt: str
+    attributes: frozenset[str] | None = None
+
+
+@dataclass
+class _Reach:
+    """What is reached from a tool so far: statements of the module, members of the classes that it inherits from."""
+
+    tree: ast.Module
+    lineage: list[ast.ClassDef]
+    outside: list[ast.stmt] = field(default_factory=list)
+    members: list[ast.stmt] = field(default_factory=list)
+    attributes: set[str] = field(default_factory=set)
+    dynamic: bool = False
+
+    def __post_init__(self) -> None:
+        classes = {node.name for node in self.lineage}
+        self.owners = {"self", "cls"} | classes
+        self.module = _by_name(node for node in self.tree.body if getattr(node, "name", "") not in classes)
+        self.class_members = _by_name(member for node in self.lineage for member in node.body)
+
+    def add(self, node: ast.stmt, *, state: bool = True) -> None:
+        """Go through a statement and all that it leads to. Without `state` its attributes are not noted."""
+        looked_into: set[ast.expr] = set()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute):
+                looked_into.add(part.value)
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("type", "super"):
+                looked_into |= set(part.args)
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                self._name(part.id)
+                self.dynamic |= state and (part.id in _DYNAMIC or (part.id == "self" and part not in looked_into))
+            elif isinstance(part, ast.Attribute) and self._own(part.value):
+                self._member(part.attr, state)
+
+    def _name(self, name: str) -> None:
+        for found in self.module.get(name, ()):
+            if found not in self.outside:
+                self.outside.append(found)
+                self.add(found)
+
+    def _member(self, name: str, state: bool) -> None:
+        found = self.class_members.get(name, ())
+        if state and not any(isinstance(node, _Function) for node in found):
+            self.attributes.add(name)
+            self.dynamic |= name == "__dict__"
+        for node in found:
+            if node not in self.members:
+                self.members.append(node)
+                self.add(node, state=getattr(node, "name", "") != "__init__" and state)
+
+    def _own(self, node: ast.expr) -> bool:
+        """Whether an attribute of this expression is one of the environment's: `self.x`, `super().x`, `Desk.x`."""
+        if isinstance(node, ast.Name):
+            return node.id in self.owners
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id in ("super", "type")
+        return isinstance(node, ast.Attribute) and node.attr == "__class__"
+
+
+@functools.lru_cache(maxsize=256)  # asked for again with every call of an assessment
+def tool_context(source: str, class_name: str, tool: str) -> ToolContext:
+    """What a tool uses of its program; of one that cannot be read, words that say so."""
+    try:
+        tree = parse_source(source)
+    except ProgramError as error:
+        return ToolContext(f"({error})")
+    reach = _Reach(tree, _lineage(tree, class_name))
+    own = reach.class_members.get(tool, [])
+    reach.members += own
+    for node in own:
+        reach.add(node)
+    for node in reach.class_members.get("__init__", ()):
+        if node not in reach.members:
+            reach.members.append(node)
+            reach.add(node, state=False)
+    attributes = None if reach.dynamic else frozenset(reach.attributes)
+    return ToolContext(_written(source, reach, own), attributes)
+
+
+def _lineage(tree: ast.Module, class_name: str) -> list[ast.ClassDef]:
+    """The class and those of the same source that it inherits from."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    found: list[ast.ClassDef] = []
+    waiting = [class_name]
+    while waiting:
+        node = classes.get(waiting.pop(0))
+        if node is not None and node not in found:
+            found.append(node)
+            waiting += [base.id for base in node.bases if isinstance(base, ast.Name)]
+    return found
+
+
+def _by_name(statements: Iterator[ast.stmt]) -> dict[str, list[ast.stmt]]:
+    """By name the statements that bind it."""
+    found: dict[str, list[ast.stmt]] = {}
+    for node in statements:
+        for name in _bound(node):
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    names: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            names.add(part.id)
+        elif isinstance(part, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in part.names}
+        elif isinstance(part, ast.FunctionDef | ast.ClassDef):
+            names.add(part.name)
+    return names
+
+
+def _written(source: str, reach: _Reach, own: list[ast.stmt]) -> str:
+    lines = source.splitlines()
+    parts: list[str] = []
+    for node in reach.tree.body:
+        if node in reach.lineage and isinstance(node, ast.ClassDef):
+            parts.append(_class_text(lines, node, [member for member in reach.members if member not in own]))
+        elif node in reach.outside:
+            text = _text(lines, node)
+            short = isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign)
+            parts.append(text if short else f"\n{text}")
+    return "\n".join(parts).strip("\n")
+
+
+def _class_text(lines: list[str], node: ast.ClassDef, wanted: list[ast.stmt]) -> str:
+    """The head of a class with its docstring, and those of its members that are wanted."""
+    first = _first_line(node)
+    documented = bool(ast.get_docstring(node))
+    head_end = (node.body[0].end_lineno or 0) if documented else max(first, _first_line(node.body[0]) - 1)
+    rest = node.body[1:] if documented else node.body
+    kept = [member for member in rest if member in wanted]
+    parts = ["\n" + "\n".join(lines[first - 1 : head_end]).rstrip()]
+    for member in kept:
+        gap = "\n" if isinstance(member, _Function) else ""
+        parts.append(gap + _text(lines, member))
+    if len(kept) < len(rest):
+        parts.append(f"\n    {_LEFT_OUT}")
+    return "\n".join(parts)
+
+
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+
+
+def _text(lines: list[str], node: ast.stmt) -> str:
+    return "\n".join(lines[_first_line(node) - 1 : node.end_lineno])

@@ -1,0 +1,81 @@
+"""Failures of endpoints as errors: what a bad status means, and what of a page may be shown."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from collections.abc import Mapping
+
+import httpx
+
+from synthesis.errors import LLMError
+
+EXCERPT_FROM = 100_000
+"""A longer page of an error is not read as JSON."""
+_RETRIED_STATUS = {408, 409, 425, 429}
+_QUOTA_WORDS = ("insufficient_quota", "exceeded your current quota")
+"""Of a 429 that no waiting helps."""
+_CONTEXT_WORDS = (
+    "context_length_exceeded",
+    "maximum context length",
+    "context window",
+    "max_model_len",
+    "prompt is too long",
+)
+
+
+def refusal(who: str, response: httpx.Response, key: str) -> LLMError:
+    """The error that a response with a bad status means."""
+    status, said = response.status_code, excerpt(response, key)
+    if 300 <= status < 400:
+        return LLMError(
+            "refused",
+            f"{who} redirects elsewhere ({status}); redirects are not followed. Register its final address.",
+        )
+    if status in {401, 403}:
+        return LLMError("refused", f"{who} refused the key ({status}): {said}")
+    if status == 404:
+        return LLMError("refused", f"{who} knows no such model or address (404): {said}")
+    if is_too_long(response):
+        return LLMError("context", f"The conversation is longer than the model of {who} can read: {said}")
+    asked = retry_after(response.headers)
+    if status == 429 and not any(word in response.text.lower() for word in _QUOTA_WORDS):
+        return LLMError("rate_limited", f"{who} asks for fewer requests (429): {said}", retry_after=asked)
+    if status in _RETRIED_STATUS - {429} or status >= 500:
+        return LLMError("failed", f"{who} failed ({status}): {said}", retry_after=asked)
+    return LLMError("refused", f"{who} refused the request ({status}): {said}")
+
+
+def is_too_long(response: httpx.Response) -> bool:
+    """Whether a conversation is refused for its length."""
+    text = response.text.lower()
+    return response.status_code in {400, 413, 422} and any(word in text for word in _CONTEXT_WORDS)
+
+
+def excerpt(response: httpx.Response, key: str) -> str:
+    """What an error's page says, in one line and without the key."""
+    text = response.text
+    try:
+        body = json.loads(text) if len(text) < EXCERPT_FROM else None
+        inner = body.get("error", body.get("message")) if isinstance(body, dict) else None
+        inner = inner.get("message") if isinstance(inner, dict) else inner
+        text = inner if isinstance(inner, str) else text
+    except (ValueError, RecursionError):
+        pass
+    # An echo of the key would go to logs and pages: some servers repeat it whole.
+    text = text.replace(key, "[key]") if key else text
+    return " ".join(text.split())[:300] or "(nothing said)"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that `Retry-After` (seconds or a date) asks for; None where it says nothing usable."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (TypeError, ValueError):
+            return None
+    return seconds if seconds == seconds else None

@@ -1,0 +1,69 @@
+"""Parameters that a server refuses: found in what it says, left out from then on, and told to who keeps endpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from synthesis.contracts import Frozen
+
+NEEDED = frozenset({"model", "messages", "tools", "input"})
+INSTEAD = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+"""Two names of one thing: the other one is taken where the server speaks of it."""
+_FIRST = ("reasoning_effort", "seed", "top_p", "stream_options", "stream", "stop", "response_format", "temperature")
+"""Of several that are named, the one that is missed least goes first."""
+_STATUS = frozenset({400, 422})
+SAID = 300
+
+
+class LeftOut(Frozen):
+    """A parameter that requests to a model do without; `instead` is the name that it goes by there."""
+
+    model: str
+    name: str
+    instead: str = ""
+    said: str = ""
+
+
+def refused_parameter(status: int, text: str, body: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(the parameter of this request that a refusal names, what goes in its place); None where it names none."""
+    if status not in _STATUS:
+        return None
+    optional = [name for name in (*_FIRST, *sorted(body)) if name in body and name not in NEEDED]
+    name = next((name for name in optional if name == _stated(text)), "")
+    name = name or next((name for name in optional if _names(text, name)), "")
+    if not name:
+        return None
+    other = INSTEAD.get(name, "")
+    return name, other if other and other not in body and _names(text, other) else ""
+
+
+def fitted(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
+    """The request without what its model is known to refuse; what goes by another name there does."""
+    sent = dict(body)
+    for name, instead in left_out.items():
+        if name in sent:
+            value = sent.pop(name)
+            if instead and instead not in left_out:
+                sent.setdefault(instead, value)
+    return sent
+
+
+def _stated(text: str) -> str:
+    """The parameter that an error's own field names."""
+    try:
+        data = json.loads(text) if len(text) < 100_000 else None
+    except (ValueError, RecursionError):
+        return ""
+    inner = data.get("error") if isinstance(data, dict) else None
+    named = inner.get("param") if isinstance(inner, dict) else None
+    return named.partition(".")[0].partition("[")[0] if isinstance(named, str) else ""
+
+
+def _names(text: str, name: str) -> bool:
+    """A plain word counts only where it stands in quotes: "stop" is also what a server may ask for."""
+    word = re.escape(name)
+    bounds = rf"\b{word}\b" if "_" in name else rf"[`'\"\\]{word}[`'\"\\]"
+    return re.search(bounds, text[:100_000]) is not None

@@ -1,0 +1,185 @@
+"""The Python code in a reply: the block that is meant, lenient as to what stands around it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import warnings
+from collections import deque
+
+from synthesis import syntax
+from synthesis.errors import InputError
+from synthesis.llm.fences import Block, blocks_in
+from synthesis.llm.reply_words import MOST_DRAFTS, Read, bounded, nothing_found, replaces, require_few
+from synthesis.llm.thoughts import plain, spoken
+
+CODE = frozenset({"", "python", "py", "python3", "py3", "ipython", "python-3"})
+MOST_MERGED = 12
+"""So many fences are looked at for the one that ends a block whose text holds fences itself."""
+MOST_CUTS = 8
+MOST_TAGS = 20
+"""So many of the last tags are looked at."""
+MOST_CODE = 400_000
+"""Characters of code that are parsed, or tried as code, all together: a tree takes hundreds of times its text."""
+_ANSWER = re.compile(r"^[ \t]*(?:```|~~~|(?:async )?def |class |import |from |@)|\[PYTHON\]|<code>", re.MULTILINE)
+_BEGINS = re.compile(r"^(?:(?:async )?def |class |import |from \w|@\w)", re.MULTILINE)
+_TAGGED = re.compile(r"\[PYTHON\]|<(?:code|python)>")
+_CLOSING = {"[PYTHON]": "[/PYTHON]", "<code>": "</code>", "<python>": "</python>"}
+_LEFT_OUT = re.compile(
+    r"^[ \t]*#[ \t]*(?:\.{3}|…)[^\n]{0,20}\b(?:rest|existing|same|other|remaining|unchanged|previous|before|omitted)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
+_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "“": '"', "”": '"'})
+
+
+def read_code(text: str) -> str:
+    """The block of code that a reply means. Raises InputError."""
+    return str(read_source(text).value)
+
+
+def read_source(text: str) -> Read:
+    """The same with the repairs it took."""
+    said = plain(spoken(bounded(text).replace("\r\n", "\n"), _ANSWER))
+    chosen = _tagged(said) or _fenced(said) or _bare(said)
+    if chosen is None:
+        raise InputError(nothing_found(said, "the code that was asked for", "no fenced block of Python code"))
+    if _LEFT_OUT.search(str(chosen.value)) or str(chosen.value).strip() in ("...", "…", "pass"):
+        raise InputError("its code leaves a part out and says so in a comment; write it whole")
+    return chosen
+
+
+def _fenced(said: str) -> Read | None:
+    blocks = blocks_in(said)
+    code = [block for block in blocks if block.language.lower() in CODE and block.body.strip()]
+    require_few(len(code), "blocks of code")
+    if (length := sum(len(block.body) for block in code)) > MOST_CODE:
+        raise InputError(f"its code has {length:,} characters; at most {MOST_CODE:,} are read")
+    if blocks and not blocks[-1].closed and (blocks[-1].body.strip() or len(blocks) == 1):
+        if whole := _merged(said, blocks):
+            return whole
+        raise InputError("its fenced block of code does not end")
+    if not code:
+        return None
+    read = [(block, _mended(block.body)) for block in code]
+    answers = [(block, source) for block, source in read if source is not None and defines(str(source.value))]
+    if not answers and any(source is None for _, source in read) and (whole := _merged(said, blocks)):
+        return whole
+    if not answers:
+        answers = [(block, source or Read(block.body)) for block, source in read]
+    block, chosen = answers[-1]
+    meant = str(chosen.value).strip()
+    drafts = [earlier for earlier, source in answers[:-1] if str(source.value).strip() != meant]
+    if len(drafts) > MOST_DRAFTS or not all(replaces(said, it.start, it.end, block.start) for it in drafts):
+        raise InputError(f"it holds {len(answers)} fenced blocks of code; write the one that you mean, once")
+    return chosen
+
+
+def _merged(said: str, blocks: list[Block]) -> Read | None:
+    """A block whose text holds fences: from its beginning to the last fence by which it is Python."""
+    begin = next((block for block in blocks if block.language.lower() in CODE and "python" in block.language), None)
+    if begin is None:
+        return None
+    at = said.find("\n", said.find(begin.language, begin.start)) + 1
+    fences = [place.start() for place in re.finditer(r"^[ \t]*(?:```|~~~)", said[at:], re.MULTILINE)]
+    left = MOST_CODE
+    for end in reversed(fences[:MOST_MERGED]):
+        body = said[at : at + end]
+        if len(body) > left:
+            continue
+        left -= len(body)
+        if defines(body):
+            return Read(body, frozenset({"fences inside"}))
+    return None
+
+
+def _tagged(said: str) -> Read | None:
+    """What stands between tags that some models write in place of fences."""
+    if "```" in said:
+        return None
+    left = MOST_CODE
+    for tag in reversed(deque(_TAGGED.finditer(said), maxlen=MOST_TAGS)):
+        end = said.find(_CLOSING[tag[0]], tag.end())
+        left -= max(end - tag.end(), 0)
+        source = _mended(said[tag.end() : end].strip("\n")) if end >= 0 and left >= 0 else None
+        if source is not None:
+            return Read(source.value, source.repairs | {"no fence"})
+    return None
+
+
+def _bare(said: str) -> Read | None:
+    """Code without a fence, with or without words before and behind it."""
+    if "```" in said or "~~~" in said:
+        return None
+    begin = _BEGINS.search(said)
+    if begin is None:
+        return None
+    body, left = said[begin.start() :], MOST_CODE
+    for _ in range(MOST_CUTS):
+        left -= len(body)
+        if left < 0:
+            return None
+        if defines(body):
+            return Read(body.rstrip(), frozenset({"no fence"}))
+        line = _fault(body)
+        paragraph = body[: _offset(body, line)].rstrip().rfind("\n\n") if line else -1
+        own = _offset(body, line) if line else 0
+        body = body[: own if own and body[:own].endswith("\n\n") else max(paragraph, 0)]
+        if not body.strip():
+            return None
+    return None
+
+
+def _offset(text: str, line: int) -> int:
+    """Where a line begins, counted from 1."""
+    return sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
+
+
+def _fault(source: str) -> int:
+    """The line at which a text stops being Python; 0 where that cannot be told."""
+    try:
+        syntax.parse(source)
+    except SyntaxError as error:
+        return error.lineno or 0
+    except syntax.UNREADABLE:
+        return 0
+    return 0
+
+
+def _mended(body: str) -> Read | None:
+    """A block as Python; None where it is none."""
+    if _parsed(body) is not None:
+        return Read(body)
+    steps = (
+        ("indented", lambda text: textwrap.dedent(text)),
+        ("odd spaces", lambda text: text.replace("\u00a0", " ").replace("\u200b", "").replace("\ufeff", "")),
+        ("curly quotes", lambda text: text.translate(_QUOTES)),
+    )
+    repairs = set()
+    for name, step in steps:
+        changed = step(body)
+        if changed != body:
+            body = changed
+            repairs.add(name)
+            if _parsed(body) is not None:
+                return Read(body, frozenset(repairs))
+    return None
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return syntax.parse(source)
+    except syntax.UNREADABLE:
+        return None
+
+
+def defines(source: str) -> bool:
+    """Whether a text is Python that defines a class or a function."""
+    if "def " not in source and "class " not in source:
+        return False
+    tree = _parsed(source)
+    return tree is not None and any(
+        isinstance(part, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for part in tree.body
+    )

@@ -1,0 +1,68 @@
+"""Forms that stages ask for: room to think before the answer, and an example that would itself be read."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from synthesis.assessment.initial_states import InitialStateReply
+from synthesis.assessment.review_judge import ReviewReply
+from synthesis.assessment.rounds import CallReply, VerdictReply
+from synthesis.llm.reply_reader import read_json
+from synthesis.llm.source_reader import read_code
+from synthesis.llm.structured import code_form, example_name, json_form
+from synthesis.prompts import HERE, prompt
+from synthesis.scenarios.states import StateReply
+from synthesis.skeleton.plan import OperationsReply, StatePlanReply
+from synthesis.tasks.checklist import ChecklistReply
+from synthesis.tasks.instruction import InstructionReply
+from synthesis.tasks.repair_form import read_repair
+from synthesis.tasks.trajectory_filters import InventedVerdict, PossibleVerdict
+from synthesis.taxonomy.place_judge import PlaceReply
+from synthesis.themes.tasks import InferredTheme, JudgedTask
+
+SHAPES: tuple[type[BaseModel], ...] = (
+    *(StatePlanReply, OperationsReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply, CallReply),
+    *(VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply),
+)
+CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_shape_has_an_example_that_fits_it(shape: type[BaseModel]) -> None:
+    text = prompt("examples", example_name(shape)).text
+    example = read_json(text, shape)
+    asked = json_form(shape)
+    assert text in asked
+    assert "Think first" in asked
+    assert read_json(f"I think {{so}}.\n\n```json\n{text}\n```", shape) == example
+    if "reasoning" not in text:
+        assert read_json('{"reasoning": "First …", ' + text.lstrip()[1:], shape) == example
+
+
+@pytest.mark.parametrize("stage", CODE)
+def test_each_stage_that_asks_for_code_shows_some(stage: str) -> None:
+    text = prompt("examples", stage).text
+    asked = code_form(stage)
+    assert text in asked
+    assert "Think first" in asked
+    assert read_code(f"The guard comes first.\n\n```python\n{text}\n```").strip() == text.strip()
+
+
+def test_no_example_is_left_over() -> None:
+    assert {path.stem for path in (HERE / "examples").glob("*.md")} == {*map(example_name, SHAPES), *CODE}
+
+
+def test_the_example_of_a_repair_is_one() -> None:
+    reply = read_repair(prompt("examples", "repair_task").text)
+    assert [check.label[:9] for check in reply.checks] == ["There is ", "The answe"]
+    assert reply.free is not None
+    assert reply.free[0].most == 1
+    assert "CRITERION" in reply.checks[1].source
+
+
+def test_code_is_never_asked_for_inside_json() -> None:
+    for shape in SHAPES:
+        names = str(shape.model_json_schema())
+        assert "'source'" not in names
+        assert "'code'" not in names

@@ -1,0 +1,99 @@
+"""What items of each level ask for where nothing is known of the past: ranges, which are ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from synthesis.stages import StageSettings
+from webapp.batches.launch.bounds import Bounds
+
+SHORT_READING = Bounds(500, 2_500)
+READING = Bounds(900, 4_500)
+LONG_READING = Bounds(1_500, 8_000)
+STATE_READING = Bounds(2_500, 14_000)
+FEW_WORDS = Bounds(15, 400)
+WORDS = Bounds(40, 1_500)
+CODE = Bounds(130, 2_500)
+LONG = Bounds(300, 8_000)
+PATIENCE = Bounds(1.0, 20.0)
+KEPT = 0.8
+"""Of the items of a level: the share that goes on."""
+
+
+@dataclass(frozen=True)
+class AssumedUsage:
+    """Calls an item, tokens and seconds a call. `late`: an item that is rejected on the way may not come so far."""
+
+    calls: Bounds
+    prompt: Bounds = READING
+    completion: Bounds = WORDS
+    seconds: Bounds = PATIENCE
+    late: bool = False
+
+
+def assumed_share(themes: int) -> Bounds:
+    """Of the items of a level, the share that goes on: of one theme perhaps none, of many more surely some."""
+    return Bounds(max(0.0, KEPT - KEPT / math.sqrt(max(1, themes))), 1.0)
+
+
+def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed.
+
+    Upper ends of calls hold replies that have to be asked for again.
+    """
+    if level == "environment":
+        return _assessing(settings, late=False)
+    if level == "theme":
+        reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
+        return (reading_text if text else {}) | _building(settings) | _assessing(settings, late=True)
+    if level == "scenario":
+        return {("author", "initial_state"): AssumedUsage(Bounds(1, 2), STATE_READING, LONG)}
+    if level == "task":
+        return _task(settings)
+    runs = {
+        ("teacher", "rollout"): AssumedUsage(Bounds(3, 18), LONG_READING, FEW_WORDS),
+        ("judge", "judge_run"): AssumedUsage(Bounds(0, 2), LONG_READING, FEW_WORDS, late=True),
+    }
+    return runs | ({("user", "user"): AssumedUsage(Bounds(2, 12), SHORT_READING, FEW_WORDS)} if talk else {})
+
+
+def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    tools = Bounds(settings.least_tools, 1.3 * settings.most_tools)
+    repaired = settings.tool_repairs * settings.most_tools / 6
+    return {
+        ("author", "plan_state"): AssumedUsage(Bounds(1, 2)),
+        ("author", "plan_operations"): AssumedUsage(Bounds(1, 2)),
+        ("author", "code_attributes"): AssumedUsage(Bounds(1, 2), READING, CODE),
+        ("author", "code_method"): AssumedUsage(tools, READING, CODE),
+        ("author", "repair"): AssumedUsage(Bounds(0, settings.repairs), STATE_READING, LONG),
+        ("author", "repair_tool"): AssumedUsage(Bounds(0, repaired), LONG_READING, CODE),
+    }
+
+
+def _assessing(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """Stopped early, an assessment ends after a few calls that decide it, or goes on to the last."""
+    planned = settings.assessment_calls
+    least = min(2 * settings.least_tools, planned) if settings.sequential else planned
+    calls = Bounds(least, 1.1 * planned + 2 * settings.tool_repairs)
+    again = Bounds(least, (1.1 + 0.1 * settings.tool_repairs) * planned)
+    states = Bounds(settings.test_states, 1.5 * settings.test_states)
+    return {
+        ("author", "test_state"): AssumedUsage(states, STATE_READING, LONG, late=late),
+        ("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late),
+        ("checker", "check_call"): AssumedUsage(again, LONG_READING, FEW_WORDS, late=late),
+    }
+
+
+def _task(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    runs = settings.solver_runs
+    return {
+        ("author", "instruction"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
+        ("author", "checklist"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
+        ("author", "check_function"): AssumedUsage(Bounds(2, 22), LONG_READING, WORDS, late=True),
+        # An audit that is mended asks the author for other checks, and solvers for runs of their own.
+        ("author", "repair_task"): AssumedUsage(Bounds(0, 2), STATE_READING, LONG, late=True),
+        ("teacher", "solve"): AssumedUsage(Bounds(3 * runs, 10 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
+        # A check that leaves its doubts to a judge has it asked of runs' answers, and of an audit's.
+        ("judge", "judge_answer"): AssumedUsage(Bounds(0, (runs + 12) / 2), READING, FEW_WORDS, late=True),
+    }
