@@ -82,6 +82,20 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert Version.objects.filter(environment=made.environment).count() == 2
 
 
+def test_a_program_too_long_to_be_read_between_two_pages_is_not_edited_here(browser: Client, made: SeedLibrary) -> None:
+    version = made.tool.version
+    Version.objects.filter(pk=version.pk).update(source=f"{version.source}\nLONG = [{'0,' * 40_000}]\n")
+    edit = opened(browser, made)
+    assert "60,000 words and signs" in browser.get(f"/edits/{edit.pk}/").content.decode()
+    sent = {"tool_source": "def x(self): ...", "serial": edit.serial, "act": "cases"}
+    refused = browser.post(f"/edits/{edit.pk}/keep/", sent)
+    assert refused.status_code == 422
+    assert "60,000 words and signs" in refused.content.decode()
+    whole = browser.post(f"/edits/program/{version.pk}/")
+    sent = {"source": f"{version.source}\n# mine", "serial": 0, "act": "keep"}
+    assert browser.post(f"{whole['Location']}keep/", sent).status_code == 302, "a shorter one may take its place"
+
+
 def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(browser: Client, made: SeedLibrary) -> None:
     task = made.task("three")
     answer = browser.post(f"/edits/task/{task.pk}/")

@@ -11,10 +11,13 @@ from ninja.parser import Parser
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from synthesis.json_weight import require_light
+from synthesis.formats.files import MAX_DEPTH
+from synthesis.json_weight import is_shallow, require_light, require_shallow
 
 Item = TypeVar("Item")
 MOST_MEMORY = 32 << 20
+MOST_LEVELS = 450
+"""An encoded state has up to 416, a hundred times four; where it is gone through by recursion, Python ends at more."""
 MOST_UNKNOWN = 1_000
 """Keys of an object beside its own that are each told of."""
 
@@ -32,6 +35,16 @@ Text = Annotated[str, AfterValidator(_keepable)]
 ShortText = Annotated[str, Field(max_length=200), AfterValidator(_keepable)]
 Json = Annotated[Any, WithJsonSchema({})]
 """Any JSON value, key order kept."""
+
+
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    if not is_shallow(value, MAX_DEPTH):
+        raise ValueError(f"must be nested {MAX_DEPTH} levels deep at most")
+    return value
+
+
+CallArguments = Annotated[dict[str, Any], AfterValidator(_shallow)]
+"""Arguments of a tool's call, which may be nested as deep as in imports."""
 
 
 class PageOf(Schema, Generic[Item]):
@@ -79,9 +92,11 @@ class BodyParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         try:
             require_light(request.body, MOST_MEMORY)
-            return json.loads(request.body, parse_constant=_no_constant)
+            value = json.loads(request.body, parse_constant=_no_constant)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
+        require_shallow(request.body, value, MOST_LEVELS)
+        return value
 
 
 def _no_constant(name: str) -> Any:
