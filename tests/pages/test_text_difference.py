@@ -60,10 +60,12 @@ def test_parts_of_one_page_share_its_budget(searched: list[int]) -> None:
 
 def test_versions_of_a_guideline_of_countless_short_lines_are_compared(searched: list[int]) -> None:
     before, after = Guideline(text="\n".join(ALIKE)), Guideline(text="\n".join(BETWEEN))
-    found = changes(before, after, DiffBudget())
+    found = changes(before, after, DiffBudget(rows=10_000))
     assert [line for kind, line in found if kind != "removed"] == BETWEEN
     assert [line for kind, line in found if kind != "added"] == ALIKE
     assert changes(None, after, DiffBudget()) == []
+    few = changes(Guideline(text="a"), Guideline(text="b\nc"), DiffBudget(rows=2))
+    assert few == [("removed", "a"), ("added", "b"), ("same", "… (lines that are not shown: 1)")]
 
 
 def test_a_record_of_countless_short_lines_is_compared(searched: list[int]) -> None:

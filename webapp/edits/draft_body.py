@@ -28,6 +28,8 @@ CALLS_CHARS = 200_000
 ANSWER_CHARS = 50_000
 STATE_CHARS = 2_000_000
 """Of a state that is typed; a larger one goes in by an import."""
+STATE_MEMORY = 24 << 20
+"""Bytes that it may take about once it is read: the site holds it several times to keep and to compare it."""
 
 
 def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def read_state(text: str) -> State:
     if len(text) > STATE_CHARS:
         raise InputError(f"A state that is typed may have {STATE_CHARS:,} characters; import a larger one.")
     try:
-        value = loads(text, MOST_LEVELS)
+        value = loads(text, MOST_LEVELS, STATE_MEMORY)
     except (InputError, ValueError) as error:
         raise InputError(f"The initial state: {error}") from error
     if not isinstance(value, dict):

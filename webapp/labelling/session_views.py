@@ -235,7 +235,7 @@ def guideline(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def changes(before: Guideline | None, after: Guideline, budget: DiffBudget) -> list[tuple[str, str]]:
-    """Lines that a version added ("added"), took away ("removed") or left ("same")."""
+    """Lines that a version added ("added"), took away ("removed") or left ("same"), as many as a page shows."""
     if before is None:
         return []
     old, new = before.text.splitlines(), after.text.splitlines()
@@ -246,4 +246,6 @@ def changes(before: Guideline | None, after: Guideline, budget: DiffBudget) -> l
             continue
         found += [("removed", line) for line in old[left:left_end]]
         found += [("added", line) for line in new[right:right_end]]
-    return found
+    shown = found[: budget.rows]
+    budget.rows -= len(shown)
+    return shown + ([("same", f"… (lines that are not shown: {len(found) - len(shown):,})")] if len(found) > len(shown) else [])

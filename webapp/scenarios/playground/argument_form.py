@@ -11,7 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.formats.files import MAX_DEPTH, MAX_DIGITS
-from synthesis.json_weight import require_light, require_shallow
+from synthesis.json_weight import LIGHT, require_light, require_shallow
 
 PREFIX = "arg."
 NOT_SENT = object()
@@ -153,9 +153,9 @@ def _integer(text: str) -> int:
     return int(cleaned)
 
 
-def loads(text: str, most_levels: int = MAX_DEPTH) -> Any:
+def loads(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
     """JSON without NaN, infinite or endless numbers or nesting, with an error that says where."""
-    require_light(text.encode("utf-8", "replace"))
+    require_light(text.encode("utf-8", "replace"), most_memory)
     try:
         value = json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
     except json.JSONDecodeError as error:
