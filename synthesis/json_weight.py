@@ -54,8 +54,8 @@ def is_shallow(value: Any, most: int) -> bool:
 
 def require_shallow(data: str | bytes, value: Any, most: int) -> None:
     """Raise ValueError where the value that was read from a text has more than so many levels."""
-    opening = ("[", "{") if isinstance(data, str) else (b"[", b"{")
-    if sum(data.count(sign) for sign in opening) > most and not is_shallow(value, most):  # type: ignore[arg-type]
+    opening = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+    if opening > most and not is_shallow(value, most):
         raise ValueError(f"it is nested too deeply: {most} levels are allowed")
 
 

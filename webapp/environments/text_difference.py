@@ -28,6 +28,9 @@ class BoundedMatcher(SequenceMatcher[str]):
     """What two sequences of lines or words have in common, as far as a budget goes: first what both begin and end
     with, then the longest stretches, those whose search costs too much not at all."""
 
+    b2j: dict[str, list[int]]
+    """Of difflib: the places of each line in the new text."""
+
     def __init__(self, old: Sequence[str], new: Sequence[str], budget: DiffBudget, *, autojunk: bool = True) -> None:
         super().__init__(None, old, new, autojunk)
         self._budget = budget

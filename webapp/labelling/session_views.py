@@ -248,4 +248,5 @@ def changes(before: Guideline | None, after: Guideline, budget: DiffBudget) -> l
         found += [("added", line) for line in new[right:right_end]]
     shown = found[: budget.rows]
     budget.rows -= len(shown)
-    return shown + ([("same", f"… (lines that are not shown: {len(found) - len(shown):,})")] if len(found) > len(shown) else [])
+    left = len(found) - len(shown)
+    return shown + ([("same", f"… (lines that are not shown: {left:,})")] if left else [])
