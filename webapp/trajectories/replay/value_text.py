@@ -18,7 +18,7 @@ LONG = 200_000
 MOST_TOKENS = 4_000
 MOST_LINES = 2_000
 READ_TOKENS = 60_000
-"""Words and signs of a recorded text that a page still reads as a value: reading takes a kilobyte of memory for each.
+"""Words and signs of a recorded text that a page still reads as a value: reading takes half a kilobyte for each.
 """
 WORDS_STEPS = 500_000
 """Of the search for what two texts have in common, where a page has no budget of its own for it."""
