@@ -1,9 +1,12 @@
-"""How much memory a JSON text will take once it is read, estimated before it is: thirty times its size, at worst."""
+"""How much memory a JSON text will take once it is read, estimated before it is: thirty times its size, at worst; and
+how deep what was read stands in itself.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 UNWEIGHED = 1 << 20
 """A smaller text fits in memory whatever stands in it."""
@@ -33,6 +36,27 @@ def require_light(data: bytes, most: int = LIGHT) -> None:
     """Raise ValueError where a JSON text would take more memory than `most` bytes once it is read."""
     if len(data) > most // _OBJECT and weight(data, most) > most:
         raise ValueError(f"it would take more than {most >> 20:,} MiB of memory once it is read")
+
+
+def is_shallow(value: Any, most: int) -> bool:
+    """Whether what JSON gave has at most so many levels of lists and objects: recursion ends at some hundreds."""
+    level = [value]
+    for _ in range(most):
+        below: list[Any] = []
+        for item in level:
+            inner = item.values() if type(item) is dict else item
+            below.extend(part for part in inner if type(part) is dict or type(part) is list)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def require_shallow(data: str | bytes, value: Any, most: int) -> None:
+    """Raise ValueError where the value that was read from a text has more than so many levels."""
+    opening = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
+    if opening > most and not is_shallow(value, most):
+        raise ValueError(f"it is nested too deeply: {most} levels are allowed")
 
 
 def _weighed(bare: bytes, size: int) -> int:

@@ -11,6 +11,7 @@ import re
 import symtable
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,10 @@ _FORMATTED = re.compile(r"[fF][rR]?[\"']")
 _SOUGHT = 10_000_000_000
 """Before 3.12 CPython looks for each field of an f-string through all of its text, in one call that nothing ends: so
 many characters (four seconds) are looked through at most. That is 50,000 braces in 200,000 characters."""
+MOST_BITS = 3_321
+"""Of a whole number in a literal: a thousand digits, as everywhere else."""
+MOST_ALIKE = 200
+"""So many members of a set, or keys of a mapping, may have one hash: each is compared with all of them."""
 
 
 def parse(source: str) -> ast.Module:
@@ -47,7 +52,9 @@ def scopes(source: str) -> symtable.SymbolTable:
 
 def literal(text: str) -> Any:
     """The value that a literal writes down; nothing is executed. Raises one of `UNREADABLE`, or TypeError."""
-    return ast.literal_eval(expression(text.lstrip(" \t")))
+    tree = expression(text.lstrip(" \t"))
+    _require_quick_value(tree)
+    return ast.literal_eval(tree)
 
 
 def token_count(source: str) -> int:
@@ -77,3 +84,15 @@ def lineage(name: str, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef
 def _require_quick(source: str) -> None:
     if sys.version_info < (3, 12) and source.count("{") * len(source) > _SOUGHT and _FORMATTED.search(source):
         raise ValueError("it has too many braces for its length, beside f-strings: they would take minutes to read")
+
+
+def _require_quick_value(tree: ast.Expression) -> None:
+    """Raise ValueError where a value would take longer to be built, or spelled, than its text is long."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > MOST_BITS:
+            raise ValueError("it holds a whole number of more than 1,000 digits")
+        keys = node.elts if isinstance(node, ast.Set) else node.keys if isinstance(node, ast.Dict) else ()
+        if len(keys) > MOST_ALIKE:
+            hashes = Counter(hash(ast.literal_eval(key)) for key in keys if key is not None)
+            if max(hashes.values(), default=0) > MOST_ALIKE:
+                raise ValueError(f"more than {MOST_ALIKE} members of a set, or keys of a mapping, have one hash")

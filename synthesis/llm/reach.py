@@ -14,8 +14,10 @@ Reach = frozenset[Literal["public", "loopback"]]
 
 _UNICAST = ipaddress.ip_network("2000::/3")
 """All that IPv6 has given out. NAT64, site-local, translated and IPv4-compatible addresses are not among it."""
-_TUNNELS = [ipaddress.ip_network(text) for text in ("2001::/32", "2002::/16", "192.88.99.0/24")]
+_AWAY = [ipaddress.ip_network(text) for text in ("2001::/32", "2002::/16", "192.88.99.0/24")]
 """Teredo and 6to4, which lead to whatever IPv4 address is written inside, and the relay to the latter."""
+_AWAY += [ipaddress.ip_network(text) for text in ("192.0.0.0/24", "168.63.129.16/32", "3fff::/20")]
+"""What older Pythons take for public: IETF protocols (Oracle's metadata among them), Azure's host, documentation."""
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 """The third quarter of an address whose last quarter is an IPv4 address to be tunnelled to."""
 
@@ -24,7 +26,7 @@ def kind_of(address: Address) -> AddressKind:
     """`inside` is whatever is not plainly public, forms of IPv6 that hide an IPv4 address included."""
     if address.is_loopback:
         return "loopback"
-    plain = address.is_global and not address.is_multicast and not any(address in network for network in _TUNNELS)
+    plain = address.is_global and not address.is_multicast and not any(address in network for network in _AWAY)
     if address.version == 6:
         plain = plain and address in _UNICAST and (int(address) >> 32) & 0xFFFF_FFFF not in _ISATAP
     return "public" if plain else "inside"

@@ -7,7 +7,7 @@ import math
 from typing import Any, get_args
 
 from synthesis.contracts import CallError, CallResult, Limits, Patch, Verdict
-from synthesis.json_weight import UNWEIGHED, weight
+from synthesis.json_weight import UNWEIGHED, is_shallow, weight
 from synthesis.runtime.child.codec import clean_text
 
 _KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended"}
@@ -53,24 +53,11 @@ def parse(data: bytes, number: int | None, limits: Limits) -> dict[str, Any]:
         raise BadFrame(f"not JSON: {type(error).__name__}") from None
     if type(reply) is not dict or (number is not None and reply.pop("id", None) != number):
         raise BadFrame("not the reply that was asked for")
-    if data.count(b"[") + data.count(b"{") > most and not _shallow(reply, most):
+    if data.count(b"[") + data.count(b"{") > most and not is_shallow(reply, most):
         raise BadFrame("nested too deep")
     if (b"\\u0000" in data or b"\\ud" in data.lower()) and not _clean(reply):
         raise BadFrame("text that is not valid")
     return reply
-
-
-def _shallow(value: Any, most: int) -> bool:
-    level = [value]
-    for _ in range(most):
-        below: list[Any] = []
-        for item in level:
-            inner = item.values() if type(item) is dict else item
-            below.extend(part for part in inner if type(part) is dict or type(part) is list)
-        if not below:
-            return True
-        level = below
-    return False
 
 
 def _clean(value: Any) -> bool:

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 
 from synthesis.errors import ProgramError
 from synthesis.runtime.program import class_methods, parse_source
+from synthesis.syntax import token_count
+
+MOST_TOKENS = 60_000
+"""Words and signs of a program that is edited here, which is what reading costs: servers do it between two pages. The
+largest bundled program has 10,000."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,17 @@ class MethodSource:
     indent: str
 
 
+def require_short(source: str) -> None:
+    """Raises ProgramError: the program is longer than those that are edited here."""
+    if token_count(source) > MOST_TOKENS:
+        words = f"the program has more than {MOST_TOKENS:,} words and signs; one so long is changed by an import"
+        raise ProgramError(words)
+
+
 def method_source(source: str, class_name: str, name: str) -> MethodSource:
-    """The method as it stands in the program, inherited ones too. Raises ProgramError: there is none."""
+    """The method as it stands in the program, inherited ones too. Raises ProgramError: there is none, or the program is
+    too long."""
+    require_short(source)
     node = class_methods(parse_source(source), class_name).get(name)
     if node is None or node.end_lineno is None:
         raise ProgramError(f"{class_name} has no method {name}")

@@ -22,6 +22,8 @@ from synthesis.verifiers.rubric import MOST_CRITERIA, RubricCase, judge_rubric
 
 CRITERION = "CRITERION"
 CRITERION_CHARS = 1_000
+CHECK_CHARS = 100_000
+"""A longer check is not read for a criterion: pages ask for one too, also of checks in uploaded files."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,14 @@ class Decision:
     prompts: dict[str, str] = field(default_factory=dict)
 
 
-@functools.lru_cache(maxsize=4_096)
 def criterion_of(source: str) -> str:
     """The criterion by which a judge decides where this check cannot tell; empty where it names none, or looks at more
     than the answer and the initial state."""
-    if CRITERION not in source:
-        return ""
+    return _criterion(source) if CRITERION in source and len(source) <= CHECK_CHARS else ""
+
+
+@functools.lru_cache(maxsize=4_096)
+def _criterion(source: str) -> str:
     try:
         tree = parse(source)
     except UNREADABLE:

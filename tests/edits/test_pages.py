@@ -10,9 +10,10 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from tests.edits.seed import LOTS, RIGHT, WRONG, SeedLibrary, assessed
+from tests.fixtures.api import program
 from tests.review import seed
 from webapp.accounts.models import User
-from webapp.edits.draft_body import program_body
+from webapp.edits.draft_body import program_body, read_calls, read_state
 from webapp.edits.models import Edit
 from webapp.edits.proposals import editable_source
 from webapp.environments.models import Version
@@ -80,6 +81,50 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert carried_out("save_edit").result["version"] == 2
     assert "Saved" in browser.get(f"/edits/{edit.pk}/").content.decode()
     assert Version.objects.filter(environment=made.environment).count() == 2
+
+
+def test_a_program_too_long_to_be_read_between_two_pages_is_not_edited_here(browser: Client, made: SeedLibrary) -> None:
+    version = made.tool.version
+    Version.objects.filter(pk=version.pk).update(source=f"{version.source}\nLONG = [{'0,' * 40_000}]\n")
+    edit = opened(browser, made)
+    assert "60,000 words and signs" in browser.get(f"/edits/{edit.pk}/").content.decode()
+    sent = {"tool_source": "def x(self): ...", "serial": edit.serial, "act": "cases"}
+    refused = browser.post(f"/edits/{edit.pk}/keep/", sent)
+    assert refused.status_code == 422
+    assert "60,000 words and signs" in refused.content.decode()
+    whole = browser.post(f"/edits/program/{version.pk}/")
+    sent = {"source": f"{version.source}\n# mine", "serial": 0, "act": "keep"}
+    assert browser.post(f"{whole['Location']}keep/", sent).status_code == 302, "a shorter one may take its place"
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "said"),
+    [
+        ("1e999", 400, "1e999 is too large for a number"),
+        ("9" * 1_001, 400, "1,001 digits"),
+        ("[" * 300 + "]" * 300, 422, "nested 100 levels deep at most"),
+        ("[" * 800 + "]" * 800, 400, "450 levels"),
+        ("[" * 90 + "]" * 90, 200, ""),
+    ],
+)
+def test_what_no_call_can_hold_is_refused_before_it_is_kept(
+    person: User, made: SeedLibrary, value: str, status: int, said: str
+) -> None:
+    caller = program(person, "read", "review")
+    draft = caller.post("/edits", {"task": made.task("three").pk}).json()["id"]
+    headers = {**caller.headers, "If-Match": caller.get(f"/edits/{draft}").headers["ETag"]}
+    body = f'{{"reference": {{"calls": [{{"tool": "list_lots", "arguments": {{"a": {value}}}}}]}}}}'
+    answer = caller.client.generic("PUT", f"/api/v1/edits/{draft}", body, "application/json", headers=headers)
+    assert (answer.status_code, said in answer.content.decode()) == (status, True), answer.content
+
+
+def test_a_state_that_is_typed_is_weighed_and_measured_before_it_is_read() -> None:
+    with pytest.raises(InputError, match="24 MiB of memory"):
+        read_state('{"lots": [' + "[]," * 400_000 + "[]]}")
+    with pytest.raises(InputError, match="450 levels"):
+        read_state('{"lots": ' + "[" * 500 + "]" * 500 + "}")
+    with pytest.raises(InputError, match="100 levels"):
+        read_calls("[" * 300 + "]" * 300)
 
 
 def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(browser: Client, made: SeedLibrary) -> None:

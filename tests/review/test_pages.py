@@ -65,6 +65,17 @@ def test_a_queue_is_made_and_worked_through_to_its_end() -> None:
     assert page.count("/undo/") == 2
 
 
+def test_what_a_form_says_of_the_settings_it_was_filled_in_on_is_taken_for_data() -> None:
+    (maker,) = seed.people("operator")
+    client = client_of(maker)
+    form = {"name": "Ones", "query": "", "order": "newest", "overlap": 1, "lease_minutes": 10, "gold_share": 0}
+    client.post("/review/new/task/", form)
+    queue = ReviewQueue.objects.get()
+    for seen in ('{"name": ' + "[" * 100_000, '{"name": ' + "[" * 500 + "]" * 500 + "}", "[1]", '{"name": 1e999}'):
+        answer = client.post(f"/review/{queue.pk}/edit/", form | {"seen": seen})
+        assert answer.status_code in (302, 412), seen[:40]
+
+
 def test_an_items_page_asks_no_more_of_the_database_where_more_people_could_take_it() -> None:
     ann, maker = seed.people("annotator", "operator")
     seed.task("a")

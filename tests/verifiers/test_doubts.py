@@ -79,6 +79,7 @@ def test_a_criterion_belongs_to_a_check_that_looks_at_the_answer_alone() -> None
     assert criterion_of(f"CRITERION = 'again'\n{ANSWERS}") == ""
     assert [criterion_of(source) for source in (STATE, BOTH, "def check(:")] == ["", "", ""]
     assert criterion_of(ANSWERS.replace("4025", "initial_state['bill']")) == SAYS
+    assert criterion_of(f"{ANSWERS}# {'long ' * 20_000}") == "", "nor is one read that takes a server long to parse"
 
 
 def test_what_was_judged_before_is_not_asked_again() -> None:

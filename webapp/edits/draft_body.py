@@ -7,15 +7,17 @@ from typing import Any
 
 from synthesis.contracts import ReferenceCall, State
 from synthesis.errors import InputError, StateError
+from synthesis.formats.files import MAX_DEPTH
 from synthesis.formats.values import clean
+from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
+from synthesis.runtime.method_source import MOST_TOKENS
 from synthesis.syntax import token_count
+from webapp.rest.types import MOST_LEVELS
 from webapp.scenarios.playground.argument_form import loads
 
 SOURCE_CHARS = 300_000
 """Of a program or tool that is typed: the site itself parses it. A larger one goes in by an import."""
-SOURCE_TOKENS = 60_000
-"""Words and signs of it: what reading costs. The largest bundled program has 10,000."""
 INSTRUCTION_CHARS = 50_000
 TITLE_CHARS = 300
 LABEL_CHARS = 2_000
@@ -26,6 +28,8 @@ CALLS_CHARS = 200_000
 ANSWER_CHARS = 50_000
 STATE_CHARS = 2_000_000
 """Of a state that is typed; a larger one goes in by an import."""
+STATE_MEMORY = 24 << 20
+"""Bytes that it may take about once it is read: the site holds it several times to keep and to compare it."""
 
 
 def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,10 +40,8 @@ def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
     text = _text(body[name], SOURCE_CHARS, "The source").replace("\r\n", "\n")
     if not text.strip():
         raise InputError("The source is empty. Drop the edit to leave it as it was.")
-    if token_count(text) > SOURCE_TOKENS:
-        raise InputError(
-            f"The source may have {SOURCE_TOKENS:,} words and signs; a larger program goes in by an import."
-        )
+    if token_count(text) > MOST_TOKENS:
+        raise InputError(f"The source may have {MOST_TOKENS:,} words and signs; a larger program goes in by an import.")
     return {name: text}
 
 
@@ -77,7 +79,7 @@ def read_state(text: str) -> State:
     if len(text) > STATE_CHARS:
         raise InputError(f"A state that is typed may have {STATE_CHARS:,} characters; import a larger one.")
     try:
-        value = loads(text)
+        value = loads(text, MOST_LEVELS, STATE_MEMORY)
     except (InputError, ValueError) as error:
         raise InputError(f"The initial state: {error}") from error
     if not isinstance(value, dict):
@@ -119,6 +121,8 @@ def _reference(value: Any) -> dict[str, Any]:
         name, arguments = (call.get("tool"), call.get("arguments", {})) if isinstance(call, Mapping) else (None, None)
         if not isinstance(name, str) or not name or not isinstance(arguments, dict):
             raise InputError(f'Call {number} of the reference is {{"tool": "name", "arguments": {{…}}}}.')
+        if not is_shallow(arguments, MAX_DEPTH):
+            raise InputError(f"The arguments of call {number} are nested too deeply: {MAX_DEPTH} levels are allowed.")
         calls.append(ReferenceCall(tool=clean(name)[:200], arguments=arguments).model_dump())
     return {"calls": calls, "answer": _text(value.get("answer", ""), ANSWER_CHARS, "The answer")}
 

@@ -16,6 +16,7 @@ from webapp.edits.proposals import changes_of, drafted_source, editable_source, 
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
 from webapp.environments.case_groups import cited_lines
 from webapp.environments.models import Assessment, Tool
+from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
@@ -164,28 +165,29 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
         return []
     new_state = edit.initial_id is not None and edit.initial_id != revision.scenario.initial_id
     changes = changes_of(edit, revision, new_state)
-    parts = []
+    budget = DiffBudget()
+    parts: list[DiffPart] = []
     if changes.title is not None and changes.title != task.title:
-        parts.append(part("Title", task.title, changes.title))
+        parts.append(part("Title", task.title, changes.title, budget))
     if changes.instruction is not None:
-        parts.append(part("Instruction", plain_instruction(revision), changes.instruction))
+        parts.append(part("Instruction", plain_instruction(revision), changes.instruction, budget))
     if new_state and edit.initial_id:
         before, after = load_state(revision.scenario.initial_id), load(StateBody, edit.initial_id)
-        parts.append(part("Initial state", _lines(before), _lines(after)))
+        parts.append(part("Initial state", _lines(before), _lines(after), budget))
     if changes.checks is not None:
         now = [(row.label, row.source) for row in revision.checks.order_by("position")]
         then = [(check.label, check.source) for check in changes.checks]
         for number in range(max(len(now), len(then))):
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
             if old != new:
-                parts.append(part(f"Check {number + 1}", old, new))
+                parts.append(part(f"Check {number + 1}", old, new, budget))
     if changes.criteria is not None:
-        parts.append(part("Criteria", "\n".join(map(str, revision.criteria)), "\n".join(changes.criteria)))
+        parts.append(part("Criteria", "\n".join(map(str, revision.criteria)), "\n".join(changes.criteria), budget))
     if "reference" in edit.body:
         known = reference_of(revision)
         before_calls = {"calls": known.calls, "answer": known.answer} if known is not None else None
         if before_calls != edit.body["reference"]:
-            parts.append(part("Reference", _lines(before_calls), _lines(edit.body["reference"])))
+            parts.append(part("Reference", _lines(before_calls), _lines(edit.body["reference"]), budget))
     return [one for one in parts if one.rows or one.note]
 
 

@@ -10,7 +10,7 @@ from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.runtime.method_source import docstring_of, method_source, with_method
+from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import program_of, record_of
@@ -76,6 +76,7 @@ def drafted_source(edit: Edit, version: Version | None = None) -> str:
 def proposed_program(edit: Edit) -> ProposedProgram:
     """The version that saving a draft of a program would make, read but not run. Raises ProgramError."""
     source, version = drafted_source(edit), edit.version
+    require_short(source)
     tools = tuple(_tool(row, edit) for row in version.tools.all())
     raw = dict(version.record)
     if PROGRAM_FIELD in raw:

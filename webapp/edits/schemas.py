@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
 from webapp.edits.services import WHY_CHARS
 from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+from webapp.rest.types import BodyIn, CallArguments, Id, Json, ShortText, Text
 
 
 class EditOut(Schema):
@@ -61,7 +61,7 @@ class EditCheck(BodyIn):
 
 class EditReferenceCall(BodyIn):
     tool: ShortText
-    arguments: dict[str, Json] = {}
+    arguments: CallArguments = {}
 
 
 class EditReference(BodyIn):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from typing import Any
 
 from webapp.environments.models import Tool, Version
+from webapp.environments.text_difference import BoundedMatcher, DiffBudget
 
 LINES_UP_TO = 6_000
 LINE_UP_TO = 2_000
 ROWS_UP_TO = 1_500
-HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+NEAR = 3
+"""So many equal lines stand around a change."""
 
 
 @dataclass(frozen=True)
@@ -48,35 +49,38 @@ class DiffPart:
         return sum(row.kind == "del" for row in self.rows)
 
 
-def part(title: str, before: str, after: str) -> DiffPart:
+def part(title: str, before: str, after: str, budget: DiffBudget | None = None) -> DiffPart:
+    """The lines that differ; parts of one page share its budget."""
+    budget = budget or DiffBudget()
     old, new = before.splitlines(), after.splitlines()
     made = DiffPart(title)
     if max(len(old), len(new)) > LINES_UP_TO:
         made.note = f"Only the first {LINES_UP_TO:,} lines are compared: this part is longer."
         old, new = old[:LINES_UP_TO], new[:LINES_UP_TO]
-    left = right = 0
-    for line in unified_diff(old, new, lineterm="", n=3):
-        if line.startswith(("--- ", "+++ ")) and not made.rows:
-            continue
-        if len(made.rows) >= ROWS_UP_TO:
-            made.note = f"Only the first {ROWS_UP_TO:,} lines of this difference are shown."
+    most = min(ROWS_UP_TO, budget.rows)
+    for row in _rows(old, new, budget):
+        if len(made.rows) >= most:
+            made.note = f"Only the first {most:,} lines of this difference are shown."
             break
-        hunk = HUNK.match(line)
-        if hunk:
-            left, right = int(hunk.group(1)), int(hunk.group(2))
-            made.rows.append(DiffRow("hunk", "", None, None, f"line {right}"))
-            continue
-        text = line[1:] if len(line) <= LINE_UP_TO else line[1:LINE_UP_TO] + "…"
-        if line[0] == "+":
-            made.rows.append(DiffRow("add", "+", None, right, text))
-            right += 1
-        elif line[0] == "-":
-            made.rows.append(DiffRow("del", "\u2212", left, None, text))
-            left += 1
-        else:
-            made.rows.append(DiffRow("same", "", left, right, text))
-            left, right = left + 1, right + 1
+        made.rows.append(row)
+    budget.rows -= len(made.rows)
     return made
+
+
+def _rows(old: list[str], new: list[str], budget: DiffBudget) -> Iterator[DiffRow]:
+    for group in BoundedMatcher(old, new, budget).get_grouped_opcodes(NEAR):
+        yield DiffRow("hunk", "", None, None, f"line {group[0][3] + 1}")
+        for tag, left, left_end, right, right_end in group:
+            if tag == "equal":
+                pairs = zip(range(left, left_end), range(right, right_end), strict=True)
+                yield from (DiffRow("same", "", one + 1, two + 1, _shown(old[one])) for one, two in pairs)
+                continue
+            yield from (DiffRow("del", "\u2212", one + 1, None, _shown(old[one])) for one in range(left, left_end))
+            yield from (DiffRow("add", "+", None, two + 1, _shown(new[two])) for two in range(right, right_end))
+
+
+def _shown(line: str) -> str:
+    return line if len(line) < LINE_UP_TO else line[: LINE_UP_TO - 1] + "…"
 
 
 def spelled_tool(tool: Tool) -> str:
@@ -92,13 +96,14 @@ def compare(old: Version, new: Version) -> list[DiffPart]:
     """The parts that differ, the program first. Tools are compared by name, in the order of the new version."""
     theirs = {tool.name: tool for tool in old.tools.all()}
     ours = {tool.name: tool for tool in new.tools.all()}
+    budget = DiffBudget()
     parts = [
-        part("Program", old.source, new.source),
-        part("Rules", "\n".join(map(str, old.rules)), "\n".join(map(str, new.rules))),
-        part("Introduction", old.introduction, new.introduction),
-        part("State schema", spelled_schema(old), spelled_schema(new)),
+        part("Program", old.source, new.source, budget),
+        part("Rules", "\n".join(map(str, old.rules)), "\n".join(map(str, new.rules)), budget),
+        part("Introduction", old.introduction, new.introduction, budget),
+        part("State schema", spelled_schema(old), spelled_schema(new), budget),
     ]
     for name in [*ours, *(name for name in theirs if name not in ours)]:
         before, after = (spelled_tool(side[name]) if name in side else "" for side in (theirs, ours))
-        parts.append(part(f"Tool {name}", before, after))
+        parts.append(part(f"Tool {name}", before, after, budget))
     return [diff_part for diff_part in parts if diff_part.rows or diff_part.note]

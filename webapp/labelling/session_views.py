@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+from itertools import zip_longest
 from typing import Any
 
 from django.contrib import messages
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.endpoints.queries import choices
+from webapp.environments.text_difference import BoundedMatcher, DiffBudget
 from webapp.error_responses import http_terms
 from webapp.labelling import sessions
 from webapp.labelling.forms import FORMS, SessionForm
@@ -38,6 +39,7 @@ from webapp.review.queues import may_edit
 
 ITEMS_SHOWN = 50
 PREVIEWED = 12
+VERSIONS_SHOWN = 30
 
 
 def find_session(pk: int) -> LabelSession:
@@ -221,20 +223,30 @@ def guideline(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, f"Version {made.number} of the guideline holds from now on.")
             return redirect("labelling:guideline", pk)
-    versions = list(row.guidelines.select_related("by").order_by("-number"))
-    pairs = [(one, changes(before, one)) for one, before in zip(versions, [*versions[1:], None], strict=True)]
+    versions = list(row.guidelines.select_related("by").order_by("-number")[: VERSIONS_SHOWN + 1])
+    budget, shown = DiffBudget(), versions[:VERSIONS_SHOWN]
+    pairs = [(one, changes(before, one, budget)) for one, before in zip_longest(shown, versions[1:])]
     context = {
         "session": row, "versions": pairs, "newest": versions[0], "refused": refused,
-        "may_edit": may_edit(request.user),
+        "older": len(versions) > len(shown), "may_edit": may_edit(request.user),
         "text": versions[0].text if text is None else text,
     }  # fmt: skip
     return render(request, "labelling/guideline.html", context, status=status if refused else 200)
 
 
-def changes(before: Guideline | None, after: Guideline) -> list[tuple[str, str]]:
-    """Lines that a version added ("added"), took away ("removed") or left ("same")."""
+def changes(before: Guideline | None, after: Guideline, budget: DiffBudget) -> list[tuple[str, str]]:
+    """Lines that a version added ("added"), took away ("removed") or left ("same"), as many as a page shows."""
     if before is None:
         return []
-    signs = {"+": "added", "-": "removed", " ": "same"}
-    lines = difflib.ndiff(before.text.splitlines(), after.text.splitlines())
-    return [(signs[line[0]], line[2:]) for line in lines if line[0] in signs]
+    old, new = before.text.splitlines(), after.text.splitlines()
+    found: list[tuple[str, str]] = []
+    for tag, left, left_end, right, right_end in BoundedMatcher(old, new, budget, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += [("same", line) for line in old[left:left_end]]
+            continue
+        found += [("removed", line) for line in old[left:left_end]]
+        found += [("added", line) for line in new[right:right_end]]
+    shown = found[: budget.rows]
+    budget.rows -= len(shown)
+    left = len(found) - len(shown)
+    return shown + ([("same", f"… (lines that are not shown: {left:,})")] if left else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Annotated, Any, Generic, TypeVar
 
 from django.http import HttpRequest
@@ -11,10 +12,13 @@ from ninja.parser import Parser
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from synthesis.json_weight import require_light
+from synthesis.formats.files import MAX_DEPTH, MAX_DIGITS
+from synthesis.json_weight import is_shallow, require_light, require_shallow
 
 Item = TypeVar("Item")
 MOST_MEMORY = 32 << 20
+MOST_LEVELS = 450
+"""An encoded state has up to 416, a hundred times four; where it is gone through by recursion, Python ends at more."""
 MOST_UNKNOWN = 1_000
 """Keys of an object beside its own that are each told of."""
 
@@ -32,6 +36,16 @@ Text = Annotated[str, AfterValidator(_keepable)]
 ShortText = Annotated[str, Field(max_length=200), AfterValidator(_keepable)]
 Json = Annotated[Any, WithJsonSchema({})]
 """Any JSON value, key order kept."""
+
+
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    if not is_shallow(value, MAX_DEPTH):
+        raise ValueError(f"must be nested {MAX_DEPTH} levels deep at most")
+    return value
+
+
+CallArguments = Annotated[dict[str, Any], AfterValidator(_shallow)]
+"""Arguments of a tool's call, which may be nested as deep as in imports."""
 
 
 class PageOf(Schema, Generic[Item]):
@@ -79,10 +93,29 @@ class BodyParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         try:
             require_light(request.body, MOST_MEMORY)
-            return json.loads(request.body, parse_constant=_no_constant)
+            value = _loads(request.body)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
+        require_shallow(request.body, value, MOST_LEVELS)
+        return value
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits is too long; {MAX_DIGITS:,} are the most")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large for a number")
+    return number
+
+
+def _loads(body: bytes) -> Any:
+    return json.loads(body, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite)

@@ -31,6 +31,8 @@ from webapp.review.queue_statistics import numbers
 from webapp.review.verdicts import verdict_label
 
 ITEMS_SHOWN = 50
+SEEN_CHARS = 400_000
+"""Of a queue's settings as JSON, whatever is written in the guideline."""
 
 
 @access("read")
@@ -146,11 +148,17 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _seen_settings(request: HttpRequest) -> dict[str, Any]:
     """The settings that a sent form was filled in on."""
+    text = Params(request.POST).text("seen", SEEN_CHARS)
     try:
-        found = json.loads(request.POST.get("seen", ""))
-    except ValueError:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    sent = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in sent if all(map(_is_plain, value if isinstance(value, list) else [value]))}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float)
 
 
 def _changed_settings(seen: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,8 @@ from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
 from webapp.environments.models import Environment
+from webapp.environments.text_difference import DiffBudget
+from webapp.environments.version_diff import DiffPart, part
 from webapp.paging import Page, keyset
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
@@ -172,7 +173,8 @@ def _cut(value: Any, most: int = 2_000) -> str:
 
 
 def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, lines with their sign) of what differs: instruction, rule, checks."""
+    """(heading, (kind, text) of its lines) of what differs: instruction, rule, checks."""
+    budget = DiffBudget()
     parts = [
         ("Instruction", revision.instruction, other.instruction),
         ("Score rule", revision.score_rule, other.score_rule),
@@ -184,7 +186,7 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
         parts.append((f"Check {position + 1}", _text(mine.get(position)), _text(theirs.get(position))))
     if revision.scenario_id != other.scenario_id:
         parts.append(("Scenario", str(revision.scenario), str(other.scenario)))
-    return [(name, list(_lines(old, new))) for name, old, new in parts if old != new]
+    return [(name, _lines(part(name, old, new, budget))) for name, old, new in parts if old != new]
 
 
 def _frame(revision: TaskRevision) -> str:
@@ -196,11 +198,8 @@ def _text(check: Check | None) -> str:
     return f"# {check.label}\n{check.source}" if check else ""
 
 
-def _lines(old: str, new: str) -> Any:
-    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=3):
-        if line.startswith(("---", "+++")):
-            continue
-        yield {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same"), line if line[:1] == "@" else line[1:]
+def _lines(changed: DiffPart) -> list[tuple[str, str]]:
+    return [(row.kind, row.text) for row in changed.rows] + ([("hunk", changed.note)] if changed.note else [])
 
 
 def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenario, list[Task]]]:

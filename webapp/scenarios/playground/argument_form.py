@@ -10,8 +10,8 @@ from typing import Any
 
 from django.http import QueryDict
 
-from synthesis.formats.files import MAX_DIGITS
-from synthesis.json_weight import require_light
+from synthesis.formats.files import MAX_DEPTH, MAX_DIGITS
+from synthesis.json_weight import LIGHT, require_light, require_shallow
 
 PREFIX = "arg."
 NOT_SENT = object()
@@ -153,16 +153,18 @@ def _integer(text: str) -> int:
     return int(cleaned)
 
 
-def loads(text: str) -> Any:
-    """JSON without NaN, infinite or endless numbers, with an error that says where."""
-    require_light(text.encode("utf-8", "replace"))
+def loads(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
+    """JSON without NaN, infinite or endless numbers or nesting, with an error that says where."""
+    require_light(text.encode("utf-8", "replace"), most_memory)
     try:
-        return json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
+        value = json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" at")
         raise ValueError(f"{what} at line {error.lineno}, column {error.colno}.") from None
     except RecursionError:
         raise ValueError("it is nested too deeply.") from None
+    require_shallow(text, value, most_levels)
+    return value
 
 
 def _refuse(name: str) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.contracts import ReferenceCall
-from webapp.rest.types import BodyIn, Json, ShortText, Text
+from webapp.rest.types import BodyIn, CallArguments, Json, ShortText, Text
 from webapp.trajectories.forks.services import MOST_CALLS
 
 
@@ -18,7 +18,7 @@ class ForkCallIn(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"tool": "open_box", "arguments": {"box_id": "B-1"}}]})
 
     tool: ShortText
-    arguments: Annotated[dict[str, Any], Field(description="By the names of the tool's parameters.")] = Field(
+    arguments: Annotated[CallArguments, Field(description="By the names of the tool's parameters.")] = Field(
         default_factory=dict
     )
 

@@ -125,7 +125,7 @@ def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
     if previous.kind == StepKind.USER:
         return {"said": "The user said", "text": value_text.cut(previous.content, full)}
     if previous.recorded:
-        value = value_text.parse(previous.recorded)
+        value = value_text.recorded_value(previous.recorded)
         same = value is value_text.UNPARSED or not isinstance(value, dict | list)
         text = value_text.cut(previous.recorded, full) if same else pretty_plain(value, previous.recorded, full)
     elif previous.ok is None:
@@ -146,7 +146,7 @@ def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:
 def result(row: Step, full: bool) -> dict[str, Any]:
     """The reproduced result; for an error its kind, type and message; of a foreign record what it says itself."""
     if row.kind == StepKind.CALL:
-        value = value_text.parse(row.recorded)
+        value = value_text.recorded_value(row.recorded)
         foreign = value_text.cut(row.recorded, full)
         if isinstance(value, dict | list):
             foreign = pretty_plain(value, row.recorded, full)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass, field
@@ -10,12 +9,19 @@ from typing import Any
 
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import decode_state, plain_text
+from synthesis.syntax import token_count
+from webapp.environments.text_difference import BoundedMatcher, DiffBudget
 from webapp.trajectories.comparison import UNPARSED, parse
 
 SHORT = 3_000
 LONG = 200_000
 MOST_TOKENS = 4_000
 MOST_LINES = 2_000
+READ_TOKENS = 60_000
+"""Words and signs of a recorded text that a page still reads as a value: reading takes half a kilobyte for each.
+"""
+WORDS_STEPS = 500_000
+"""Of the search for what two texts have in common, where a page has no budget of its own for it."""
 TOKENS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -88,12 +94,12 @@ def call(tool: str, arguments: Any, full: bool) -> Text:
     return cut(f"{tool}(\n" + ",\n".join(rows) + "\n)", full)
 
 
-def words(old: str, new: str) -> list[Piece]:
+def words(old: str, new: str, budget: DiffBudget | None = None) -> list[Piece]:
     """What changed between two texts, word by word; empty when they are too long or have little in common."""
     before, after = TOKENS.findall(old), TOKENS.findall(new)
     if len(before) + len(after) > MOST_TOKENS:
         return []
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    matcher = BoundedMatcher(before, after, budget or DiffBudget(WORDS_STEPS), autojunk=False)
     if matcher.quick_ratio() < 0.4:
         return []
     pieces = []
@@ -113,6 +119,11 @@ def spread(value: Any) -> list[str]:
     return text[:LONG].splitlines()[:MOST_LINES]
 
 
+def recorded_value(recorded: str) -> Any:
+    """The value that a recorded text writes down; `UNPARSED` for prose, and for what is too long to be shown whole."""
+    return parse(recorded) if len(recorded) <= LONG and token_count(recorded) <= READ_TOKENS else UNPARSED
+
+
 def observed(result: Any) -> Any:
     """A stored result as the plain value that an agent saw; as it is stored where Python writes none of it."""
     try:
@@ -125,19 +136,20 @@ def observed(result: Any) -> Any:
 def departures(recorded: str, result: Any) -> list[TextLine]:
     """The recorded observation against the reproduced one, line by line; equal stretches shortened."""
     value = observed(result)
-    was = parse(recorded)
-    if was is UNPARSED:
-        old, new = spread(recorded), spread(value if isinstance(value, str) else str(value))
-    else:
-        old, new = spread(was), spread(value)
+    was = recorded_value(recorded)
+    try:
+        old, new = spread(recorded if was is UNPARSED else was), spread(str(value) if was is UNPARSED else value)
+    except (TypeError, ValueError):  # a value of Python that JSON cannot spell
+        old, new = spread(recorded), spread(str(value))
     lines: list[TextLine] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    budget = DiffBudget()
+    for tag, a, b, c, d in BoundedMatcher(old, new, budget, autojunk=False).get_opcodes():
         if tag == "equal":
             lines += _same(old[a:b])
             continue
         both = min(b - a, d - c)
         for left, right in zip(old[a : a + both], new[c : c + both], strict=True):
-            pieces = words(left, right)
+            pieces = words(left, right, budget)
             lines.append(TextLine("-", "del", left, [piece for piece in pieces if piece.kind != "ins"]))
             lines.append(TextLine("+", "add", right, [piece for piece in pieces if piece.kind != "del"]))
         lines += [TextLine("-", "del", text) for text in old[a + both : b]]
