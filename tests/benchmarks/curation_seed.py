@@ -63,9 +63,7 @@ ASSESSED, CASES_EACH = 200, 6
 """The first so many environments were assessed, each of their tools by so many cases, of which two did not pass."""
 METHOD = """
     def %s(self, key: str) -> dict:
-        row = self.rows.get(key)
-        if row is None:
-            return {"success": False, "error": "no such row"}
+        row = self.rows[key]
         row["open"] = False
         return {"success": True, "row": row}
 """
@@ -204,6 +202,19 @@ def _examples() -> tuple[User, list[Model]]:
         description="Answers questions, and changes what it is asked to change. " * 6,
     )  # fmt: skip
     job = Job.objects.create(**pk, kind="import", queue="sandbox", title="Example", state="succeeded", attempt=1)
+    assessment, case = _assessed(version)
+    decision = ReviewDecision.objects.create(
+        **pk, task=task, revision=revision, seen="0", user=past, verdict="approve", seconds=40.0
+    )
+    return past, [
+        environment, version, tool, scenario, task, revision, check, audit, reference, run, step, score, theme, job,
+        assessment, case, decision,
+    ]  # fmt: skip
+
+
+def _assessed(version: Version) -> tuple[Assessment, ToolCase]:
+    """An assessment with one case."""
+    pk: dict[str, Any] = {"pk": EXAMPLE}
     assessment = Assessment.objects.create(
         **pk, version=version, content_hash="0" * 64, score=2 / 3, strict=2 / 3, threshold=0.5, kept=True, planned=60,
         made=60, saved=60, passed=40, warned=10, failed=10, roles={"checker": "qwen3-32b"},
@@ -215,13 +226,7 @@ def _examples() -> tuple[User, list[Model]]:
         reason="It should refuse a row that is closed, and line 9 does not look at that.",
         patch=[{"op": "replace", "path": "/rows/1/open", "value": False}],
     )  # fmt: skip
-    decision = ReviewDecision.objects.create(
-        **pk, task=task, revision=revision, seen="0", user=past, verdict="approve", seconds=40.0
-    )
-    return past, [
-        environment, version, tool, scenario, task, revision, check, audit, reference, run, step, score, theme, job,
-        assessment, case, decision,
-    ]  # fmt: skip
+    return assessment, case
 
 
 def _nodes() -> list[int]:

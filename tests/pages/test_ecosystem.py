@@ -14,7 +14,6 @@ from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.fixtures.replay_seed import digest
-from training.examples.records import SOURCE
 from webapp.batches.engine.products import SaveRequest
 from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
@@ -279,41 +278,6 @@ def test_empty_places_are_kind(page: Client) -> None:
     assert "There is no theme" in body(page, f"/ecosystem/themes/?batch={batch.pk}")
     for odd in ("999", "x", "-1", "9" * 30, "\u0661"):
         assert page.get("/ecosystem/", {"batch": odd}).status_code == 404
-
-
-def test_every_bar_leads_to_the_list_of_what_it_counts(page: Client) -> None:
-    first, second, third = three()
-    environment("demo", 1, [USERS], "qq", source=SOURCE, task_count=2)
-    assess(first, ("tool_0", 29, 0, 71))
-    assess(second, ("tool_0", 10, 0, 0))
-    batch, *_ = a_batch(third)
-
-    def led(scope: Scope) -> int:
-        found = ecosystem(scope)
-        spreads = [row.spread.bins for row in found.drawn] + ([found.steps.bins] if found.steps else [])
-        bars = [
-            bar for bins in [*spreads, found.verdicts.scores if found.verdicts else []] for bar in bins if bar.count
-        ]
-        for bar in bars:
-            assert page.get(bar.url).context["page"].count.number == bar.count, bar
-        return len(bars)
-
-    scope = Scope()
-    assert led(scope) > 15
-    assert "leave_out" in scope.environments_url
-    assert page.get(scope.environments_url).context["page"].count.number == 3
-    assert page.get(scope.assessed_url).context["page"].count.number == 2
-    assert led(Scope(source="envscaler")) > 10
-    assert led(Scope(demo=True)) > 15
-    assert led(Scope(batch=batch)) == 8, "six measures, and two of steps"
-    html = body(page, "/ecosystem/")
-    assert "holds=tasks&amp;least=2&amp;most=2" in html
-    shown = body(page, f"/environments/?holds=query&least=0&most=0&leave_out={pages_seed.EVIL[:30]}&source=x%00")
-    assert "<script>window" not in shown
-    assert "Tools that only read" in shown
-    odd = body(page, "/environments/?holds=nonsense&least=x&most=9999999999")
-    assert "There is no such number of an environment" in odd
-    assert page.get("/api/v1/environments?holds=score&least=100").json()["data"][0]["id"] == second.environment_id
 
 
 def test_hostile_names_are_escaped(page: Client) -> None:
