@@ -92,6 +92,9 @@
   });
   document.addEventListener("submit", (event) => { if (ofDraft(event)) kept = typed; });
   document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) sent = typed; });
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (ofDraft(event) && event.detail.xhr.getResponseHeader("HX-Redirect")) kept = typed; // saved: the page is left for that
+  });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (!ofDraft(event) || !event.detail?.successful) return;
     if (event.target.value !== "add_check" && !document.querySelector("#edit-kept .bad")) kept = sent;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.errors import InputError, ProgramError
@@ -31,7 +31,9 @@ class StaleSides:
 
 def stale_sides(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
     """Mine, theirs and base of a draft that was not taken; `given` is what was typed, None for what was kept before."""
-    return _of_program(edit, given) if edit.kind == EditKind.PROGRAM else _of_task(edit, given)
+    found = _of_program(edit, given) if edit.kind == EditKind.PROGRAM else _of_task(edit, given)
+    mine = [replace(one, title=f"Mine: {one.title}") for one in found.mine]
+    return replace(found, mine=mine, theirs=[replace(one, title=f"Theirs: {one.title}") for one in found.theirs])
 
 
 def _of_program(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
