@@ -29,7 +29,10 @@ from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict
 from webapp.rest.types import BodyParser
-from webapp.review.api import router as review
+from webapp.review.rest.decision_api import router as decisions
+from webapp.review.rest.hold_api import router as holds
+from webapp.review.rest.queue_api import router as review_queues
+from webapp.review.rest.remark_api import router as remarks
 from webapp.runs.api import router as fine_tuning
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
@@ -60,7 +63,10 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", side_by_side),  # /trajectories/compare, before /trajectories/{pk}
     ("", trajectories),
     ("", rollouts),
-    ("", review),
+    ("", review_queues),
+    ("", holds),
+    ("", remarks),
+    ("", decisions),  # /review/{kind}/{pk}, after what has a name in the place of the kind
     ("", agreement),
     ("", labelling),
     ("", edits),
@@ -148,7 +154,14 @@ class Api(NinjaAPI):
 api = Api(
     title="Envarium",
     version="1",
-    description="Environments, tasks and trajectories of this installation, and the jobs that make them.",
+    description=(
+        "Environments, tasks and trajectories of this installation, and the jobs that make them.\n\n"
+        "Every write of review takes `If-Match`, and answers 412 where the object is not as it was read. A write over "
+        "what others may have written needs it (428 without): a queue's settings, opening and closing it, giving an "
+        "item to somebody or taking it over, sending it on, a decision and its undoing, a draft, an edit, a frame. It "
+        "may be left out where a write only appends or is bound to the caller's own hold: remarks, heartbeats, skip "
+        "and unskip, give back, the next item. A bulk decision names in its body how each task was seen."
+    ),
     urls_namespace="api",
     openapi_url=None,
     docs_url=None,

@@ -134,7 +134,8 @@ def example(site: str, method: str, path: str, details: dict[str, Any], schemas:
     body = schemas[named[0].rpartition("/")[2]]["examples"][0] if named else None
     parts = content.get("multipart/form-data", {}).get("schema", {}).get("properties", {})
     url = site + re.sub(r"{\w+}", "1", path)
-    return api_examples.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts})
+    bound = any(one["name"] == "If-Match" and one["required"] for one in details["parameters"])
+    return api_examples.curl(method.upper(), url, body, {part: f"{part}.json" for part in parts}, bound=bound)
 
 
 def entry(method: str, path: str, details: dict[str, Any], curl: str) -> Entry:

@@ -64,20 +64,48 @@
     editors.push(...[...document.querySelectorAll("textarea[data-editor]")].filter((field) => !field.hidden).map(drawn));
   }
 
-  /* On a desk the draft takes the place of the source that was read: who opened it goes on there. */
+  /* On a desk the draft takes the place of what was read: who opened it goes on there. */
   function openedInPlace(event) {
-    if (!event.target.querySelector?.("form[data-edit]") && !event.target.matches?.("form[data-edit]")) return;
     begin();
     if (event.target.id === "tool-source") editors.at(-1)?.focus();
+    if (event.target.id === "task-asked") document.getElementById("edit-instruction")?.focus();
   }
 
-  /* What is typed and not kept is asked about before the page is left. */
-  let dirty = false;
-  const ofDraft = (event) => event.target.closest?.("form[data-edit]");
-  document.addEventListener("input", (event) => { if (ofDraft(event)) dirty = true; });
-  document.addEventListener("submit", (event) => { if (ofDraft(event)) dirty = false; });
-  document.addEventListener("htmx:afterRequest", (event) => { if (event.detail?.successful && ofDraft(event)) dirty = false; });
-  window.addEventListener("beforeunload", (event) => { if (dirty) event.preventDefault(); });
+  /* On a desk a draft is kept by itself; what is typed and not kept is asked about before the page, or the item, is left. */
+  const KEEP_MS = 4000;
+  let typed = 0;
+  let sent = 0;
+  let kept = 0;
+  let waiting = 0;
+  const formOf = (element) => element.form?.closest("form[data-edit]") || element.closest?.("form[data-edit]");
+  const ofDraft = (event) => formOf(event.target);
+  const dirty = () => typed > kept && document.querySelector("form[data-edit]");
+  function keepSoon(form) {
+    window.clearTimeout(waiting);
+    waiting = window.setTimeout(() => { if (form.isConnected && dirty()) form.querySelector("[data-keep]")?.click(); }, KEEP_MS);
+  }
+  document.addEventListener("input", (event) => {
+    const form = ofDraft(event);
+    if (!form) return;
+    typed += 1;
+    if (form.matches("[data-keeps]")) keepSoon(form);
+  });
+  document.addEventListener("submit", (event) => { if (ofDraft(event)) kept = typed; });
+  document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) sent = typed; });
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    if (ofDraft(event) && event.detail.xhr.getResponseHeader("HX-Redirect")) kept = typed; // saved: the page is left for that
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!ofDraft(event) || !event.detail?.successful) return;
+    if (event.target.value !== "add_check" && !document.querySelector("#edit-kept .bad")) kept = sent;
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-decide]") || !dirty()) return;
+    if (window.confirm("What you typed into the draft of your edit is not kept yet. Decide all the same?")) { kept = typed; return; }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+  window.addEventListener("beforeunload", (event) => { if (dirty()) event.preventDefault(); });
 
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     for (const editor of editors) editor.setTheme(theme());

@@ -60,7 +60,15 @@
       hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--control"), font: { color: text } },
     };
     const traces = data.names.map((_, at) => trace(data, at, surface));
-    return window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true });
+    const drawn = window.Plotly.react(box, traces, layout, { displayModeBar: false, responsive: true });
+    if (data.links && !box.dataset.linked) {
+      box.dataset.linked = "";
+      box.on("plotly_click", ({ points: [{ curveNumber, pointNumber }] }) => {
+        const url = data.links[curveNumber][pointNumber];
+        if (url) window.location.assign(url);
+      });
+    }
+    return drawn;
   }
 
   function all() { boxes.forEach(draw); }

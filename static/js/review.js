@@ -104,7 +104,10 @@
     const said = form.querySelector("[data-draft-said]");
     try {
       const answer = await post(form.dataset.draft, new FormData(form));
-      if (said) said.textContent = answer.ok ? "Draft kept" : "The draft could not be kept";
+      const told = answer.ok || answer.status === 412 ? await answer.json() : {};
+      const drafted = form.querySelector("[name=drafted]");
+      if (answer.ok && drafted) drafted.value = told.saved;
+      if (said) said.textContent = answer.ok ? "Draft kept" : told.error || "The draft could not be kept";
     } catch {
       if (said) said.textContent = "The draft could not be kept: the server cannot be reached";
     }

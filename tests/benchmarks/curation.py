@@ -4,11 +4,12 @@
         [--annotators 50] [--think 4] [--environments 2000] [--tasks 50000] [--trajectories 500000]
 
 On a database and a server process of its own (dropped at the end) annotators work with pauses, each signed in on their
-own: they pull items, keep drafts, decide, open tasks, lists, replays and Home, and search in the palette, as a browser
-does (`curation_people.py`). `p95_ms` and `p50_ms` by page, the parts that pages load by themselves and all POSTs too;
-`double_assignments`: items that more people held or decided at a time than they have places, by what the database
-knows; `lost_decisions`: said to be taken and not there, or there and never said to be; `counts_wrong`: queues whose
-count of decided items is not what their items say; `refused`: decisions that were refused, by status.
+own: they pull items, keep drafts, decide, open tasks, lists, replays and Home, look at failing tools, open drafts of
+tools and tasks, and search in the palette, as a browser does (`curation_people.py`). `p95_ms` and `p50_ms` by page, the
+parts that pages load by themselves and all POSTs too; `double_assignments`: items that more people held or decided at a
+time than they have places, by what the database knows; `lost_decisions`: said to be taken and not there, or there and
+never said to be; `counts_wrong`: queues whose count of decided items is not what their items say; `refused`: decisions
+that were refused, by status.
 Then a few people decide without pauses: `decisions_per_s`, `decision_to_next_ms` (from posting a decision to the next
 item's page, whole). Then one person searches alone: `search_p95_ms`. The first requests are not counted.
 The client shares the machine: `server_cpu` and `client_cpu` are shares of one core. The last line is one JSON object.
@@ -76,6 +77,10 @@ def people(number: int, queues: list[ReviewQueue]) -> list[Person]:
     return found
 
 
+def items_of(queue: ReviewQueue) -> list[int]:
+    return list(queue.items.order_by("id").values_list("pk", flat=True))
+
+
 def counted(sql: str) -> int:
     from django.db import connection
 
@@ -114,7 +119,7 @@ class Processors:
 class Load:
     """The annotators at their browsers; each phase gives its figures."""
 
-    def __init__(self, site: str, persons: list[Person], size: Size, luck: int) -> None:
+    def __init__(self, site: str, persons: list[Person], size: Size, tool_items: list[int], luck: int) -> None:
         from tests.benchmarks.curation_people import Annotator, Record
 
         self.record, self.site = Record(), site
@@ -123,7 +128,7 @@ class Load:
             "stepped": size.stepped,
         }  # fmt: skip
         self.crowd = [
-            Annotator(one, site, reach, random.Random(f"{luck} {index}"), self.record)
+            Annotator(one, site, reach, tool_items, random.Random(f"{luck} {index}"), self.record)
             for index, one in enumerate(persons)
         ]
         self.processors = Processors()
@@ -193,9 +198,9 @@ def measure(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     begin = time.monotonic()
     queues = curation_seed.seed(size, given.seed)
     seeded = time.monotonic() - begin
-    persons = people(size.annotators, queues)
+    persons = people(size.annotators, queues[:-1])  # the last holds tools, which they only look at
     with site(folder) as url:
-        load = Load(url, persons, size, given.seed)
+        load = Load(url, persons, size, items_of(queues[-1]), given.seed)
         found = asyncio.run(load.all(given))
     wrong = load.record.errors
     return {

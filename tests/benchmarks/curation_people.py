@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -21,7 +21,9 @@ AHEAD_S = 0.3
 """So long after an item is shown the browser asks for the next one (`review.js`)."""
 LETTERS_S = 0.25
 """Between two requests of somebody who types into the palette."""
-MIX = {"item": 46, "task": 9, "tasks": 15, "trajectories": 9, "replay": 9, "home": 4, "search": 8}
+MIX = {
+    "item": 43, "task": 8, "tasks": 14, "trajectories": 8, "replay": 8, "home": 4, "search": 8, "tool": 3, "edit": 4,
+}  # fmt: skip
 """What an annotator does next, in parts of a hundred; `item` is whatever the queue asks for: pull, draft, decide."""
 REASONS = ("unclear_instruction", "check_too_narrow", "check_too_loose", "too_easy", "too_hard")
 TASK_FILTERS = (
@@ -119,8 +121,17 @@ def part_name(url: str) -> str:
 class Annotator:
     """One signed-in person at one browser."""
 
-    def __init__(self, person: Person, site: str, reach: dict[str, int], luck: random.Random, record: Record) -> None:
+    def __init__(
+        self,
+        person: Person,
+        site: str,
+        reach: dict[str, int],
+        tool_items: Sequence[int],
+        luck: random.Random,
+        record: Record,
+    ) -> None:
         self.user, self.queue, self.luck, self.reach = person.pk, person.queue, luck, reach
+        self.tool_items = tool_items
         self.client = httpx.AsyncClient(base_url=site, cookies=person.cookies, timeout=60, limits=LIMITS)
         self.record = record
         self.hand: Hand | None = None
@@ -137,7 +148,7 @@ class Annotator:
             if data is None:
                 answer = await self.client.get(url, headers=headers)
             else:
-                answer = await self.client.post(url, data=data, headers={"X-CSRFToken": self.token})
+                answer = await self.client.post(url, data=data, headers=headers or {"X-CSRFToken": self.token})
         except httpx.HTTPError as error:
             self.record.errors[f"{name}: {type(error).__name__}"] += 1
             return None
@@ -250,6 +261,29 @@ class Annotator:
 
     async def task(self) -> None:
         await self.see("task", f"/tasks/{self.luck.randint(1, self.reach['task'])}/")
+
+    async def tool(self) -> None:
+        """Look at a failing tool on its desk; every other time open its draft in the place of its source."""
+        page = await self.see("tool desk", f"/review/items/{self.luck.choice(self.tool_items)}/")
+        found = re.search(r'hx-post="(/edits/tool/\d+/)"', page)
+        if found and self.luck.random() < 0.5:
+            pane = {**PART, "HX-Target": "tool-source", "X-CSRFToken": self.token}
+            await self.ask("tool's draft on its desk", found[1], {}, pane)
+
+    async def edit(self) -> None:
+        """Open the draft of a task, and keep what is typed in it every other time."""
+        answer = await self.ask("begin an edit", f"/edits/task/{self.luck.randint(1, self.reach['task'])}/", {})
+        if answer is None or answer.status_code != 302:
+            return
+        url = answer.headers["Location"]
+        page = await self.see("edit", url)
+        serial = re.search(r'name="serial" value="(\d+)"', page)
+        if serial and self.luck.random() < 0.5:
+            typed = {
+                "title": "Another title", "instruction": " ".join(self.luck.choices(WORDS, k=20)), "calls": "[]",
+                "serial": serial[1], "act": "keep",
+            }  # fmt: skip
+            await self.ask("keep a draft", f"{url}keep/", typed)
 
     async def replay(self) -> None:
         newest = self.luck.randrange(self.reach["stepped"])

@@ -15,7 +15,8 @@ from django.db.models import Model
 from django.utils import timezone
 
 from webapp.accounts.models import User
-from webapp.environments.models import Environment, Tool, Version
+from webapp.content_store import store
+from webapp.environments.models import Assessment, CaseState, Environment, Tool, ToolCase, Version
 from webapp.jobs.models import Job
 from webapp.review.models import ReviewDecision, ReviewQueue
 from webapp.review.queue_fill import fill
@@ -57,6 +58,15 @@ CHECKS_EACH = 4
 QUEUES = (("Green audits", "audit=green", "newest", 1), ("Red audits", "audit=red", "random", 2),
           ("Not audited", "audit=none", "disagreement", 3))  # fmt: skip
 """Name, filter, order and overlap. No task is in two of them."""
+TOOL_QUEUE = "Failing tools"
+ASSESSED, CASES_EACH = 200, 6
+"""The first so many environments were assessed, each of their tools by so many cases, of which two did not pass."""
+METHOD = """
+    def %s(self, key: str) -> dict:
+        row = self.rows[key]
+        row["open"] = False
+        return {"success": True, "row": row}
+"""
 PAST = {"approved": "approve", "changes_requested": "request_changes", "rejected": "reject"}
 
 
@@ -114,6 +124,7 @@ def seed(size: Size, luck: int) -> list[ReviewQueue]:
     _environments(size)
     _tasks(size)
     _trajectories(size)
+    _assessments(size)
     _others(size, past)
     _count()
     for row in reversed(example):
@@ -125,6 +136,7 @@ def seed(size: Size, luck: int) -> list[ReviewQueue]:
         ReviewQueue.objects.create(name=name, kind="task", query=query, order=order, overlap=overlap)
         for name, query, order, overlap in QUEUES
     ]
+    queues.append(ReviewQueue.objects.create(name=TOOL_QUEUE, kind="tool", order="blocked"))
     for queue in queues:
         fill(queue)
     # What autovacuum would have done by the time anybody works: it does not come within a seed.
@@ -190,13 +202,31 @@ def _examples() -> tuple[User, list[Model]]:
         description="Answers questions, and changes what it is asked to change. " * 6,
     )  # fmt: skip
     job = Job.objects.create(**pk, kind="import", queue="sandbox", title="Example", state="succeeded", attempt=1)
+    assessment, case = _assessed(version)
     decision = ReviewDecision.objects.create(
         **pk, task=task, revision=revision, seen="0", user=past, verdict="approve", seconds=40.0
     )
     return past, [
         environment, version, tool, scenario, task, revision, check, audit, reference, run, step, score, theme, job,
-        decision,
+        assessment, case, decision,
     ]  # fmt: skip
+
+
+def _assessed(version: Version) -> tuple[Assessment, ToolCase]:
+    """An assessment with one case."""
+    pk: dict[str, Any] = {"pk": EXAMPLE}
+    assessment = Assessment.objects.create(
+        **pk, version=version, content_hash="0" * 64, score=2 / 3, strict=2 / 3, threshold=0.5, kept=True, planned=60,
+        made=60, saved=60, passed=40, warned=10, failed=10, roles={"checker": "qwen3-32b"},
+    )  # fmt: skip
+    [before] = store(CaseState, [{"rows": {str(number): {"open": True} for number in range(20)}}])
+    case = ToolCase.objects.create(
+        **pk, assessment=assessment, position=0, tool="look", case="negative", arguments={"key": "1"}, state=before,
+        seed=0, now="2025-01-01T09:00:00+00:00", ok=True, result={"success": True}, digest="0" * 64, verdict="pass",
+        reason="It should refuse a row that is closed, and line 9 does not look at that.",
+        patch=[{"op": "replace", "path": "/rows/1/open", "value": False}],
+    )  # fmt: skip
+    return assessment, case
 
 
 def _nodes() -> list[int]:
@@ -220,6 +250,29 @@ def _environments(size: Size) -> None:
         Tool, f"generate_series(1, {size.environments}) AS n, generate_series(1, {TOOLS_EACH}) AS k", version_id="n",
         position="k", name="replace(pg_temp.words(1 + k % 2), ' ', '_') || '_' || k",
         kind="CASE WHEN k % 2 = 0 THEN 'query' ELSE 'change' END", description="pg_temp.words(8 + k % 5)",
+    )  # fmt: skip
+
+
+def _assessments(size: Size) -> None:
+    """Programs with their tools in them, and what a checker said of the tools of the first environments."""
+    assessed = min(ASSESSED, size.environments)
+    execute(
+        "UPDATE environments_tool SET source = replace(%s, '%%s', name) WHERE version_id BETWEEN 1 AND %s",
+        METHOD, assessed,
+    )  # fmt: skip
+    head = 'class Desk:\n    """A desk."""\n\n    def __init__(self, state):\n        self.rows = state["rows"]\n'
+    execute(
+        "UPDATE environments_version AS one SET source = %s || found.methods FROM "
+        "(SELECT version_id, string_agg(source, '' ORDER BY position) AS methods FROM environments_tool "
+        "WHERE version_id BETWEEN 1 AND %s GROUP BY 1) AS found WHERE found.version_id = one.id",
+        head, assessed,
+    )  # fmt: skip
+    multiply(Assessment, f"generate_series(1, {assessed}) AS n", id="n", version_id="n", content_hash="md5(n::text)")
+    tools = f"(SELECT * FROM environments_tool WHERE version_id BETWEEN 1 AND {assessed}) AS tool"
+    multiply(
+        ToolCase, f"{tools}, generate_series(0, {CASES_EACH - 1}) AS k", assessment_id="tool.version_id",
+        position=f"tool.position * {CASES_EACH} + k", tool="tool.name",
+        verdict="CASE k WHEN 0 THEN 'fail' WHEN 1 THEN 'warning' ELSE 'pass' END",
     )  # fmt: skip
 
 

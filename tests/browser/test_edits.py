@@ -101,6 +101,41 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     assert (made.task("three").review_state, made.task("eight").review_state) == ("approved", "in_review")
 
 
+def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows_what_was_saved(
+    page: Page, made: SeedLibrary
+) -> None:
+    queue = seed.queue(seed.people("adjudicator")[0], "Tasks", "task", lease_minutes=1)
+    page.goto(f"/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_selector("form[data-decide]")
+    desk = page.evaluate("location.pathname")
+    page.keyboard.press("e")
+    page.wait_for_function("() => document.activeElement.id === 'edit-instruction'")
+    assert page.evaluate("location.pathname") == desk
+    assert page.locator("#checks .ace_editor").count() == page.locator("#checks [name=check_source]").count() == 2
+    assert page.locator("#reference .ace_editor").count() == 1, "each part is edited where it stands"
+    assert not faults(page, "a task's draft in its place")
+    page.keyboard.press("Control+End")
+    with page.expect_response("**/heartbeat/") as beat:
+        page.keyboard.type(" Tell me how many are left.")
+        page.wait_for_selector("#edit-kept .tag")
+        page.wait_for_selector("#lease-warning:not([hidden])")
+        page.click("[data-keep-item]")
+    assert beat.value.ok, "the lease is kept while one edits"
+    assert Edit.objects.get().body["instruction"].endswith("Tell me how many are left."), "kept without being asked"
+    page.get_by_role("button", name="Add a check").click()
+    page.wait_for_selector("#checks details:nth-of-type(3)")
+    page.locator("#checks [name=check_out]").last.check()
+    page.get_by_role("button", name="Save as a new revision").click()
+    page.wait_for_selector("text=Your edit is being saved")
+    assert page.evaluate("location.pathname") == desk
+    carried_out("save_edit")
+    page.wait_for_selector("text=Your edit is saved as revision 3")
+    assert page.locator("#task-asked", has_text="Tell me how many are left.").count()
+    assert page.locator("[data-lease]").count(), "and is theirs to decide as before"
+    assert not faults(page, "the desk after its edit")
+
+
 def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
     page.goto(f"/tasks/{made.task('none').pk}/")
     page.keyboard.press("E")

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from synthesis.errors import InputError
-from tests.edits.seed import LOTS, RIGHT, WRONG, SeedLibrary, assessed
+from synthesis.formats.files import Entry
+from tests.edits.seed import LOTS, PROGRAM, RIGHT, WRONG, SeedLibrary, assessed, environment_record
 from tests.fixtures.api import program
 from tests.review import seed
 from webapp.accounts.models import User
@@ -22,8 +24,9 @@ from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
 from webapp.review.decisions import DecisionChoice, decide
 from webapp.review.desk import history
-from webapp.review.models import QueueItem
+from webapp.review.models import QueueItem, ReviewDecision
 from webapp.review.subjects import tag_of
+from webapp.scenarios.importer import import_entries
 
 if TYPE_CHECKING:
     from synthesis.runtime import Sandbox
@@ -154,6 +157,65 @@ def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(browser: Client
     carried_out("save_edit")
     task.refresh_from_db()
     assert task.audit_state == "red", "a check that is not Python can be saved, and is red"
+
+
+def test_a_stale_edit_of_a_tool_shows_mine_theirs_and_what_both_began_from(
+    browser: Client, sandbox: Sandbox, made: SeedLibrary
+) -> None:
+    edit = opened(browser, made)
+    text, _ = editable_source(edit.version, edit.tool)
+    mine, theirs = text.replace("five stay", f"mine {HOSTILE}"), text.replace("five stay", "theirs of a tab")
+    kept = browser.post(f"/edits/{edit.pk}/keep/", {"tool_source": theirs, "serial": 0, "act": "keep"})
+    assert kept.status_code == 302
+    answer = browser.post(f"/edits/{edit.pk}/keep/", {"tool_source": mine, "serial": 0, "act": "save"})
+    page = answer.content.decode()
+    assert answer.status_code == 412
+    for words in ("<h2>Mine</h2>", "<h2>Theirs</h2>", "as another tab kept it", "version 1"):
+        assert words in page
+    side = page.split("<h2>Mine</h2>")[1].split("<h2>Theirs</h2>")
+    assert "mine &lt;img" in side[0]
+    assert "theirs of a tab" in side[1]
+    assert "<img src=x" not in page
+    other = other_version(sandbox, made)
+    answer = browser.post(f"/edits/{edit.pk}/save/", {"serial": 1})
+    page = answer.content.decode()
+    assert answer.status_code == 412
+    assert "theirs of a tab" in page.split("<h2>Mine</h2>")[1].split("<h2>Theirs</h2>")[0]
+    assert escape(RIGHT) in page.split("<h2>Theirs</h2>")[1]
+    assert f"Version {other}" in page
+    refused = browser.post(f"/edits/{edit.pk}/keep/", {"tool_source": mine, "serial": 1, "act": "save"})
+    assert refused.status_code == 412
+    assert Version.objects.filter(environment=made.environment).count() == 2
+
+
+def other_version(sandbox: Sandbox, made: SeedLibrary) -> int:
+    """A further version of the environment, as somebody else's import makes it; its number."""
+    import_entries(sandbox, [Entry("[0]", environment_record(PROGRAM.replace(WRONG, RIGHT)))], [], "envscaler")
+    made.environment.refresh_from_db()
+    assert made.environment.current is not None
+    return made.environment.current.number
+
+
+def test_a_decision_on_a_tool_that_was_changed_shows_mine_theirs_and_what_was_seen(
+    browser: Client, sandbox: Sandbox, made: SeedLibrary
+) -> None:
+    assessed(sandbox, made)
+    tool = made.tool
+    seen = tag_of("tool", tool)
+    number = other_version(sandbox, made)
+    form = {"verdict": "tool_bug", "comment": "Mine.", "seen": seen}
+    answer = browser.post(f"/review/tool/{tool.pk}/decide/", form)
+    page = answer.content.decode()
+    assert (answer.status_code, number) == (412, 2)
+    for words in (
+        "Mine.",
+        "What you saw",
+        "five stay",
+        "a newer version of its environment",
+        escape(RIGHT),
+    ):
+        assert words in page
+    assert not ReviewDecision.objects.exists()
 
 
 def test_an_earlier_revision_is_restored_as_a_draft(browser: Client, made: SeedLibrary) -> None:

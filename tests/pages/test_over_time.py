@@ -66,6 +66,28 @@ def test_days_without_any_are_drawn_too_and_old_ones_are_not(days: None) -> None
     assert not found.cut
 
 
+def test_every_count_leads_to_the_attempts_of_that_day(days: None, page: Client) -> None:
+    found = over_time().outcomes
+    assert found is not None
+    counted = 0
+    for _, pairs in found.linked_rows:
+        for count, url in pairs:
+            assert bool(url) == bool(count)
+            if url:
+                counted += count
+                assert page.get(url).context["page"].count.number == count, url
+    assert counted == 4
+    assert [bool(url) for url in found.drawing["links"][0]] == [True, False, False, False]
+    day = found.rows[0][0]
+    html = flat(page.get(f"/trajectories/?day={day}&order=policy"))
+    assert "Made on" in html
+    assert page.get(f"/api/v1/trajectories?day={day}&order=-step_count").json()["data"][0]["id"]
+    Environment.objects.update(source=SOURCE)
+    assert page.get(f"/trajectories/?day={day}&leave_out={SOURCE}").context["page"].rows == []
+    for odd in ("yesterday", "9999-12-31", "0001-01-01", "\u0000"):
+        assert page.get("/trajectories/", {"day": odd}).status_code == 200
+
+
 def test_many_rows_are_bounded_and_said_so(days: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NEWEST", 1)
     found = over_time()

@@ -132,14 +132,17 @@ def test_the_api_shows_and_widens_it(framed: Task) -> None:
     client = Client(headers=headers)
     shown = client.get(f"/api/v1/tasks/{framed.pk}").json()["current"]["frame"]
     assert [item["path"] for item in shown["allowances"]] == ["/orders/tea"]
+    url = f"/api/v1/tasks/{framed.pk}/frame/widening"
     body = {"places": [{"path": "/log/+", "most": 1}], "reason": "Right too."}
-    answer = client.post(f"/api/v1/tasks/{framed.pk}/frame/widening", json.dumps(body), "application/json")
+    assert client.post(url, json.dumps(body), "application/json").status_code == 428
+    assert client.post(url, json.dumps(body), "application/json", headers={"If-Match": '"old"'}).status_code == 412
+    read = {"If-Match": client.get(f"/api/v1/tasks/{framed.pk}").headers["ETag"]}
+    answer = client.post(url, json.dumps(body), "application/json", headers=read)
     assert answer.status_code == 201, answer.content
     assert answer.json()["frame"]["allowances"][-1] == {
         "path": "/log/+", "most": 1, "source": "person", "reason": "Right too.", "by": "cy"
     }  # fmt: skip
     bad = {"places": [{"path": "/log", "most": 1}], "reason": "Right too."}
-    url = f"/api/v1/tasks/{framed.pk}/frame/widening"
     refused = client.post(url, json.dumps(bad), "application/json", headers={"Idempotency-Key": "two"})
     assert refused.status_code == 422
 
@@ -198,7 +201,8 @@ def test_it_is_switched_off_with_a_reason(client: Client, viewer: Client, framed
     services.restore_frame(None, off, 1)
     api = Client(headers={"Authorization": f"Bearer {secret}", "Idempotency-Key": "off"})
     body = json.dumps({"reason": "Any tidying is right."})
-    answer = api.post(f"/api/v1/tasks/{framed.pk}/frame/removal", body, "application/json")
+    read = {"If-Match": api.get(f"/api/v1/tasks/{framed.pk}").headers["ETag"]}
+    answer = api.post(f"/api/v1/tasks/{framed.pk}/frame/removal", body, "application/json", headers=read)
     assert (answer.status_code, answer.json()["frame"]) == (201, None), answer.content
 
 

@@ -23,14 +23,14 @@ from webapp.errors import NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
-from webapp.rest.etags import require_match
+from webapp.rest.etags import demand_match, match_needed, match_taken, require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
-from webapp.rest.problems import Problem
 from webapp.rest.types import Id, PageOf
 from webapp.scenarios.models import Task
 
 router = Router(tags=["edits"])
+EDIT = "GET /edits/{pk}"
 
 
 @router.get("/edits", auth=needs("read"), response=PageOf[EditOut])
@@ -63,7 +63,7 @@ def get_edit(request: HttpRequest, pk: Id) -> Edit:
     return services.find_edit(pk)
 
 
-@router.put("/edits/{pk}", auth=needs("review"), response=EditOut)
+@router.put("/edits/{pk}", auth=needs("review"), response=EditOut, openapi_extra=match_needed(EDIT))
 def change_edit(request: HttpRequest, pk: Id, wish: EditBody) -> Edit:
     """Write the caller's draft anew. `If-Match` is required; 412 where it was written since it was read."""
     body = wish.model_dump(exclude_unset=True)
@@ -76,21 +76,24 @@ def change_edit(request: HttpRequest, pk: Id, wish: EditBody) -> Edit:
 
 
 def _matched(request: HttpRequest, pk: int) -> Edit:
-    """The draft, locked, where `If-Match` names it as it is."""
-    if not Edit.objects.select_for_update().filter(pk=pk).exists():
-        raise NotFound("There is no such edit.")
-    if "If-Match" not in request.headers:
-        words = f"Send If-Match with the ETag of GET /edits/{pk}, so that nobody's change is written over."
-        raise Problem(428, words, code="precondition_required")
-    edit = services.find_edit(pk)
-    require_match(request, EditOut.from_orm(edit))
+    """The draft, locked, as `If-Match` names it."""
+    edit = _locked(pk)
+    demand_match(request, EditOut.from_orm(edit), f"GET /edits/{pk}")
     return edit
 
 
-@router.post("/edits/{pk}/drop", auth=needs("review"), response=EditOut)
+def _locked(pk: int) -> Edit:
+    if not Edit.objects.select_for_update().filter(pk=pk).exists():
+        raise NotFound("There is no such edit.")
+    return services.find_edit(pk)
+
+
+@router.post("/edits/{pk}/drop", auth=needs("review"), response=EditOut, openapi_extra=match_needed(EDIT))
 def drop_edit(request: HttpRequest, pk: Id) -> Edit:
-    """Put the caller's draft away."""
-    return services.drop_edit(person(request), pk)
+    """Put the caller's draft away. `If-Match` is required."""
+    with transaction.atomic():
+        _matched(request, pk)
+        return services.drop_edit(person(request), pk)
 
 
 @router.post("/edits/{pk}/cases", auth=needs("review"), response=EditCasesOut)
@@ -118,11 +121,13 @@ def run_edit_cases(request: HttpRequest, pk: Id) -> Any:
     return {**counts, "cases": cases}
 
 
-@router.post("/edits/{pk}/forecast", auth=needs("review"), response={202: JobOut})
+@router.post("/edits/{pk}/forecast", auth=needs("review"), response={202: JobOut}, openapi_extra=match_taken(EDIT))
 def start_edit_forecast(request: HttpRequest, pk: Id) -> Any:
     """Work out what saving the draft would do. The job says how far that is."""
-    forecast = services.start_forecast(person(request), pk)
-    return 202, get_object_or_404(Job, pk=forecast.job_id)
+    with transaction.atomic():
+        require_match(request, EditOut.from_orm(_locked(pk)))
+        forecast = services.start_forecast(person(request), pk)
+        return 202, get_object_or_404(Job, pk=forecast.job_id)
 
 
 @router.get("/edits/{pk}/forecast", auth=needs("read"), response=ForecastOut)
@@ -147,7 +152,7 @@ def _told(edit: Edit, forecast: Forecast) -> dict[str, Any]:
     }
 
 
-@router.post("/edits/{pk}/save", auth=needs("review"), response={202: JobOut})
+@router.post("/edits/{pk}/save", auth=needs("review"), response={202: JobOut}, openapi_extra=match_needed(EDIT))
 def save_edit(request: HttpRequest, pk: Id) -> Any:
     """Save the draft by a job: a further version with its tasks, or a further revision. `If-Match` is required."""
     with transaction.atomic():

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefresh
 
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import default_sandbox
@@ -21,6 +21,7 @@ from webapp.edits.forms import body_of, typed
 from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import against, edit_context
 from webapp.edits.proposals import proposed_program
+from webapp.edits.stale_edit import stale_sides
 from webapp.environments.models import Assessment, Tool, Version
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict
@@ -74,10 +75,17 @@ def start_program(request: HttpRequest, pk: int) -> HttpResponse:
 @access("review")
 @require_POST
 def start_task(request: HttpRequest, pk: int) -> HttpResponse:
-    """Open the person's draft of a task."""
+    """Open the person's draft of a task: its page, or in the place of what it changes on the task's desk."""
     task = get_object_or_404(Task, pk=pk)
     back = reverse("scenarios:task", args=[pk])
-    return _opened(request, lambda: services.start_task_edit(request.user, task), back)
+    if not wants_fragment(request, "task-asked"):
+        return _opened(request, lambda: services.start_task_edit(request.user, task), back)
+    try:
+        row = services.find_edit(services.start_task_edit(request.user, task).pk)
+    except Conflict as error:
+        messages.error(request, str(error))
+        return HttpResponseClientRedirect(back)
+    return render(request, "edits/task_pane.html", edit_context(request.user, row) | {"in_place": True})
 
 
 @access("review")
@@ -137,6 +145,8 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     row, params = services.find_edit(pk), Params(request.POST)
     given, act = typed(row, request.POST), "case" if "case" in request.POST else params.text("act", 20)
     serial = params.number("serial") or 0
+    if act == "add_check" and wants_fragment(request, "checks"):
+        return render(request, "edits/task/checks.html", edit_context(request.user, row, given=given))
     if act == "add_check":
         return _page(request, row, given=given)
     try:
@@ -146,14 +156,36 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
             return _cases(request, row, act)
         return _acted(request, row, act)
     except (InputError, InfrastructureError) as error:
-        terms = http_terms(error)
         for target, template in (("case-results", "edits/case_results.html"), ("edit-kept", "edits/kept.html")):
             if wants_fragment(request, target):
                 # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
                 told["part_alone"] = True
                 return render(request, template, told)
-        return _page(request, services.find_edit(pk), given=given, status=terms.status, refused=str(error))
+        return _refused(request, pk, error, given)
+
+
+def _refused(
+    request: HttpRequest, pk: int, error: InputError | InfrastructureError, given: dict[str, Any] | None
+) -> HttpResponse:
+    """The draft's page with what was typed and why it was not taken; 412 shows mine, theirs and their base."""
+    row = services.find_edit(pk)
+    sides = {"sides": stale_sides(row, given)} if isinstance(error, ChangedMeanwhile) else {}
+    status = http_terms(error).status
+    return _page(request, row, given=given, status=status, refused=str(error), **sides)
+
+
+@access("review")
+@require_POST
+def save(request: HttpRequest, pk: int) -> HttpResponse:
+    """Save the draft as it stands on the page that says what saving would do."""
+    try:
+        services.start_save(request.user, pk, Params(request.POST).number("serial") or 0)
+    except ChangedMeanwhile as error:
+        return _refused(request, pk, error, None)
+    except InputError as error:
+        messages.error(request, str(error))
+    return redirect("edits:edit", pk)
 
 
 def _acted(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
@@ -162,7 +194,11 @@ def _acted(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
         return redirect("edits:forecast", row.pk)
     if act == "save":
         services.start_save(request.user, row.pk, row.serial)
-        return redirect("edits:edit", row.pk)
+        item = Params(request.POST).id("item")
+        if item is not None and wants_fragment(request, "edit-kept"):
+            return HttpResponseClientRedirect(f"{reverse('review:item', args=[item])}?saving={row.pk}")
+        back = reverse("edits:edit", args=[row.pk])
+        return HttpResponseClientRedirect(back) if wants_fragment(request, "edit-kept") else redirect(back)
     if wants_fragment(request, "edit-kept"):
         return render(request, "edits/kept.html", _fragment(request, row) | {"kept": True})
     messages.success(request, "The draft is kept. Nothing of it counts until it is saved.")
@@ -199,6 +235,18 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
     if wants_fragment(request, "case-results"):
         return render(request, "edits/case_results.html", _fragment(request, row) | found)
     return _page(request, row, **found)
+
+
+@access("read")
+@require_safe
+@never_cache
+def saving(request: HttpRequest, pk: int) -> HttpResponse:
+    """What becomes of an edit that was saved from a desk, as a part of the desk; a page that waited is shown anew."""
+    row = services.find_edit(pk)
+    context = edit_context(request.user, row)
+    if row.state == EditState.SAVED and Params(request.GET).flag("waited"):
+        return HttpResponseClientRefresh()
+    return render(request, "edits/saving_note.html", context)
 
 
 @access("review")

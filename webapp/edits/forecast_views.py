@@ -14,7 +14,6 @@ from webapp.edits import services
 from webapp.edits.models import EditState
 from webapp.edits.page import edit_context, forecast_context
 from webapp.htmx import wants_fragment
-from webapp.query_params import Params
 
 
 @access("read")
@@ -43,14 +42,3 @@ def work_out(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
     return redirect("edits:forecast", pk)
-
-
-@access("review")
-@require_POST
-def save(request: HttpRequest, pk: int) -> HttpResponse:
-    """Save the draft as it stands on this page."""
-    try:
-        services.start_save(request.user, pk, Params(request.POST).number("serial") or 0)
-    except InputError as error:
-        messages.error(request, str(error))
-    return redirect("edits:edit", pk)

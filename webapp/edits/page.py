@@ -46,6 +46,7 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
         "save_job": open_of(SAVE_JOB, subject_of(edit)),
         "forecast_job": open_of(FORECAST_JOB, subject_of(edit)),
         "why": given.get("why", edit.why) if given else edit.why,
+        "typed": bool(given),
     }
     context["held_item"] = held_item(user, edit)
     last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None

@@ -15,11 +15,12 @@ urlpatterns = [
     path("tool/<int:pk>/repair/", edit_views.repair, name="repair"),
     path("<int:pk>/", edit_views.edit, name="edit"),
     path("<int:pk>/keep/", edit_views.keep, name="keep"),
+    path("<int:pk>/saving/", edit_views.saving, name="saving"),
     path("<int:pk>/drop/", edit_views.drop, name="drop"),
     path("<int:pk>/take-up/", edit_views.take_up, name="take_up"),
     path("<int:pk>/copy/", edit_views.copy, name="copy"),
     path("<int:pk>/renew/", edit_views.renew, name="renew"),
     path("<int:pk>/forecast/", forecast_views.forecast, name="forecast"),
     path("<int:pk>/forecast/work-out/", forecast_views.work_out, name="work_out"),
-    path("<int:pk>/save/", forecast_views.save, name="save"),
+    path("<int:pk>/save/", edit_views.save, name="save"),
 ]

@@ -32,6 +32,8 @@ TABS = (
     ("versions", "Versions"),
 )
 VERSIONS_UP_TO = 200
+LINKED = ("source", "leave_out", "holds", "least", "most")
+"""Filters of the list that come with a link of the statistics."""
 
 
 @access("read")
@@ -55,6 +57,7 @@ def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
         "category": filter_bar.select("Category", queries.categories(), length=60),
         "finding": filter_bar.select("Finding", queries.finding_kinds()),
         "tools": filter_bar.span("Tools", "tools_min", "tools_max"),
+        **filter_bar.hidden({name: getattr(filters, name) for name in LINKED}),
         **filter_bar.hidden({"sort": filters.sort if filters.sort != queries.ENVIRONMENTS.default_order else ""}),
     }
     chosen = {"q": filters.text, "finding": filters.kind, "tools": [filters.low, filters.high]}
@@ -62,11 +65,18 @@ def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
 
 
 def _linked_chips(request: HttpRequest, filters: queries.Filters) -> list[filter_bar.Chip]:
-    """The filters that come with a link: a label of the taxonomy, ticked rows."""
+    """The filters that come with a link: a label of the taxonomy, what statistics count, ticked rows."""
     chips = []
     if filters.node is not None:
         page = reverse("taxonomy:node", args=[filters.node.pk])
         chips.append(filter_bar.Chip("Label", filters.node.name, filter_bar.without(request, "node"), page=page))
+    for label, name in (("Source", "source"), ("Without", "leave_out")):
+        if value := getattr(filters, name):
+            chips.append(filter_bar.Chip(label, value, filter_bar.without(request, name)))
+    if filters.holds:
+        clear = filter_bar.without(request, "holds", "least", "most")
+        words = filter_bar.span_words(filters.least, filters.most) or "any"
+        chips.append(filter_bar.Chip(queries.NUMBERS[filters.holds], words, clear))
     if filters.ids:
         clear = filter_bar.without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))

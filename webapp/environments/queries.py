@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.db import connection
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Floor
 from django.http import QueryDict
 
 from synthesis.assessment.kinds import kind_of
-from webapp.environments.models import Environment, Finding
+from webapp.environments.models import Assessment, Environment, Finding
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.taxonomy.former import present_node
@@ -73,16 +75,29 @@ class Filters:
     node: Node | None = None
     """The label of the taxonomy that they hang on, or below."""
     ids: tuple[int, ...] = ()
+    source: str = ""
+    leave_out: str = ""
+    """A source whose environments are left out."""
+    holds: str = ""
+    """One of `NUMBERS`, from `least` to `most`; without either whatever has one."""
+    least: int | None = None
+    most: int | None = None
 
     @property
     def narrowed(self) -> bool:
         bounded = self.low is not None or self.high is not None
-        return bool(self.text or self.category or self.kind or bounded or self.node or self.ids)
+        return bool(self.text or self.category or self.kind or bounded or self.node or self.ids) or self.linked
+
+    @property
+    def linked(self) -> bool:
+        """Whether a filter is set that statistics link to."""
+        return bool(self.source or self.leave_out or self.holds)
 
     @property
     def fit_a_batch(self) -> bool:
         """Whether the form of a new batch can choose the same environments: it knows text and category alone."""
-        return not (self.kind or self.ids) and self.node is None and self.low is None and self.high is None
+        unknown = self.kind or self.ids or self.linked
+        return not unknown and self.node is None and self.low is None and self.high is None
 
     @property
     def batch_query(self) -> str:
@@ -95,12 +110,25 @@ class Filters:
         return SORTS[self.sort]
 
 
+NUMBERS = {
+    "query": "Tools that only read",
+    "change": "Tools that change the state",
+    "categories": "State categories",
+    "scenarios": "Scenarios",
+    "tasks": "Tasks",
+    "trajectories": "Trajectories",
+    "score": "Assessment score, in percent",
+}
+"""What an environment holds, as far as statistics draw it; tools have a filter of their own."""
 MOST_TOOLS = 9_999_999
 LEFT_OUT = {
     "sort": "This order is not known; the newest are shown first.",
     "tools_min": "The least number of tools must be a whole number; it was left out.",
     "tools_max": "The most number of tools must be a whole number; it was left out.",
     "node": "This label of the taxonomy is not known; it was left out.",
+    "holds": "There is no such number of an environment; it was left out.",
+    "least": "The least must be a whole number; it was left out.",
+    "most": "The most must be a whole number; it was left out.",
 }
 """What a page says of a filter that cannot be understood."""
 
@@ -115,8 +143,13 @@ def read_filters(query: QueryDict) -> Filters:
     if key is not None and node is None:
         params.unreadable.append("node")
     text, category, finding = (params.text(name, strip=True) for name in ("q", "category", "finding"))
+    source, leave_out = (params.text(name, 32, strip=True) for name in ("source", "leave_out"))
+    holds = params.choice("holds", NUMBERS)
+    least, most = (params.number(name, high=MOST_TOOLS) if holds else None for name in ("least", "most"))
     told = tuple(params.told(LEFT_OUT))
-    return Filters(text, category, finding, low, high, sort, told, node, params.picks("ids"))
+    return Filters(
+        text, category, finding, low, high, sort, told, node, params.picks("ids"), source, leave_out, holds, least, most
+    )
 
 
 def environments(filters: Filters) -> QuerySet[Environment]:
@@ -136,7 +169,33 @@ def environments(filters: Filters) -> QuerySet[Environment]:
         rows = rows.filter(tool_count__lte=filters.high)
     if filters.kind:
         rows = rows.filter(Exists(Finding.objects.filter(version=OuterRef("current"), kind=filters.kind)))
-    return rows
+    if filters.source:
+        rows = rows.filter(source=filters.source)
+    if filters.leave_out:
+        rows = rows.exclude(source=filters.leave_out)
+    return _holding(rows, filters) if filters.holds else rows
+
+
+def _holding(rows: QuerySet[Environment], filters: Filters) -> QuerySet[Environment]:
+    """Those that hold so many of something, a program in its current version; one that has no such number is not one.
+
+    Statistics round a score down to whole percents.
+    """
+    newest = Assessment.objects.filter(version=OuterRef("current")).order_by("-id").values("score")[:1]
+    sum_of_sizes = Func(
+        F("current__category_sizes"),
+        template="(SELECT sum(one) FROM unnest(%(expressions)s) AS one)",
+        output_field=IntegerField(),
+    )
+    known: dict[str, Any] = {
+        "query": F("current__query_count"), "change": F("current__change_count"), "categories": sum_of_sizes,
+        "scenarios": F("scenario_count"), "tasks": F("task_count"), "trajectories": F("trajectory_count"),
+        "score": Floor(Subquery(newest) * 100 + 1e-9),
+    }  # fmt: skip
+    rows = rows.alias(held=known[filters.holds]).filter(current__isnull=False, held__isnull=False)
+    if filters.least is not None:
+        rows = rows.filter(held__gte=filters.least)
+    return rows.filter(held__lte=filters.most) if filters.most is not None else rows
 
 
 def findings(environment: int | None, kind: str, severity: str | None) -> QuerySet[Finding]:

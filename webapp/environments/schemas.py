@@ -22,13 +22,23 @@ class EnvironmentFilter(Schema):
     finding: Annotated[ShortText, Field(description="A kind of finding that the current version has.")] = ""
     tools_min: Annotated[Count | None, Field(description="Tools at least.")] = None
     tools_max: Annotated[Count | None, Field(description="Tools at most.")] = None
+    source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
+    leave_out: Annotated[ShortText, Field(max_length=32, description="Not from this source.")] = ""
+    holds: Annotated[
+        Literal["", "query", "change", "categories", "scenarios", "tasks", "trajectories", "score"],
+        Field(description="What `least` and `most` count; without either, whatever has such a number."),
+    ] = ""
+    least: Annotated[Count | None, Field(description="At least so many of what `holds` names.")] = None
+    most: Annotated[Count | None, Field(description="At most so many of what `holds` names.")] = None
     sort: Annotated[
         Literal["new", "old", "name", "tools", "findings", "tasks"],
         Field(description="By name, else most, newest or oldest first."),
     ] = "new"
 
     def filters(self) -> Filters:
-        return Filters(self.q, self.category, self.finding, self.tools_min, self.tools_max, self.sort)
+        names = ("source", "leave_out", "holds", "least", "most")
+        linked = {name: getattr(self, name) for name in names}
+        return Filters(self.q, self.category, self.finding, self.tools_min, self.tools_max, self.sort, **linked)
 
 
 class EnvironmentQuery(EnvironmentFilter, PageQuery):

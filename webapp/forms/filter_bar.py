@@ -77,7 +77,7 @@ def words_of(field: forms.BoundField) -> str:
     """What a filter is set to, in words; empty where it is not."""
     value, widget = field.value(), field.field.widget
     if isinstance(widget, RangeWidget):
-        return _span_words(*widget.decompress(value))
+        return span_words(*widget.decompress(value))
     if value in (None, "", False):
         return ""
     if isinstance(widget, forms.CheckboxInput):
@@ -87,7 +87,8 @@ def words_of(field: forms.BoundField) -> str:
     return str(value)
 
 
-def _span_words(low: Any, high: Any) -> str:
+def span_words(low: Any, high: Any) -> str:
+    """A range in words; empty where it has no end."""
     if low is None and high is None:
         return ""
     if high is None:
@@ -172,5 +173,5 @@ def box(label: str) -> forms.Field:
 
 def hidden(values: Mapping[str, Any]) -> dict[str, forms.Field]:
     """Fields that carry on what the address says besides; what is empty is left out."""
-    kept = {name: value for name, value in values.items() if value not in ("", None, False)}
+    kept = {name: value for name, value in values.items() if value is not False and value not in ("", None)}
     return {name: forms.CharField(initial=value, widget=forms.HiddenInput()) for name, value in kept.items()}

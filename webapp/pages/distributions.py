@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import count as from_number
 from statistics import fmean, median
 
@@ -13,12 +13,16 @@ BINS = 12
 
 @dataclass(frozen=True)
 class Bin:
-    """How many lie from `low` to `high`, both included. `share` is of the fullest one, from 0 to 100."""
+    """How many lie from `low` to `high`, both included. `share` is of the fullest one, from 0 to 100.
+
+    `url` lists them, where a list can.
+    """
 
     low: int
     high: int
     count: int
     share: float
+    url: str = ""
 
     @property
     def label(self) -> str:
@@ -58,6 +62,11 @@ def bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:
     most = max(grouped.values())
     places = range(low // width, high // width + 1)
     return [Bin(at * width, at * width + width - 1, grouped[at], 100 * grouped[at] / most) for at in places]
+
+
+def linked(found: Iterable[Bin], url_of: Callable[[Bin], str]) -> list[Bin]:
+    """The same, each that is not empty with its address."""
+    return [replace(one, url=url_of(one)) if one.count else one for one in found]
 
 
 def _steps() -> Iterable[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from heapq import nsmallest
 from operator import itemgetter
 from statistics import fmean, median
@@ -21,7 +22,8 @@ from webapp.environments.models import Assessment, Environment
 from webapp.pages.demo_content import CATEGORY as DEMO_CATEGORY
 from webapp.pages.demo_content import SOURCE as DEMO
 from webapp.pages.demo_content import without_demo
-from webapp.pages.distributions import Bin, Spread, bins, spread
+from webapp.pages.distributions import Bin, Spread, bins, linked, spread
+from webapp.query_params import MOST_PICKS
 
 CONTENT = ("rule_count", "category_sizes", "query_count", "change_count")
 WORST = 50
@@ -59,8 +61,23 @@ class Scope:
         """Where they are listed."""
         if self.batch:
             return f"{reverse('batches:batch', args=[self.batch.pk])}?tab=items&level=theme&state=kept"
-        listed = reverse("environments:list")
-        return f"{listed}?{urlencode({'category': self.category})}" if self.category else listed
+        return self.listed()
+
+    @cached_property
+    def leave_out(self) -> str:
+        """The source that is left out of the counts, where there are environments of it."""
+        return DEMO if self.without_demo and Environment.objects.filter(source=DEMO).exists() else ""
+
+    def listed(self, **more: Any) -> str:
+        """The list of these environments, narrowed by `more`; without a batch."""
+        wanted = {"category": self.category, "source": self.source, "leave_out": self.leave_out, **more}
+        kept = {name: value for name, value in wanted.items() if value not in (None, "")}
+        return f"{reverse('environments:list')}?{urlencode(kept)}" if kept else reverse("environments:list")
+
+    @property
+    def assessed_url(self) -> str:
+        """Where those of them are listed that were assessed; without a batch."""
+        return self.listed(holds="score")
 
     def environments(self) -> QuerySet[Environment]:
         """Without a batch."""
@@ -83,6 +100,7 @@ class Scope:
 class Numbers(NamedTuple):
     """Of one environment."""
 
+    environment: int
     rules: int
     sizes: list[int]
     queries: int
@@ -96,12 +114,12 @@ def numbers(scope: Scope) -> list[Numbers]:
     """One row an environment. Of a batch: its versions, with the scenarios, tasks and trajectories that it made."""
     if scope.batch is None:
         made = ("scenario_count", "task_count", "trajectory_count")
-        every = scope.environments().values_list(*(f"current__{name}" for name in CONTENT), *made)
+        every = scope.environments().values_list("pk", *(f"current__{name}" for name in CONTENT), *made)
         return [Numbers(*row) for row in every.iterator(chunk_size=5_000)]
     own = scope.products("theme").filter(version__isnull=False).order_by("version").distinct("version")
     rows = own.values_list("environment", *(f"version__{name}" for name in CONTENT))
     below = [_made(scope, level) for level in ("scenario", "task", "trajectory")]
-    return [Numbers(*content, *(counts.get(pk, 0) for counts in below)) for pk, *content in rows]
+    return [Numbers(pk, *content, *(counts.get(pk, 0) for counts in below)) for pk, *content in rows]
 
 
 def _made(scope: Scope, level: str) -> dict[int, int]:
@@ -179,10 +197,36 @@ class MeasureSpread:
     spread: Spread
 
 
-def measured(rows: list[Numbers]) -> list[MeasureSpread]:
-    """What can be said of these environments, in the order of `MEASURES`."""
-    spreads = ((measure, spread(number for row in rows for number in measure.take(row))) for measure in MEASURES)
-    return [MeasureSpread(measure, distribution) for measure, distribution in spreads if distribution is not None]
+def measured(rows: list[Numbers], scope: Scope) -> list[MeasureSpread]:
+    """What can be said of these environments, in the order of `MEASURES`; the bars of those that are drawn link."""
+    found = []
+    for measure in MEASURES:
+        distribution = spread(number for row in rows for number in measure.take(row))
+        if distribution is not None and measure.name in DRAWN:
+            pairs = [(number, row.environment) for row in rows for number in measure.take(row)]
+            bars = linked(distribution.bins, partial(listed_bar, scope, measure.name, pairs))
+            distribution = replace(distribution, bins=bars)
+        if distribution is not None:
+            found.append(MeasureSpread(measure, distribution))
+    return found
+
+
+def listed_bar(scope: Scope, name: str, pairs: list[tuple[int, int]], bar: Bin) -> str:
+    """The list of the environments of a bar: by their number; of a batch by their ids, as many as a list takes.
+
+    A batch's environments may have a newer version by now, and attempts that others made.
+    """
+    if scope.batch is not None:
+        return picked(reverse("environments:list"), pairs, bar)
+    if name == "tools":
+        return scope.listed(tools_min=bar.low, tools_max=bar.high)
+    return scope.listed(holds=name, least=bar.low, most=bar.high)
+
+
+def picked(address: str, pairs: Iterable[tuple[int, int]], bar: Bin) -> str:
+    """A list of the rows whose number lies in a bar, out of (number, id); "" of more than it takes."""
+    keys = sorted({key for number, key in pairs if bar.low <= number <= bar.high})
+    return f"{address}?{urlencode([('ids', key) for key in keys])}" if len(keys) <= MOST_PICKS else ""
 
 
 def steps(scope: Scope) -> Spread | None:
@@ -190,7 +234,11 @@ def steps(scope: Scope) -> Spread | None:
     if scope.batch is None:
         return None
     rows = scope.products("trajectory").filter(trajectory__isnull=False).order_by("trajectory").distinct("trajectory")
-    return spread(rows.values_list("trajectory__step_count", flat=True))
+    pairs = list(rows.values_list("trajectory__step_count", "trajectory"))
+    found = spread(number for number, _ in pairs)
+    if found is None:
+        return None
+    return replace(found, bins=linked(found.bins, partial(picked, reverse("trajectories:list"), pairs)))
 
 
 @dataclass(frozen=True)
@@ -286,18 +334,20 @@ class AssessmentTally:
 
 
 HEAD = ("pk", "kept", "scripted", "score", "rates", "version__number", "version__environment")
+EPSILON = 1e-9
+"""A score of 0.29 is 28.999999999999996 percent to a computer."""
 
 
 def verdicts(scope: Scope) -> Verdicts | None:
     """None where nothing was assessed."""
     newest = Assessment.objects.filter(version__in=scope.versions()).order_by("version", "-id").distinct("version")
     rows = newest.values_list(*HEAD, "version__environment__name").iterator(chunk_size=500)
-    tally, scores = AssessmentTally(), []
+    tally, scores = AssessmentTally(), list[tuple[float, int]]()
 
     def placed() -> Iterator[tuple[tuple[float, float, str], int, Any, Any]]:
         for row in rows:
             _, kept, scripted, score, rates, *_ = row
-            scores.append(score)
+            scores.append((score, row[-2]))
             tally.kept += kept
             tally.scripted += scripted
             for rate in rates:
@@ -307,13 +357,14 @@ def verdicts(scope: Scope) -> Verdicts | None:
     worst = [_verdicts_of(rate, row) for _, _, rate, row in nsmallest(WORST, placed(), key=itemgetter(0, 1))]
     if not scores:
         return None
-    percents = bins(int(score * 100 + 1e-9) for score in scores)
+    percents = [(int(score * 100 + EPSILON), environment) for score, environment in scores]
+    bars = [replace(bar, high=min(bar.high, 100)) for bar in bins(percent for percent, _ in percents)]
     return Verdicts(
         assessed=len(scores),
         worst=worst,
-        mean=fmean(scores),
-        median=median(scores),
-        scores=[replace(bar, high=min(bar.high, 100)) for bar in percents],
+        mean=fmean(score for score, _ in scores),
+        median=median(score for score, _ in scores),
+        scores=linked(bars, partial(listed_bar, scope, "score", percents)),
         **asdict(tally),
     )
 
@@ -342,4 +393,4 @@ class Ecosystem:
 def ecosystem(scope: Scope) -> Ecosystem:
     rows = numbers(scope)
     undescribed = sum(not row.sizes for row in rows)
-    return Ecosystem(scope, len(rows), undescribed, measured(rows), steps(scope), verdicts(scope))
+    return Ecosystem(scope, len(rows), undescribed, measured(rows, scope), steps(scope), verdicts(scope))

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Count, Max, QuerySet, Sum
 from django.db.models.functions import TruncDate
+from django.urls import reverse
 from django.utils import timezone
 
 from webapp.batches.models import LLMCall
-from webapp.pages.demo_content import without_demo
+from webapp.environments.models import Environment
+from webapp.pages.demo_content import SOURCE, without_demo
 from webapp.trajectories.models import Trajectory
 
 DAYS = 30
@@ -24,10 +27,27 @@ NOT_SCORED = "not scored"
 
 @dataclass(frozen=True)
 class DailyOutcomes:
-    """Attempts by day and outcome; `names` are the outcomes that came up, in their order."""
+    """Attempts by day and outcome; `names` are the outcomes that came up, in their order, `values` as a list's filter
+    spells them. `leave_out` is the source whose attempts are not counted."""
 
     names: tuple[str, ...]
+    values: tuple[str, ...]
     rows: tuple[tuple[date, tuple[int, ...]], ...]
+    leave_out: str = ""
+
+    @property
+    def linked_rows(self) -> list[tuple[date, list[tuple[int, str]]]]:
+        """Each day with its counts, and where what they count is listed."""
+        return [
+            (day, [(count, self._url(day, at) if count else "") for at, count in enumerate(counts)])
+            for day, counts in self.rows
+        ]
+
+    def _url(self, day: date, at: int) -> str:
+        asked = {"outcome": self.values[at], "day": day.isoformat()} | (
+            {"leave_out": self.leave_out} if self.leave_out else {}
+        )
+        return f"{reverse('trajectories:list')}?{urlencode(asked)}"
 
     @property
     def drawing(self) -> dict[str, Any]:
@@ -36,6 +56,7 @@ class DailyOutcomes:
             "days": [day.isoformat() for day, _ in self.rows],
             "names": list(self.names),
             "series": [[counts[at] for _, counts in self.rows] for at in range(len(self.names))],
+            "links": [[pairs[at][1] for _, pairs in self.linked_rows] for at in range(len(self.names))],
             "axis": "attempts",
         }
 
@@ -70,6 +91,7 @@ class OverTime:
 
 def over_time(demo: bool = False) -> OverTime:
     """Of all attempts but the training demo's, unless that is asked for, and of all calls."""
+    leave_out = "" if demo or not Environment.objects.filter(source=SOURCE).exists() else SOURCE
     attempts = Trajectory.objects.filter(environment__isnull=False)
     attempts = attempts if demo else without_demo(attempts)
     attempts, many = _recent(attempts, Trajectory.objects.all())
@@ -78,7 +100,8 @@ def over_time(demo: bool = False) -> OverTime:
     costs = calls.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day")
     costs = costs.annotate(Count("pk"), Sum("cost"), Count("cost")).order_by("day")
     daily = [DailyCost(day, count, cost or 0.0, count - priced) for day, count, cost, priced in costs]
-    return OverTime(_outcomes(by_day.annotate(Count("pk")).order_by()), _filled(daily), many or more)
+    outcomes = _outcomes(by_day.annotate(Count("pk")).order_by(), leave_out)
+    return OverTime(outcomes, _filled(daily), many or more)
 
 
 def _recent(rows: QuerySet[Any], every: QuerySet[Any]) -> tuple[QuerySet[Any], bool]:
@@ -92,7 +115,7 @@ def _days(first: date, last: date) -> list[date]:
     return [first + timedelta(days=step) for step in range((last - first).days + 1)]
 
 
-def _outcomes(counted: Iterable[tuple[date, str, int]]) -> DailyOutcomes | None:
+def _outcomes(counted: Iterable[tuple[date, str, int]], leave_out: str) -> DailyOutcomes | None:
     known = {(day, outcome): count for day, outcome, count in counted}
     if not known:
         return None
@@ -100,7 +123,8 @@ def _outcomes(counted: Iterable[tuple[date, str, int]]) -> DailyOutcomes | None:
     names = [name for name in OUTCOMES if name in seen] + sorted(seen - set(OUTCOMES))
     days = _days(min(day for day, _ in known), max(day for day, _ in known))
     rows = tuple((day, tuple(known.get((day, name), 0) for name in names)) for day in days)
-    return DailyOutcomes(tuple(name.replace("_", " ") or NOT_SCORED for name in names), rows)
+    words = tuple(name.replace("_", " ") or NOT_SCORED for name in names)
+    return DailyOutcomes(words, tuple(name or "none" for name in names), rows, leave_out)
 
 
 def _filled(rows: list[DailyCost]) -> tuple[DailyCost, ...]:

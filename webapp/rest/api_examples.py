@@ -52,12 +52,15 @@ def list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> ApiExa
     return api_call(request, "GET", name, query=kept)
 
 
-def curl(method: str, url: str, body: Any, files: dict[str, str]) -> str:
+def curl(method: str, url: str, body: Any, files: dict[str, str], *, bound: bool = False) -> str:
+    """A call in the shell; a `bound` one says which state of the object it is for."""
     lines = [f"curl --fail-with-body {shlex.quote(url)}", f'-H "Authorization: Bearer ${TOKEN}"']
     if method != "GET" and not (body is not None or files):
         lines.insert(1, f"-X {method}")
     if method == "POST":
         lines.append(f'-H "Idempotency-Key: {FRESH_KEY}"')
+    if bound:
+        lines.append('-H "If-Match: $ETAG"')
     if body is not None:
         if method != "POST":
             lines.insert(1, f"-X {method}")

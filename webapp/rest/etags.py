@@ -48,3 +48,28 @@ def require_match(request: HttpRequest, current: Schema) -> None:
     if header and not matches(header, etag_of(dump(current.model_dump())), weak=False):
         message = "It was changed since you read it. Read it again, look at what changed, and send the new ETag."
         raise Problem(412, message)
+
+
+def demand_match(request: HttpRequest, current: Schema, read: str) -> None:
+    """The same before a write that goes over what others may have written: the header has to be sent.
+
+    `read` is the operation that gives its ETag. Raises `Problem` (428, 412).
+    """
+    if not request.headers.get("If-Match", "").strip():
+        raise Problem(428, f"Send If-Match with the ETag of {read}, so that nobody's change is written over.")
+    require_match(request, current)
+
+
+def match_needed(read: str) -> dict[str, Any]:
+    """The `openapi_extra` of an operation that calls `demand_match`."""
+    return _header(f"The ETag of {read}. 428 without, 412 where that is another now", required=True)
+
+
+def match_taken(read: str) -> dict[str, Any]:
+    """The `openapi_extra` of an operation that calls `require_match`."""
+    return _header(f"The ETag of {read}, where the write is to hold for that alone: else 412", required=False)
+
+
+def _header(words: str, *, required: bool) -> dict[str, Any]:
+    schema = {"type": "string", "title": "If-Match", "description": words}
+    return {"parameters": [{"in": "header", "name": "If-Match", "required": required, "schema": schema}]}

@@ -179,11 +179,16 @@ def undo_group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
 @access("review")
 @require_POST
 def draft(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Keep what a person has filled in and not decided."""
-    saved = drafts.save_draft(
-        request.user, require_kind(kind), pk, choice_of(request.POST), Params(request.POST).text("seen", 64)
-    )
-    return JsonResponse({"saved": saved.updated_at.isoformat()})
+    """Keep what a person has filled in and not decided; 412 where another tab has kept something since (`drafted`)."""
+    params = Params(request.POST)
+    over = params.text("drafted", 64) if "drafted" in request.POST else None
+    try:
+        saved = drafts.save_draft(
+            request.user, require_kind(kind), pk, choice_of(request.POST), params.text("seen", 64), over
+        )
+    except ChangedMeanwhile as error:
+        return JsonResponse({"error": str(error)}, status=412)
+    return JsonResponse({"saved": drafts.mark_of(saved)})
 
 
 @access("read")

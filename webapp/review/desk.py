@@ -17,9 +17,9 @@ from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
 from webapp.review.assignments import holders, may_work
+from webapp.review.drafts import draft_of, mark_of
 from webapp.review.models import (
     Assignment,
-    Draft,
     QueueItem,
     Remark,
     ReviewDecision,
@@ -110,11 +110,10 @@ def attempts_context(task: Task) -> dict[str, Any]:
 
 def decision_form(user: Any, kind: str, pk: int, given: dict[str, Any] | None = None) -> dict[str, Any]:
     """The form of a decision: what was just sent, else the person's draft, else nothing."""
-    draft = None
-    if given is None:
-        draft = Draft.objects.filter(user=user, **subject_filter(kind, pk)).first()
+    known = draft_of(user, kind, pk)
+    draft = known if given is None else None
     filled = EMPTY_FORM | (given if given is not None else draft.body if draft is not None else {})
-    return {"filled": filled, "draft": draft}
+    return {"filled": filled, "draft": draft, "drafted": mark_of(known)}
 
 
 def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -5,23 +5,42 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.db import transaction
+
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from webapp.errors import ChangedMeanwhile
 from webapp.review.models import Draft, subject_filter
 from webapp.review.subjects import require_subject
 
 MOST_BYTES = 64 << 10
 
 
-def save_draft(user: Any, kind: str, pk: int, body: dict[str, Any], seen: str) -> Draft:
-    """Keep what is filled in, in place of what was kept before. Raises NotFound; InputError: too large."""
+def draft_of(user: Any, kind: str, pk: int) -> Draft | None:
+    """A person's draft of a decision on an object."""
+    return Draft.objects.filter(user=user, **subject_filter(kind, pk)).first()
+
+
+def mark_of(draft: Draft | None) -> str:
+    """What tells one writing of a draft from the next; "" where there is none."""
+    return draft.updated_at.isoformat() if draft is not None else ""
+
+
+@transaction.atomic
+def save_draft(user: Any, kind: str, pk: int, body: dict[str, Any], seen: str, over: str | None = None) -> Draft:
+    """Keep what is filled in, in place of what was kept before; `over` is the mark of what it was filled in on.
+
+    Raises NotFound; InputError: too large; ChangedMeanwhile: another tab has written it since.
+    """
     require_subject(kind, pk)
     kept = {name: clean(value) if isinstance(value, str) else value for name, value in body.items()}
     for name in ("reasons", "places"):
         kept[name] = [clean(value) for value in kept.get(name, [])]
     if len(json.dumps(kept)) > MOST_BYTES:
         raise InputError(f"A draft may have {MOST_BYTES >> 10} KiB; shorten the comment.")
-    row, _ = Draft.objects.update_or_create(
-        user=user, **subject_filter(kind, pk), defaults={"body": kept, "seen": seen[:64]}
-    )
+    about = subject_filter(kind, pk)
+    known = Draft.objects.select_for_update().filter(user=user, **about).first()
+    if over is not None and over != mark_of(known):
+        raise ChangedMeanwhile("This was filled in in another tab too. Load the page again to see what stands there.")
+    row, _ = Draft.objects.update_or_create(user=user, **about, defaults={"body": kept, "seen": seen[:64]})
     return row

@@ -97,6 +97,7 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
         current = context["subject"].current_id if kind == ReviewKind.TASK else None
         context["judges"] = votes_on(kind, pk, current)
     context["remarks"] = remarks_of(kind, pk)
+    context["saving"] = Params(request.GET).id("saving")
     context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
     if reads_on:
         return context

@@ -98,6 +98,9 @@ class Trajectory(models.Model):
             models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
             models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
             models.Index(F("reward").desc(nulls_last=True), F("id").desc(), name="trajectory_highest"),
+            models.Index(fields=["policy", "id"], name="trajectory_by_policy"),
+            models.Index(fields=["step_count", "id"], name="trajectory_by_steps"),
+            models.Index(fields=["created_at", "id"], name="trajectory_by_day"),
             GinIndex(
                 OpClass(Upper("words"), name="gin_trgm_ops"),
                 condition=Q(environment__isnull=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
@@ -37,6 +37,10 @@ class TrajectorySelectionQuery(Schema):
     rejected: Annotated[Literal["yes", "no"] | None, Field(description="Left out by the batch that made it.")] = None
     low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
     high: Annotated[Reward | None, Field(description="The reward is at most this.")] = None
+    day: Annotated[date | None, Field(description="Made on this day, in UTC.")] = None
+    leave_out: Annotated[
+        ShortText, Field(max_length=32, description="Not in environments of this source, nor without an environment.")
+    ] = ""
 
     def filters(self) -> Filters:
         return Filters(
@@ -50,12 +54,15 @@ class TrajectorySelectionQuery(Schema):
             rejected=self.rejected or "",
             low=self.low,
             high=self.high,
+            day=self.day.isoformat() if self.day is not None else "",
+            leave_out=self.leave_out,
         )
 
 
 class TrajectoryFilterQuery(TrajectorySelectionQuery):
     order: Annotated[
-        Literal["-id", "id", "reward", "-reward"], Field(description="By reward, those without one are left out.")
+        Literal["-id", "id", "reward", "-reward", "policy", "-policy", "step_count", "-step_count"],
+        Field(description="By reward, those without one are left out."),
     ] = "-id"
 
     def filters(self) -> Filters:

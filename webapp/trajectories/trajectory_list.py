@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db.models import QuerySet
+from django.db.models import Count, Max, Min, QuerySet
 from django.http import HttpRequest, QueryDict, StreamingHttpResponse
 from django.urls import reverse
 
@@ -21,7 +22,6 @@ from webapp.trajectories.models import ReplayState, Trajectory
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 REJECTED = ("yes", "no")
-ORDERS = ("-id", "id", "reward", "-reward")
 TRAJECTORIES = RowList(
     "trajectories",
     "Trajectories",
@@ -29,7 +29,13 @@ TRAJECTORIES = RowList(
         Column("id", "Number", numeric=True),
         Column("task", "Task", needed=True),
         Column("environment", "Environment"),
-        Column("policy", "Policy", help="The model or other agent that made the attempt"),
+        Column(
+            "policy",
+            "Policy",
+            ascending="policy",
+            descending="-policy",
+            help="The model or other agent that made the attempt",
+        ),
         Column("outcome", "Outcome and reason"),
         Column(
             "recorded", "Recorded reward", numeric=True, extra=True, help="The reward that an imported record gives"
@@ -43,11 +49,12 @@ TRAJECTORIES = RowList(
             help="What the verifier gives after the calls were executed here",
         ),
         Column("replay", "Replay", extra=True, help="Whether executing the recorded calls again gave the same"),
-        Column("steps", "Steps", numeric=True),
+        Column("steps", "Steps", ascending="step_count", descending="-step_count", numeric=True),
         Column("errors", "Errors", numeric=True, extra=True, help="Calls that a tool or its schema refused"),
         Column("added", "Added", ascending="id", descending="-id"),
     ),
 )
+ORDERS = ("-id", "id", "reward", "-reward", "policy", "-policy", "step_count", "-step_count")
 COLUMNS = (
     "id",
     "task_id",
@@ -90,11 +97,16 @@ class Filters:
     order: str = "-id"
     problems: tuple[str, ...] = ()
     ids: tuple[int, ...] = ()
+    day: str = ""
+    """When they were made, in UTC: 2026-01-31."""
+    leave_out: str = ""
+    """A source of environments: attempts in them are left out, and those in none."""
 
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        return any(chosen) or bool(self.rejected or self.ids) or self.low is not None or self.high is not None
+        linked = (self.rejected, self.ids, self.day, self.leave_out)
+        return any(chosen) or any(linked) or self.low is not None or self.high is not None
 
     @property
     def environment_row(self) -> Environment | None:
@@ -121,6 +133,8 @@ def read_filters(query: QueryDict) -> Filters:
         high=params.decimal("high"),
         order=params.choice("order", ORDERS, "-id"),
         ids=params.picks("ids"),
+        day=day.isoformat() if (day := params.day("day")) is not None else "",
+        leave_out=params.text("leave_out", 32),
     )
     return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
 
@@ -136,6 +150,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "source": filter_bar.text("Source", maxlength=32),
         "rejected": filter_bar.select("By its batch", [("yes", "rejected"), ("no", "not rejected")]),
         **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
+        **filter_bar.hidden({"day": filters.day, "leave_out": filters.leave_out}),
         **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
     }
     return filter_bar.FilterForm(vars(filters) | {"rewards": [filters.low, filters.high]}, fields)
@@ -158,6 +173,10 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         page = reverse("trajectories:detail", args=[filters.parent])
         words = f"trajectory {filters.parent}"
         chips.append(filter_bar.Chip("Forks of", words, filter_bar.without(request, "parent"), page=page))
+    if filters.day:
+        chips.append(filter_bar.Chip("Made on", filters.day, filter_bar.without(request, "day")))
+    if filters.leave_out:
+        chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.without(request, "leave_out")))
     if filters.ids:
         clear = filter_bar.without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
@@ -188,9 +207,24 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(reward__lte=filters.high)
     if filters.ids:
         rows = rows.filter(pk__in=filters.ids)
+    if filters.day:
+        rows = rows.filter(**_made_on(date.fromisoformat(filters.day)))
+    if filters.leave_out:
+        rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
     if filters.order.lstrip("-") == "reward":
         rows = rows.filter(reward__isnull=False)
     return rows
+
+
+def _made_on(day: date) -> dict[str, Any]:
+    """The filter of what was made on a day, bounded by number too: a page walks the numbers, of which a day has few.
+
+    One look into the index of days gives both ends; counting keeps the planner from walking the numbers for them.
+    """
+    ends = tuple(datetime.combine(day, at, UTC) for at in (time.min, time.max))
+    made = Trajectory.objects.filter(created_at__range=ends)
+    found = made.aggregate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
+    return {"created_at__range": ends, "pk__range": (found["first"] or 0, found["last"] or 0)}
 
 
 def lines(rows: QuerySet[Trajectory]) -> QuerySet[Trajectory]:

@@ -28,6 +28,8 @@ class Selection(Frozen):
     low: float | None = None
     high: float | None = None
     ids: tuple[int, ...] = ()
+    day: str = ""
+    leave_out: str = ""
 
     def filters(self) -> Filters:
         return Filters(**self.model_dump())

@@ -11,13 +11,19 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+from webapp.review.assignments import holders
+from webapp.review.models import QueueItem
 
+Kind = Literal["task", "tool", "trajectory"]
 Note = Annotated[Text, Field(max_length=500)]
 Long = Annotated[Text, Field(max_length=20_000)]
 
 
 class ReviewQueueOut(Schema):
-    """A saved filter with an order. Empty `roles` and `members` let everybody work it who may review."""
+    """A saved filter with an order. Empty `roles` and `members` let everybody work it who may review.
+
+    Nothing here changes while people decide: its ETag stands for its settings.
+    """
 
     id: int
     name: str
@@ -31,14 +37,23 @@ class ReviewQueueOut(Schema):
     guideline: str
     gold_share: float
     is_open: bool
-    item_count: int
-    closed_count: int
-    filled_at: datetime | None
 
     @staticmethod
     def resolve_members(queue: object) -> list[str]:
         found = getattr(queue, "members", [])
         return found if isinstance(found, list) else sorted(user.username for user in found.all())
+
+
+class ReviewProgressOut(Schema):
+    """How far a queue is."""
+
+    item_count: int
+    closed_count: Annotated[int, Field(description="Items that are decided.")]
+    filled_at: datetime | None
+
+
+class ReviewQueueLine(ReviewProgressOut, ReviewQueueOut):
+    """A queue, and how far it is."""
 
 
 class ReviewQueueIn(BodyIn):
@@ -77,6 +92,46 @@ class AssignmentOut(Schema):
     why: Annotated[str, Field(validation_alias="item.why")]
     state: str
     expires_at: datetime
+    assignee: Annotated[str | None, Field(description="Whose alone the item is, where it was given to one person.")]
+    note: Annotated[str, Field(description="What whoever sent it wrote to them.")]
+
+    @staticmethod
+    def resolve_assignee(row: object) -> str | None:
+        return assignee_of(getattr(row, "item", row))
+
+    @staticmethod
+    def resolve_note(row: object) -> str:
+        return str(getattr(getattr(row, "item", row), "note", ""))
+
+
+def assignee_of(item: object) -> str | None:
+    """The user name of whom an item was given to."""
+    user = getattr(item, "assignee", None)
+    return user if isinstance(user, str) else getattr(user, "username", None)
+
+
+class ReviewItemOut(Schema):
+    """An item of a queue, and who is at it now. It does not say how many may be, or what they decided."""
+
+    id: int
+    queue_id: int
+    kind: Annotated[str, Field(description="task, tool or trajectory.")]
+    object_id: Annotated[int, Field(validation_alias="subject_id")]
+    state: Annotated[str, Field(description="open, disputed, closed or withdrawn.")]
+    why: Annotated[str, Field(description="Why it stands where it does.")]
+    assignee: Annotated[str | None, Field(description="Whose alone it is, where it was given to one person.")]
+    note: str
+    holders: Annotated[list[str], Field(description="User names of those who hold it now.")]
+
+    @staticmethod
+    def resolve_assignee(row: object) -> str | None:
+        return assignee_of(row)
+
+    @staticmethod
+    def resolve_holders(row: object) -> list[str]:
+        if isinstance(row, QueueItem):
+            return sorted(hold.user.username for hold in holders(row))
+        return list(getattr(row, "holders", []))
 
 
 class NextOut(Schema):
@@ -154,6 +209,11 @@ class SeenTask(BodyIn):
     seen: Annotated[ShortText, Field(description="The hash that GET /review/task/{pk} gave.")]
 
 
+class SeenTaskOut(Schema):
+    task: int
+    seen: str
+
+
 class BulkDecisionsIn(BodyIn):
     """One decision on many tasks, each as it was seen."""
 
@@ -173,8 +233,48 @@ class BulkDecisionsOut(Schema):
     left: int
 
 
+class BulkActOut(Schema):
+    """One's own bulk act as it stands: the tasks whose decision is not undone, each with its hash of now."""
+
+    group: UUID
+    tasks: list[SeenTaskOut]
+
+
 class BulkUndoneOut(Schema):
     undone: int
+
+
+class ReviewDraftIn(BodyIn):
+    """What is filled in and not decided; each field may be empty yet."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"verdict": "reject", "comment": "Noon is found in after", "seen": "5b1d"}]}
+    )
+
+    verdict: Annotated[Text, Field(max_length=20)] = ""
+    reasons: Annotated[list[Annotated[Text, Field(max_length=32)]], Field(max_length=20)] = []
+    comment: Annotated[Text, Field(max_length=8_000)] = ""
+    places: Annotated[list[Note], Field(max_length=40)] = []
+    groups: Annotated[
+        dict[ShortText, ShortText], Field(max_length=10, description="Of a tool: verdicts of groups of its cases.")
+    ] = {}
+    overrides: bool = False
+    seen: Annotated[Text, Field(max_length=64, description="The hash that GET /review/{kind}/{pk} gave.")] = ""
+
+
+class ReviewDraftOut(Schema):
+    """The caller's draft of a decision on an object; `updated_at` is null, and all else empty, where there is none."""
+
+    kind: str
+    object_id: int
+    verdict: str
+    reasons: list[str]
+    comment: str
+    places: list[str]
+    groups: dict[str, str]
+    overrides: bool
+    seen: str
+    updated_at: datetime | None
 
 
 class ReviewDecisionOut(Schema):
