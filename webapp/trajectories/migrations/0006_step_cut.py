@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("trajectories", "0004_no_environment"),
+        ("trajectories", "0005_list_orders"),
     ]
 
     operations = [
