@@ -105,7 +105,12 @@ def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel 
     if told is None:
         return None
     try:
-        endpoint = Endpoint(name=role, base_url=told.base_url, api_key=SecretStr(key))
+        endpoint = Endpoint(
+            name=role,
+            base_url=told.base_url,
+            api_key=SecretStr(key),
+            left_out={told.model: {"stream": ""}},  # the site sends replies whole, and refuses to be asked otherwise
+        )
     except ValidationError as error:
         raise InputError(f"{role}: {error.errors(include_url=False, include_input=False)[0]['msg']}") from error
     return AskedModel(endpoint, told.model, told.temperature)

@@ -55,7 +55,13 @@ def attempted(revision: TaskRevision, judge: dict[str, str] | None, token: str, 
     async def made() -> list[Attempt]:
         if judge is None:
             return [one async for one in run_attempts(default_sandbox(), [Plan(task, policy)])]
-        endpoint = LLMEndpoint(name="judge", base_url=judge["base_url"], api_key=SecretStr(token), max_retries=0)
+        endpoint = LLMEndpoint(
+            name="judge",
+            base_url=judge["base_url"],
+            api_key=SecretStr(token),
+            max_retries=0,
+            left_out={judge["model"]: {"stream": ""}},
+        )
         async with connect(endpoint) as connection:
             plans = [Plan(task, policy, ordinal=at, judge=connection.chat(judge["model"])) for at in range(count)]
             return [one async for one in run_attempts(default_sandbox(), plans, at_once=1)]

@@ -71,5 +71,6 @@ def match_taken(read: str) -> dict[str, Any]:
 
 
 def _header(words: str, *, required: bool) -> dict[str, Any]:
-    schema = {"type": "string", "title": "If-Match", "description": words}
-    return {"parameters": [{"in": "header", "name": "If-Match", "required": required, "schema": schema}]}
+    schema = {"type": "string", "title": "If-Match"}
+    header = {"in": "header", "name": "If-Match", "required": required, "description": words, "schema": schema}
+    return {"parameters": [header]}
