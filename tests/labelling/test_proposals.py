@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.urls import reverse
 
 from tests.edits.test_pages import carried_out
 from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.labelling import seed
+from tests.labelling.test_blindness import client_of
 from tests.rollouts_web.support import endpoint_at
 from webapp.errors import Conflict
 from webapp.labelling import adjudication, sessions
 from webapp.labelling.models import Ask, Label
 from webapp.labelling.progress import round_progress
 from webapp.labelling.proposals.services import start
+from webapp.labelling.results import round_labels
 from webapp.labelling.visibility import shown_labels
 from webapp.taxonomy.services import place
 
@@ -76,3 +79,42 @@ def test_a_large_tree_is_asked_about_in_two_steps() -> None:
     assert Label.objects.get().node == more[("First 7", "Second 7.3")]
     assert "Second 7.3" not in asked[0]
     assert "Second 8.3" not in asked[1]
+
+
+def test_a_model_groups_labels_and_is_asked_again_where_one_is_left_out() -> None:
+    maker, *others = seed.people("adjudicator", "annotator", "annotator", "annotator")
+    seed.tree()
+    session = seed.merge_session(maker)
+    labels = {row["name"]: row["id"] for row in session.items.get().content["labels"]}
+    first, *rest = labels
+    asked: list[str] = []
+
+    def model(request: Request) -> Scripted:
+        asked.append(str(request["messages"]))
+        groups = [{"name": "All the rest", "labels": [labels[name] for name in rest]}]
+        groups += [{"name": first, "labels": [labels[first]]}] * (len(asked) > 1)
+        return say(json.dumps({"comment": "By what they hold.", "groups": groups, "confidence": 2}))
+
+    with llm_server(model) as server:
+        endpoint = endpoint_at(server.url)
+        start(maker, session, f"{endpoint.pk}/scripted-1")
+        job = carried_out("propose_labels")
+    assert (job.result["labelled"], job.result["failed"]) == (1, [])
+    assert all(name in asked[0] for name in labels)
+    assert f"{first}” is in no group yet" in asked[1]
+    label = Label.objects.get()
+    assert [(group["name"], len(group["labels"])) for group in label.groups] == [
+        (first, 1),
+        ("All the rest", len(rest)),
+    ]
+    assert not shown_labels(maker, session).exists(), "hidden from everybody while people label"
+    for user in others:
+        seed.grouped(user, session, {"Everything": list(labels.values())})
+    sessions.close_round(maker, session.pk)
+    (dispute,) = adjudication.disputes(session, all_items=True)
+    assert dispute.distance == 0, "it parts what people put together, and does not count"
+    assert [one.pk for one in dispute.judges] == [label.pk]
+    (measured,) = round_labels.merge_rounds(session)
+    assert measured.models == {label.judge}
+    page = client_of(maker).get(reverse("labelling:item", args=[dispute.item.pk])).content.decode()
+    assert f"2 groups: {first} (1), All the rest ({len(rest)})" in page

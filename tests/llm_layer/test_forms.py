@@ -18,12 +18,13 @@ from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.repair_form import read_repair
 from synthesis.tasks.trajectory_filters import InventedVerdict, PossibleVerdict
+from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply, CallReply),
-    *(VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply),
+    *(VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply, GroupReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
 

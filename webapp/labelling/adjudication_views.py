@@ -37,7 +37,8 @@ def said(tree: FrozenTree, label: Label) -> dict[str, Any]:
     """A label as a page tells of it: the node's name, and what it is below."""
     names = tree.names(label.node)
     if label.groups is not None:
-        names = [f"{len(label.groups)} groups"]
+        sizes = ", ".join(f"{group['name']} ({len(group['labels'])})" for group in label.groups)
+        names = [f"{len(label.groups)} groups: {sizes}" if label.user_id is None else f"{len(label.groups)} groups"]
     return {
         "label": label, "name": names[-1] if names else "No node fits", "above": SEPARATOR.join(names[:-1]),
         "second": tree.words(label.second) if label.second else "",

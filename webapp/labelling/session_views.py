@@ -133,7 +133,7 @@ def session(request: HttpRequest, pk: int) -> HttpResponse:
         "change": row.change,
         "members": sorted(row.members.all(), key=lambda one: one.username),
         "page": page,
-        "models": choices() if may_edit(user) and row.kind == SessionKind.PLACE else [],
+        "models": choices() if may_edit(user) else [],
         "proposing": proposals.proposing(row),
     }
     return render(request, "labelling/session.html", context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.values import clean
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
+from synthesis.taxonomy.group_judge import GroupBrief, GroupReply, OfferedLabel, grouped
 from synthesis.taxonomy.place_judge import OfferedPlace, PlaceBrief, PlaceReply, placed
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import Endpoint
@@ -23,6 +24,7 @@ from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
+from webapp.labelling.answers import Groups, checked_groups
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.models import Ask, Guideline, Label, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.rights import require_editor
@@ -32,6 +34,9 @@ PROPOSE_JOB = "propose_labels"
 AT_ONCE = 8
 NAME_CHARS = 200
 Progress = Callable[[int, int, str], None]
+Reply = PlaceReply | GroupReply
+Question = Callable[[Asker, str], Awaitable[Reply]]
+"""Asks a judge about one item, which is named by the text."""
 
 
 @dataclass
@@ -53,10 +58,8 @@ def proposing(session: LabelSession) -> Job | None:
 
 
 def start(user: Any, session: LabelSession, model: str) -> Job:
-    """Queue the asking of a model. Raises NotFound: no such model; Conflict: it merges, is applied, or who asks."""
+    """Queue the asking of a model. Raises NotFound: no such model; Conflict: it is applied, or who asks."""
     require_editor(user)
-    if session.kind != SessionKind.PLACE:
-        raise Conflict("Models place things; they are not asked to group labels.")
     if session.state == SessionState.APPLIED:
         raise Conflict(APPLIED)
     if find_choice(model) is None:
@@ -93,7 +96,7 @@ def propose(session: LabelSession, model: str, progress: Progress) -> ProposalRu
     for start_at in range(0, len(asks), AT_ONCE):
         progress(start_at, len(asks), f"{run.labelled} labels")
         some = asks[start_at : start_at + AT_ONCE]
-        replies = async_to_sync(_asked)(row, name, [_brief(session, guideline, ask.item, places) for ask in some])
+        replies = async_to_sync(_asked)(row, name, [_question(session, guideline, ask.item, places) for ask in some])
         for ask, reply in zip(some, replies, strict=True):
             if isinstance(reply, MalformedReply) or not isinstance(reply, LLMError):
                 _keep(run, ask, guideline, reply)
@@ -104,7 +107,27 @@ def propose(session: LabelSession, model: str, progress: Progress) -> ProposalRu
     return run
 
 
-def _brief(
+def _question(
+    session: LabelSession, guideline: Guideline, item: LabelItem, places: tuple[OfferedPlace, ...]
+) -> Question:
+    """What a judge is asked of an item: what people see of it, and no more."""
+    if session.kind == SessionKind.MERGE:
+        labels = tuple(
+            OfferedLabel(id=row["id"], name=row["name"], above=row["parent_name"], below=tuple(row["below"]))
+            for row in item.content["labels"]
+        )
+        groups = GroupBrief(guideline=guideline.text, labels=labels)
+        return lambda asker, name: grouped(asker, groups, name, lambda reply: _groups(item, reply))
+    brief = _place_brief(session, guideline, item, places)
+    return lambda asker, name: placed(asker, brief, name)
+
+
+def _groups(item: LabelItem, reply: GroupReply) -> Groups:
+    """A judge's groups in the item's order. Raises InputError as of a person's."""
+    return checked_groups(item, [group.model_dump() for group in reply.groups])
+
+
+def _place_brief(
     session: LabelSession, guideline: Guideline, item: LabelItem, places: tuple[OfferedPlace, ...]
 ) -> PlaceBrief:
     """The question: what people see of the item, and no more."""
@@ -124,23 +147,21 @@ def _brief(
     )  # fmt: skip
 
 
-async def _asked(
-    row: Endpoint, model: str, briefs: Sequence[PlaceBrief]
-) -> list[PlaceReply | MalformedReply | LLMError]:
+async def _asked(row: Endpoint, model: str, questions: Sequence[Question]) -> list[Reply | MalformedReply | LLMError]:
     """The replies, in order; a failure stands in its place, so that the others are kept."""
     async with chat_with(row, model, "judge") as chat:
         asker = Asker({"judge": chat}, MemoryStore())
 
-        async def one(number: int, brief: PlaceBrief) -> PlaceReply | MalformedReply | LLMError:
+        async def answer(number: int, question: Question) -> Reply | MalformedReply | LLMError:
             try:
-                return await placed(asker, brief, f"item-{number}")
+                return await question(asker, f"item-{number}")
             except (MalformedReply, LLMError) as error:
                 return error
 
-        return list(await asyncio.gather(*(one(number, brief) for number, brief in enumerate(briefs))))
+        return list(await asyncio.gather(*(answer(number, question) for number, question in enumerate(questions))))
 
 
-def _keep(run: ProposalRun, ask: Ask, guideline: Guideline, reply: PlaceReply | MalformedReply) -> None:
+def _keep(run: ProposalRun, ask: Ask, guideline: Guideline, reply: Reply | MalformedReply) -> None:
     run.asked += 1
     if isinstance(reply, MalformedReply):
         run.malformed.append({"place": f"item {ask.item.position}", "reason": clean(str(reply))[:500]})
@@ -149,9 +170,15 @@ def _keep(run: ProposalRun, ask: Ask, guideline: Guideline, reply: PlaceReply | 
         _, new = Label.objects.get_or_create(
             ask=ask, judge=run.judge, undone_at=None,
             defaults={
-                "item": ask.item, "round_id": ask.round_id, "guideline": guideline, "node": reply.place,
-                "confidence": reply.confidence, "comment": clean(reply.comment),
-                "gold_right": None if ask.item.gold is None else reply.place == ask.item.gold,
+                "item": ask.item, "round_id": ask.round_id, "guideline": guideline,
+                "confidence": reply.confidence, "comment": clean(reply.comment), **_said(ask.item, reply),
             },
         )  # fmt: skip
     run.labelled += new
+
+
+def _said(item: LabelItem, reply: Reply) -> dict[str, Any]:
+    """The columns of a label that hold what was said."""
+    if isinstance(reply, GroupReply):
+        return {"groups": _groups(item, reply)}
+    return {"node": reply.place, "gold_right": None if item.gold is None else reply.place == item.gold}
