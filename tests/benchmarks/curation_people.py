@@ -224,6 +224,9 @@ class Annotator:
             if scripted
             else re.search(r"decided=(\d+)", answer.headers.get("Location", ""))
         )
+        if answer.status_code == 302 and pk is None and "/items/" not in answer.headers.get("Location", ""):
+            self.record.unanswered.append((self.user, hand.item))  # the queue's last: its page says so without a number
+            return
         if answer.status_code not in (200, 302) or pk is None:
             self.record.refused[str(answer.status_code)] += 1
             return

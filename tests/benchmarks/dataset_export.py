@@ -59,12 +59,16 @@ def exported(dataset: str, form: str, written: str) -> dict[str, Any]:
     return said
 
 
-def measured(datasets: dict[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def measured(datasets: dict[str, tuple[str, str]], only: str = "") -> dict[str, dict[str, Any]]:
+    """By export its figures; `only` those whose name begins so."""
     found = {}
     for kind, form, written in PAIRS:
+        name = f"{form} {written}{' stored' if kind == 'stored' else ''}"
+        if not name.startswith(only):
+            continue
         small, large = datasets[kind]
         few, many, again = (exported(dataset, form, written) for dataset in (small, large, large))
-        found[f"{form} {written}{' stored' if kind == 'stored' else ''}"] = {
+        found[name] = {
             "seconds": many["seconds"],
             "rows_per_s": round(many["rows"] / max(many["seconds"], 0.001)),
             "peak_rss_mib": many["peak_rss_mib"],
@@ -80,6 +84,7 @@ def main() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="only the JSON object")
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--only", default="", help="exports whose name begins so, as `atif jsonl`")
     told = parser.parse_args()
     with own_database("bench_export") as database, tempfile.TemporaryDirectory(prefix="bench-export-") as home:
         os.environ |= {
@@ -92,7 +97,7 @@ def main() -> dict[str, Any]:
 
         django.setup()
         datasets = seeded(told.rows)
-        found = measured(datasets)
+        found = measured(datasets, told.only)
         from django.db import connection
 
         connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--searches 6",
         {"p95_ms", "requests", "decisions_per_s", "decision_to_next_ms", "search_p95_ms", "sizes", "seed_s"},
     ),
-    "dataset_export": ("--rows 200", {"exports", "most_seconds", "most_growth_mib", "hashes_equal"}),
+    "dataset_export": (
+        "--rows 200 --only 'atif jsonl'",
+        {"exports", "most_seconds", "most_growth_mib", "hashes_equal"},
+    ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
@@ -60,7 +64,7 @@ OURS = {"DJANGO_SETTINGS_MODULE", "ENVARIUM_SECRET_KEY"}
 
 
 def called(module: str, arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--json", *arguments.split()]
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--json", *shlex.split(arguments)]
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
     done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3_000:]
