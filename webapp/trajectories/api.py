@@ -47,7 +47,7 @@ def list_trajectories(request: HttpRequest, query: Query[TrajectoryQuery]) -> An
 @router.get("/trajectories/export", auth=needs("read"), openapi_extra=file_of("application/jsonl", "One run a line"))
 def export_trajectories(request: HttpRequest, query: Query[TrajectoryFilterQuery]) -> StreamingHttpResponse:
     """The runs that the filters leave, as JSON lines, newest first."""
-    audit(person(request), "trajectories.export", **query.model_dump(exclude_defaults=True))
+    audit(person(request), "trajectories.export", **query.model_dump(mode="json", exclude_defaults=True))
     return trajectory_list.attachment(trajectory_list.rows_of(query.filters()))
 
 
