@@ -104,7 +104,8 @@
     const said = form.querySelector("[data-draft-said]");
     try {
       const answer = await post(form.dataset.draft, new FormData(form));
-      const told = answer.ok || answer.status === 412 ? await answer.json() : {};
+      const tells = answer.headers.get("Content-Type")?.startsWith("application/json");
+      const told = tells ? await answer.json() : {};
       const drafted = form.querySelector("[name=drafted]");
       if (answer.ok && drafted) drafted.value = told.saved;
       if (said) said.textContent = answer.ok ? "Draft kept" : told.error || "The draft could not be kept";
