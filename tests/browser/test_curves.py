@@ -61,6 +61,7 @@ def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
 
 def opened(page: Page, job: TrainingJob, query: str = "") -> None:
     page.goto(f"/training/{job.public_id}/{query}")
+    page.locator('[data-chart="reward"]').scroll_into_view_if_needed()  # a chart is drawn once it is seen
     page.wait_for_selector('[data-chart="reward"] .js-plotly-plot .scatterlayer', state="attached", timeout=60_000)
 
 
