@@ -47,7 +47,7 @@ class GroupReply(Frozen):
     confidence: int = Field(ge=1, le=3)
 
 
-async def grouped(asker: Asker, brief: GroupBrief, item: str, require: Callable[[GroupReply], object]) -> GroupReply:
+async def grouped(asker: Asker, brief: GroupBrief, item: str, require: Callable[[GroupReply], None]) -> GroupReply:
     """The judge's groups. `require` raises InputError, whose words the judge is sent, where they are not usable.
 
     Raises MalformedReply: none that fits after a bounded number of tries; LLMError.
@@ -57,12 +57,8 @@ async def grouped(asker: Asker, brief: GroupBrief, item: str, require: Callable[
         count=str(len(brief.labels)),
         labels=fenced("labels", "\n".join(map(_line, brief.labels))),
     )
-
-    def check(reply: GroupReply) -> None:
-        require(reply)
-
     call = StageCall(site=Site(role="judge", stage=STAGE, item=item), messages=(Message(role="user", content=words),))
-    return await asker.structured(call, GroupReply, check)
+    return await asker.structured(call, GroupReply, require)
 
 
 def _line(label: OfferedLabel) -> str:

@@ -117,7 +117,11 @@ def _question(
             for row in item.content["labels"]
         )
         groups = GroupBrief(guideline=guideline.text, labels=labels)
-        return lambda asker, name: grouped(asker, groups, name, lambda reply: _groups(item, reply))
+
+        def require_groups(reply: GroupReply) -> None:
+            _groups(item, reply)
+
+        return lambda asker, name: grouped(asker, groups, name, require_groups)
     brief = _place_brief(session, guideline, item, places)
     return lambda asker, name: placed(asker, brief, name)
 
