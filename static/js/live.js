@@ -136,8 +136,14 @@
       else if (!leading) news(data);
     });
     window.addEventListener("pagehide", () => tell({ kind: "bye" }));
-    window.addEventListener("pageshow", (event) => { if (event.persisted) announce(); });
   }
+  /* A page that Back brings out of the browser's memory has missed what was told since: its stream is opened again. */
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    opened = "";
+    announce();
+    all();
+  });
   window.setInterval(() => {
     if (!listeners.size || Date.now() - heard <= SILENT_MS) return;
     if (leading) mute();

@@ -20,7 +20,7 @@
   const kept = new Map();
   const rows = [];
   const rowOf = new Map();
-  const state = { step: Number(desk.dataset.step), direction: 1, moved: 0 };
+  const state = { step: Number(desk.dataset.step), direction: 1, moved: -Infinity };
   let asked = 0;
 
   function read() {

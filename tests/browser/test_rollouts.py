@@ -122,6 +122,8 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, chr
         assert "agent's LLM" in page.locator("#follow").inner_text()
         assert page.locator("#steps a[data-marks*=f]").count() == 1
         assert page.evaluate("window.unbroken")
+        page.go_back()  # to the newest step, which a person's own step left
+        page.wait_for_url("**step=3*")
         page.go_back()
         page.wait_for_selector("text=1 of 1 solved")
         assert errors == []
