@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
 
 from webapp.accounts.access import SCOPES, Scope
 from webapp.colour_schemes import COLOUR_SCHEMES
@@ -47,6 +49,13 @@ def rail_key(app: str, page: str) -> str:
     return RAIL_OF_APP.get(app) or RAIL_OF_PAGE.get(page, page)
 
 
+@cache
+def rail_of(role: str) -> tuple[tuple[str, str, str], ...]:
+    """Key, label and address of each entry of the rail that a role has."""
+    scopes = SCOPES.get(role, frozenset())
+    return tuple((key, label, reverse(name)) for key, label, name, scope in RAIL if scope in scopes)
+
+
 def house(request: HttpRequest) -> dict[str, Any]:
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
     scopes = SCOPES.get(role, frozenset())
@@ -54,7 +63,7 @@ def house(request: HttpRequest) -> dict[str, Any]:
     key = rail_key(match.app_name, match.url_name or "") if match else ""
     theme = request.COOKIES.get("theme", "auto")
     return {
-        "rail": [(key, label, name) for key, label, name, scope in RAIL if scope in scopes],
+        "rail": rail_of(role),
         "rail_key": key,
         "scopes": scopes,
         "disk": disk(),

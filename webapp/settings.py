@@ -177,6 +177,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if PRODUCTION else None
 X_FRAME_OPTIONS = "DENY"
 LANGUAGE_CODE = "en-us"
+USE_I18N = False  # every page is English; translating each label of Django's costs time at each request
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"

@@ -170,7 +170,7 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     assignments.send(ann, row.pk, bob, "You know this desk.")
     assert pull_next(eve, queue) is None
     assert pull_next(ann, queue) is None
-    assert [item.note for item in assignments.waiting_for(bob)] == ["You know this desk."]
+    assert [item.note for item in queues.waiting_for(bob)] == ["You know this desk."]
     theirs = pulled(bob, queue)
     assert theirs.item_id == row.item_id
     assignments.send(bob, theirs.pk, ann)

@@ -21,6 +21,8 @@ from webapp.review.task_gate import task_tag
 from webapp.scenarios.models import AuditState, Task
 
 pytestmark = pytest.mark.django_db
+DESK_QUERIES, AHEAD_QUERIES, DECISION_QUERIES = 14, 12, 26
+"""Savepoints of the test's own transaction included."""
 
 
 def client_of(user: Any) -> Client:
@@ -89,7 +91,22 @@ def test_an_items_page_asks_no_more_of_the_database_where_more_people_could_take
     with CaptureQueriesContext(connection) as many:
         page = client.get(address).content.decode()
     assert page.count(">the-annotator-") == 12
-    assert len(many) == len(alone)
+    assert len(many) == len(alone) <= DESK_QUERIES
+
+
+def test_a_decision_and_the_next_item_ask_the_database_few_times() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    seed.task("a"), seed.task("b")
+    queue = seed.queue(maker)
+    client = client_of(ann)
+    address = client.post(f"/review/{queue.pk}/next/")["Location"]
+    with CaptureQueriesContext(connection) as ahead:
+        assert client.post(f"/review/{queue.pk}/ahead/").json()["url"] != address
+    fields = form_of(client, address)
+    with CaptureQueriesContext(connection) as decided:
+        answer = client.post(f"{address}decide/", {**fields, "verdict": "approve", "scripted": "1"})
+    assert answer.json()["progress"] == "1 of 2 decided"
+    assert (len(ahead) <= AHEAD_QUERIES, len(decided) <= DECISION_QUERIES) == (True, True), (len(ahead), len(decided))
 
 
 def test_the_second_of_two_is_told_and_a_stale_decision_shows_both_sides() -> None:

@@ -77,9 +77,13 @@ def acting(actor: Any, why: str = "") -> Iterator[None]:
         who |= {"id": known.pk, "name": known.username}
     if why:
         who["why"] = why[:4_000]
+    inside = connection.in_atomic_block
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting(%s, true)", [SETTING])
-        before = cursor.fetchone()[0] or ""
+        before = ""
+        if inside:  # else there is nobody yet, and the setting ends with the transaction
+            cursor.execute("SELECT current_setting(%s, true)", [SETTING])
+            before = cursor.fetchone()[0] or ""
         cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, json.dumps(who)])
         yield
-        cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, before])
+        if inside:
+            cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, before])

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest
 
-from webapp.forms.rows import PlainInput, PlainSearch, options
+from webapp.forms.rows import PlainInput, PlainSearch, PlainSelect, options
 from webapp.paging import CURSORS
 
 LONGEST_OPTION = 100
@@ -107,7 +107,7 @@ def select(
 ) -> forms.Field:
     """A choice of names, or of (value, words); `first` is the words of choosing nothing."""
     pairs = [(choice, choice) if isinstance(choice, str) else choice for choice in choices]
-    widget = forms.Select(attrs=attrs | _key(keyed))
+    widget = PlainSelect(attrs=attrs | _key(keyed))
     return forms.ChoiceField(label=label, choices=options(pairs, length, first=first), widget=widget)
 
 

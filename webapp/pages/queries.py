@@ -20,8 +20,9 @@ from webapp.batches.pages.batch_list import standing_still
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.pages.demo_content import DemoAmounts, without_demo
-from webapp.review.assignments import may_work, waiting_for
+from webapp.review.assignments import may_work
 from webapp.review.models import ReviewQueue
+from webapp.review.queues import waiting_for
 from webapp.runs.job_list import standing_still as training_still
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task

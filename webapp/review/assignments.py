@@ -18,7 +18,6 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from webapp.accounts.access import may
-from webapp.accounts.models import User
 from webapp.accounts.row_log import acting
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import (
@@ -76,12 +75,14 @@ def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignme
     """
     require_worker(user, queue)
     lapse(queue)
-    _let_go(user, queue)
-    held = list(_of(user, queue).filter(state=AssignmentState.HELD).order_by("id")[:MOST_HELD])
+    held = _held_by(user, queue)
+    if any(row.item.state != ReviewItemState.OPEN for row in held):
+        _let_go(user, queue)
+        held = _held_by(user, queue)
     if held and not ahead:
         return _extended(held[0])
     if len(held) >= MOST_HELD:
-        return held[-1]
+        return held[MOST_HELD - 1]
     item = _next_item(user, queue)
     return None if item is None else _hold(user, item)
 
@@ -91,15 +92,18 @@ def _let_go(user: Any, queue: ReviewQueue) -> None:
     over = Assignment.objects.filter(user=user, queue=queue, state=AssignmentState.HELD).exclude(
         item__state=ReviewItemState.OPEN
     )
-    if not over.exists():
-        return
     for item in QueueItem.objects.select_for_update(of=("self",)).filter(pk__in=over.values("item")).order_by("pk"):
         for row in over.filter(item=item):
             _give_up(row, item, AssignmentState.RELEASED)
 
 
-def _of(user: Any, queue: ReviewQueue) -> QuerySet[Assignment]:
-    return Assignment.objects.filter(user=user, queue=queue).select_related("item", "queue")
+def _held_by(user: Any, queue: ReviewQueue) -> list[Assignment]:
+    """What the person holds of a queue, in the order in which they were given it."""
+    rows = Assignment.objects.filter(user=user, queue=queue, state=AssignmentState.HELD).select_related("item")
+    held = list(rows.order_by("id"))
+    for row in held:
+        row.queue = queue
+    return held
 
 
 def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
@@ -128,8 +132,10 @@ def _free_item(
     user: Any, queue: ReviewQueue, free: QuerySet[QueueItem], mine: QuerySet[Assignment], *, skip_locked: bool
 ) -> QueueItem | None:
     rows = free.select_for_update(skip_locked=skip_locked, of=("self",)).select_related("queue")
-    sent = rows.filter(assignee=user).exclude(Exists(mine.exclude(state=AssignmentState.SENT)))
-    found = sent.order_by("id").first()
+    found = None
+    if QueueItem.objects.filter(queue=queue, assignee=user).exists():
+        sent = rows.filter(assignee=user).exclude(Exists(mine.exclude(state=AssignmentState.SENT)))
+        found = sent.order_by("id").first()
     fresh = rows.exclude(Exists(mine)).filter(assignee__isnull=True)
     if found is None and queue.gold_share and CHANCE.random() < queue.gold_share:
         found = fresh.filter(gold__isnull=False).order_by("?").first()
@@ -138,12 +144,14 @@ def _free_item(
 
 def _hold(user: Any, item: QueueItem) -> Assignment:
     """Put a person on a free place of an item whose row is locked."""
-    taken = set(item.assignments.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
+    taken: set[int] = set()
+    if item.overlap > 1:
+        taken = set(item.assignments.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
     place = next(number for number in range(1, item.overlap + 1) if number not in taken)
     item.free -= 1
     item.save(update_fields=["free"])
     return Assignment.objects.create(
-        item=item, queue_id=item.queue_id, user=user, place=place, expires_at=_lease_end(item.queue)
+        item=item, queue=item.queue, user=user, place=place, expires_at=_lease_end(item.queue)
     )
 
 
@@ -355,7 +363,8 @@ def close_assignment(row: Assignment, seconds: float | None) -> None:
     row.state, row.ended_at = AssignmentState.DECIDED, timezone.now()
     row.seconds = max(row.seconds, seconds or 0.0)
     row.save(update_fields=["state", "ended_at", "seconds"])
-    QueueItem.objects.filter(pk=row.item_id, assignee=row.user_id).update(assignee=None)
+    if row.item.assignee_id == row.user_id:
+        QueueItem.objects.filter(pk=row.item_id).update(assignee=None)
 
 
 def own_place(user: Any, kind: str, pk: int) -> Assignment | None:
@@ -387,9 +396,3 @@ def reopen_places(user: Any, kind: str, pk: int, row: Assignment | None) -> None
                 continue
             place.state, place.ended_at, place.expires_at = AssignmentState.HELD, None, _lease_end(item.queue)
             place.save(update_fields=["state", "ended_at", "expires_at"])
-
-
-def waiting_for(user: User) -> QuerySet[QueueItem]:
-    """The open items that were sent to a person."""
-    rows = QueueItem.objects.filter(assignee=user, state=ReviewItemState.OPEN).filter(Q(free__gt=0))
-    return rows.select_related("queue", "sent_by").order_by("-id")

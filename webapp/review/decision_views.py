@@ -20,7 +20,6 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import decisions, drafts, queues
-from webapp.review.assignments import require_held
 from webapp.review.bulk_decisions import bulk_preview, decide_many
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
@@ -55,14 +54,7 @@ def decide_item(request: HttpRequest, pk: int) -> HttpResponse:
     given, seen = choice_of(request.POST), params.text("seen", 64)
     held, seconds = params.id("assignment"), params.decimal("seconds", 0, 86_400)
     try:
-        with transaction.atomic():
-            locked_subject(item.kind, item.subject_id)
-            own = require_held(request.user, held or 0)
-            if own.item_id != item.pk:
-                raise NotFound("This is another item.")
-            row = decisions.decide(
-                request.user, item.kind, item.subject_id, _choice(given, seconds), seen, assignment=own
-            )
+        row = decisions.decide_in_hand(request.user, item, held or 0, _choice(given, seconds), seen)
     except InputError as error:
         return _refused(request, pk, given, seen, error)
     if params.flag("scripted"):

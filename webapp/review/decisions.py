@@ -17,8 +17,9 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
 from webapp.environments.case_groups import GROUPS
+from webapp.environments.models import Tool
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
-from webapp.review.assignments import close_assignment, may_work, own_place, reopen_places
+from webapp.review.assignments import close_assignment, may_work, own_place, reopen_places, require_held
 from webapp.review.models import (
     Assignment,
     Draft,
@@ -33,6 +34,8 @@ from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.verdicts import ADJUDICATORS, APPROVE, REASONS, SETTLED, verdict_of
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
+from webapp.scenarios.references import hold_reference
+from webapp.trajectories.models import Trajectory
 
 COMMENT_CHARS = 4_000
 MOST_PLACES = 20
@@ -103,36 +106,65 @@ def decide(
         if assignment is None:
             assignment = own_place(user, kind, pk)
             _require_worker(user, kind, pk, assignment)
-        gold = assignment is not None and assignment.item.gold is not None
-        if not gold:
-            _require_seen(subject, kind, seen)
-        if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
-            _require_approvable(user, subject, given)
-        revision = subject.current if isinstance(subject, Task) else None
-        _undo_own(user, kind, pk, revision)
-        row = ReviewDecision.objects.create(
-            **subject_filter(kind, pk),
-            revision=revision,
-            seen=seen,
-            queue_id=assignment.queue_id if assignment is not None else None,
-            assignment=assignment,
-            user=user,
-            verdict=given.verdict,
-            reasons=list(given.reasons),
-            comment=given.comment,
-            places=list(given.places),
-            detail=given.detail,
-            overrides=given.overrides,
-            adjudicates=user.role in ADJUDICATORS and _is_disputed(kind, pk),
-            seconds=given.seconds,
-            gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
-            group=group,
-        )
-        if assignment is not None:
-            close_assignment(assignment, given.seconds)
-        Draft.objects.filter(user=user, **subject_filter(kind, pk)).delete()
-        if not gold:
-            settle(kind, subject)
+        return _written(user, kind, subject, given, seen, assignment, group)
+
+
+def decide_in_hand(user: Any, item: QueueItem, hold: int, choice: DecisionChoice, seen: str) -> ReviewDecision:
+    """The same of a queue's item on which the person has this hold; a lease that has ended is taken up again.
+
+    Raises what `decide` does; Conflict: somebody else has the item now.
+    """
+    given = checked(item.kind, choice)
+    with acting(user, given.comment):
+        subject = locked_subject(item.kind, item.subject_id)
+        own = require_held(user, hold)
+        if own.item_id != item.pk:
+            raise NotFound("This is another item.")
+        return _written(user, item.kind, subject, given, seen, own, None)
+
+
+def _written(
+    user: Any,
+    kind: str,
+    subject: Task | Tool | Trajectory,
+    given: DecisionChoice,
+    seen: str,
+    assignment: Assignment | None,
+    group: uuid.UUID | None,
+) -> ReviewDecision:
+    """The row of a decision on an object that is locked, where nothing forbids it; what it settles is settled."""
+    gold = assignment is not None and assignment.item.gold is not None
+    revision = subject.current if isinstance(subject, Task) else None
+    if revision is not None:
+        hold_reference(revision)
+    if not gold:
+        _require_seen(subject, kind, seen)
+    if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
+        _require_approvable(user, subject, given)
+    _undo_own(user, kind, subject.pk, revision)
+    row = ReviewDecision.objects.create(
+        **{kind: subject},
+        revision=revision,
+        seen=seen,
+        queue_id=assignment.queue_id if assignment is not None else None,
+        assignment=assignment,
+        user=user,
+        verdict=given.verdict,
+        reasons=list(given.reasons),
+        comment=given.comment,
+        places=list(given.places),
+        detail=given.detail,
+        overrides=given.overrides,
+        adjudicates=user.role in ADJUDICATORS and _is_disputed(kind, subject.pk),
+        seconds=given.seconds,
+        gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
+        group=group,
+    )
+    if assignment is not None:
+        close_assignment(assignment, given.seconds)
+    Draft.objects.filter(user=user, **subject_filter(kind, subject.pk)).delete()
+    if not gold:
+        settle(kind, subject)
     return row
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, Subquery, prefetch_related_objects
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -16,7 +16,7 @@ from django.utils import timezone
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
-from webapp.review.assignments import holders, may_work
+from webapp.review.assignments import may_work
 from webapp.review.drafts import draft_of, mark_of
 from webapp.review.models import (
     Assignment,
@@ -33,13 +33,14 @@ from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.check_table import checks_context
-from webapp.scenarios.models import Check, Task
+from webapp.scenarios.models import AuditFault, Check, Task
 from webapp.scenarios.queries import find_task, revision_diff
-from webapp.scenarios.references import reference_of
-from webapp.trajectories.failure_reason import tell_reasons
+from webapp.scenarios.references import hold_reference
+from webapp.trajectories.failure_reason import newest_scores, tell_reasons
 from webapp.trajectories.models import Score, Trajectory
 
 ATTEMPTS_SHOWN = 30
+FAULTS_SHOWN = 20
 HISTORY_SHOWN = 30
 STEPS_SHOWN = 40
 REMARKS_SHOWN = 100
@@ -90,17 +91,22 @@ def pass_at(solved: int, tried: int) -> list[tuple[int, float]]:
     return [(k, 1 - comb(tried - solved, k) / comb(tried, k)) for k in PASS_AT if k <= tried]
 
 
-def attempts_context(task: Task) -> dict[str, Any]:
-    """The newest attempts at a task's current revision, what they came to, and pass@k."""
+def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dict[str, Any]:
+    """The newest attempts at a task's current revision, what they came to, and pass@k; each of the `checks` (all of
+    them: `whole`) is given in how many of the attempts it held."""
     heavy = ("record", "matrix", "provenance", "answer", "replay_note")
     rows = Trajectory.objects.filter(task=task, revision=task.current_id, live=False).defer(*heavy).order_by("-id")
     attempts = list(rows[:ATTEMPTS_SHOWN])
-    tell_reasons(attempts)
-    ended = list(rows.order_by().values_list("outcome", "reward"))
+    scores = newest_scores([row.pk for row in attempts]) if attempts else {}
+    tell_reasons(attempts, scores, checks if whole else ())
+    ended = [(row.outcome, row.reward) for row in attempts]
+    if len(attempts) == ATTEMPTS_SHOWN:
+        ended = list(rows.order_by().values_list("outcome", "reward"))
     outcomes = Counter(outcome for outcome, _ in ended)
     counted = Counter(outcome for outcome, reward in ended if reward is not None)
     return {
         "attempts": attempts,
+        "held_known": tell_held(checks, scores.values()),
         "attempts_total": sum(outcomes.values()),
         "attempts_earlier": max(0, task.trajectory_count - sum(outcomes.values())),
         "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
@@ -116,9 +122,14 @@ def decision_form(user: Any, kind: str, pk: int, given: dict[str, Any] | None = 
     return {"filled": filled, "draft": draft, "drafted": mark_of(known)}
 
 
-def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the decision panel of an object shows, in a queue or on the object's own page."""
+def panel_context(
+    user: Any, kind: str, subject: Any, *, given: dict[str, Any] | None = None, told: bool = True
+) -> dict[str, Any]:
+    """What the decision panel of an object shows, in a queue or on the object's own page; what others decided only
+    where that is `told`."""
     pk = subject.pk
+    if isinstance(subject, Task) and subject.current is not None:
+        hold_reference(subject.current)
     context: dict[str, Any] = {
         "kind": kind,
         "subject": subject,
@@ -131,7 +142,7 @@ def panel_context(user: Any, kind: str, subject: Any, *, given: dict[str, Any] |
         **decision_form(user, kind, pk, given),
     }
     current = subject.current_id if isinstance(subject, Task) else None
-    context["history"] = history(kind, pk, current)
+    context["history"] = history(kind, pk, current) if told else []
     if isinstance(subject, Task):
         found = context["obstacles"] = obstacles(subject)
         context["may_override"] = may_override(user) and all(obstacle.overridable for obstacle in found)
@@ -181,32 +192,45 @@ def remarks_of(kind: str, pk: int) -> list[Remark]:
     return list(rows.order_by("resolved_at", "-id")[:REMARKS_SHOWN])
 
 
-def queue_context(user: Any, item: QueueItem, assignment: Assignment | None) -> dict[str, Any]:
-    """The bar above an item: where it stands in its queue, its lease, who else has it."""
+def queue_context(
+    user: Any, item: QueueItem, assignment: Assignment | None, others: Sequence[Assignment]
+) -> dict[str, Any]:
+    """The bar above an item: where it stands in its queue, its lease, which others have it."""
     queue = item.queue
     left = None
     if assignment is not None and assignment.state == "held":
         left = max(0, int((assignment.expires_at - timezone.now()).total_seconds()))
-    mine = Assignment.objects.filter(user=user, queue=queue).exclude(state="released")
-    before = mine.filter(pk__lt=assignment.pk) if assignment is not None else mine
-    after = mine.filter(pk__gt=assignment.pk) if assignment is not None else mine.none()
+    previous, following = neighbours(user, queue, assignment)
+    # An item whose answer is known looks like every other one.
+    places = item.overlap if item.gold is None else queue.overlap
     return {
         "item": item,
         "queue": queue,
         "assignment": assignment,
         "lease_left": left,
-        "others": [row for row in holders(item) if row.user_id != user.pk],
+        "others": others,
         "works_it": may_work(user, queue) and queue.is_open,
-        "previous": before.order_by("-id").values_list("item_id", flat=True).first(),
-        "following": after.order_by("id").values_list("item_id", flat=True).first(),
+        "previous": previous,
+        "following": following,
         "votes": ReviewDecision.objects.filter(
             assignment__item=item, undone_at__isnull=True, user__isnull=False, gold_right__isnull=True
         ).count()
-        if item.gold is None
+        if item.gold is None and places > 1
         else 0,
-        # An item whose answer is known looks like every other one.
-        "places": item.overlap if item.gold is None else queue.overlap,
+        "places": places,
     }
+
+
+def neighbours(user: Any, queue: ReviewQueue, assignment: Assignment | None) -> tuple[int | None, int | None]:
+    """The items that the person had in this queue before and after the one of this assignment; one query."""
+    mine = Assignment.objects.filter(user=user, queue=queue).exclude(state="released")
+    newest_first = mine.order_by("-id").values("item_id")
+    if assignment is None:
+        return newest_first.values_list("item_id", flat=True).first(), None
+    before = newest_first.filter(pk__lt=assignment.pk)[:1]
+    after = mine.filter(pk__gt=assignment.pk).order_by("id").values("item_id")[:1]
+    own = Assignment.objects.filter(pk=assignment.pk)
+    return own.values_list(Subquery(before), Subquery(after)).first() or (None, None)
 
 
 def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
@@ -215,26 +239,28 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
     if revision is None:
         return {"task": task, "revision": None}
     audit = newest_audit(revision).defer("probes").first()
-    faults = list(audit.faults.all()[:20]) if audit is not None else []
-    checks, tried = checks_context(request, task, revision), attempts_context(task)
+    faults: list[AuditFault] = []
+    if audit is not None and audit.state != "green":
+        prefetch_related_objects([audit], "faults")
+        faults = list(audit.faults.all()[:FAULTS_SHOWN])
+    if audit is not None and audit.pk == task.audit_id:
+        task.audit = audit  # the panel goes by it too
+    checks = checks_context(request, task, revision)
     return {
         "task": task,
         "revision": revision,
         "is_current": True,
-        "held_known": tell_held(checks["checks"], tried["attempts"]),
         "audit": audit,
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
-        "reference": reference_of(revision),
+        "reference": hold_reference(revision),
         **checks,
-        **tried,
+        **attempts_context(task, checks["checks"], whole=checks["checks_whole"]),
     }
 
 
-def tell_held(checks: Sequence[Check], attempts: Sequence[Trajectory]) -> int:
-    """Give each check in how many of the attempts it held (`held`); of how many is known what their checks said."""
-    rows = Score.objects.filter(trajectory__in=[row.pk for row in attempts]).exclude(source="recorded")
-    newest = rows.order_by("trajectory_id", "-id").distinct("trajectory_id").values_list("verdicts", flat=True)
-    known = [verdicts for verdicts in newest if verdicts]
+def tell_held(checks: Sequence[Check], scores: Iterable[Score]) -> int:
+    """Give each check by how many of the scores it held (`held`); how many of them know what their checks said."""
+    known = [score.verdicts for score in scores if score.verdicts]
     for check in checks:
         held = (verdicts[check.position : check.position + 1] for verdicts in known)
         check.held = sum(bool(found and found[0].get("passed")) for found in held)  # type: ignore[attr-defined]

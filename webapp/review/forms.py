@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
 from webapp.environments.case_groups import GROUPS
-from webapp.forms.rows import PlainInput, PlainTextarea
+from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
 from webapp.query_params import Params
 from webapp.review.assignments import NOTE_CHARS, workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
@@ -99,13 +99,13 @@ class QueueForm(forms.Form):
 class SendForm(forms.Form):
     """To whom an item is sent, and why."""
 
-    to = forms.ChoiceField(label="To")
+    to = forms.ChoiceField(label="To", widget=PlainSelect)
     note = forms.CharField(max_length=NOTE_CHARS, required=False, widget=PlainInput, label="Note")
 
     def __init__(self, queue: ReviewQueue, sender: User, data: Any = None) -> None:
         super().__init__(data)
         people = User.objects.filter(is_active=True, role__in=REVIEWERS).exclude(pk=sender.pk).order_by("username")
-        takers = workers_among(people[:500], queue)
+        takers = workers_among(people.only("username", "role", "is_active")[:500], queue)
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
 
 

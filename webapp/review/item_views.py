@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Q, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -17,10 +19,10 @@ from webapp.accounts.models import User
 from webapp.errors import Conflict, NotFound
 from webapp.query_params import Params
 from webapp.review import assignments, queues
-from webapp.review.desk import panel_context, queue_context, remarks_of, subject_context
+from webapp.review.desk import panel_context, queue_context, subject_context
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import votes_on
-from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
+from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.verdicts import ADJUDICATORS, verdict_label
 
 
@@ -66,22 +68,32 @@ def pull_ahead(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_item(pk: int) -> QueueItem:
-    return get_object_or_404(QueueItem.objects.select_related("queue", "sent_by", "assignee"), pk=pk)
+    return get_object_or_404(QueueItem.objects.select_related("queue"), pk=pk)
 
 
-def own_assignment(user: Any, item: QueueItem) -> Assignment | None:
-    """The person's newest hold of an item."""
-    return Assignment.objects.filter(user=user, item=item).select_related("queue").order_by("-id").first()
+def holds_of(user: Any, item: QueueItem) -> tuple[Assignment | None, list[Assignment]]:
+    """(the person's newest hold of an item, those of others who have it now)."""
+    standing = Q(state=AssignmentState.HELD, expires_at__gt=timezone.now())
+    rows = item.assignments.filter(Q(user=user) | standing).select_related("user").order_by("id")
+    own, others = None, []
+    for row in rows:
+        row.queue = item.queue
+        if row.user_id == user.pk:
+            own = row
+        else:
+            others.append(row)
+    return own, others
 
 
 def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | None = None) -> dict[str, Any]:
     """Everything that an item's page shows."""
     user: Any = request.user
-    own = own_assignment(user, item)
+    own, others = holds_of(user, item)
     if own is not None and not Params(request.GET).flag("ahead"):
         assignments.show(own)
     kind, pk = item.kind, item.subject_id
-    context = queue_context(user, item, own)
+    prefetch_related_objects([item.queue], "members")
+    context = queue_context(user, item, own, others)
     context["holds"] = own is not None and own.state == "held"
     context["settles"] = item.state == "disputed" and user.role in ADJUDICATORS and not context["holds"]
     context["decided"] = own is not None and own.state == "decided" and not context["settles"]
@@ -90,18 +102,15 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     blind = not reads_on and context["places"] > 1 and item.state == "open"
     told = not blind and item.gold is None
     context |= subject_context(request, kind, pk, told=told)
-    context |= panel_context(user, kind, context["subject"], given=given)
+    context |= panel_context(user, kind, context["subject"], given=given, told=told)
     context["own_decision"] = _own_decision(own) if context["decided"] else None
     context["after"] = _last_decision(request)
     if context["decided"] and item.gold is None:
         current = context["subject"].current_id if kind == ReviewKind.TASK else None
         context["judges"] = votes_on(kind, pk, current)
-    context["remarks"] = remarks_of(kind, pk)
     context["saving"] = Params(request.GET).id("saving")
     context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
-    if reads_on:
-        return context
-    return context | {"blind": blind, **({} if told else {"history": []})}
+    return context if reads_on else context | {"blind": blind}
 
 
 def _own_decision(own: Assignment | None) -> ReviewDecision | None:

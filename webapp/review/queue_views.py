@@ -22,7 +22,7 @@ from webapp.jobs.queries import open_of
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import queues as services
-from webapp.review.assignments import may_work, waiting_for
+from webapp.review.assignments import may_work
 from webapp.review.flags.rules import FLAGS, flags_of, without_flags
 from webapp.review.forms import QueueForm
 from webapp.review.judges.votes import JUDGE_JOB, agreement, start_judging
@@ -49,7 +49,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     )
     context = {
         "rows": [(queue, works, waiting.get(queue.pk, 0)) for queue, works in rows],
-        "sent": list(waiting_for(user).select_related("task", "tool", "trajectory")[:ITEMS_SHOWN]),
+        "sent": list(services.waiting_for(user).select_related("task", "tool", "trajectory")[:ITEMS_SHOWN]),
         "held": list(held.filter(shown_at__isnull=False).select_related(*items).order_by("id")[:ITEMS_SHOWN]),
         "may_edit": services.may_edit(user),
         "kinds": ReviewKind.choices,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from synthesis.errors import InputError
@@ -275,6 +275,12 @@ def make_gold(user: Any, decision: int) -> QueueItem:
 def visible_queues(user: Any) -> list[ReviewQueue]:
     """Every queue, those that are open first, by name."""
     return list(ReviewQueue.objects.prefetch_related("members").order_by("-is_open", "kind", "name"))
+
+
+def waiting_for(user: User) -> QuerySet[QueueItem]:
+    """The open items that were sent to a person."""
+    rows = QueueItem.objects.filter(assignee=user, state=ReviewItemState.OPEN, free__gt=0)
+    return rows.select_related("queue", "sent_by").order_by("-id")
 
 
 def queue_named(name: str) -> ReviewQueue:

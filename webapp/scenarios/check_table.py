@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.http import HttpRequest
@@ -21,16 +22,22 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
     params = Params(request.GET)
     mark, after = params.choice("mark", MARKS), params.number("from")
     start = -1 if after is None else after
-    counts = queries.mark_counts(revision)
-    total = sum(counts.values())
     opened = params.flag("sources")
+    few = queries.checks(revision, "", -1, OPEN_AT_ONCE, with_source=True)
+    if len(few) <= OPEN_AT_ONCE:  # as most have: these are all, and the counts are theirs
+        counts: dict[str, int] = Counter(check.mark for check in few)
+        checks = [check for check in few if mark in ("", check.mark) and check.position > start]
+    else:
+        counts = queries.mark_counts(revision)
+        checks = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=opened)
+    total = sum(counts.values())
     inline = opened or total <= OPEN_AT_ONCE
-    checks = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=inline)
     more = len(checks) > CHECKS_A_PAGE
     checks = checks[:CHECKS_A_PAGE]
     passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
     return {
         "checks": checks,
+        "checks_whole": len(checks) == total,
         "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
         "mark": mark,
         "total": total,

@@ -37,8 +37,16 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
 
 
 def reference_of(revision: TaskRevision) -> TaskReference | None:
-    """The reference that counts: the newest."""
-    return revision.references.order_by("-id").first()
+    """The reference that counts: the newest, or the one that `hold_reference` gave the row."""
+    held: TaskReference | None = getattr(revision, "held_reference", None)
+    return held if hasattr(revision, "held_reference") else revision.references.order_by("-id").first()
+
+
+def hold_reference(revision: TaskRevision) -> TaskReference | None:
+    """The reference that counts, kept on the row: for a page or an act that goes by it in several places, and saves
+    none."""
+    revision.held_reference = reference_of(revision)  # type: ignore[attr-defined]
+    return revision.held_reference  # type: ignore[attr-defined]
 
 
 def references_of(revisions: Iterable[int]) -> dict[int, TaskReference]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.template.loader import render_to_string
@@ -32,6 +33,8 @@ HIDDEN = re.compile(
 """Characters that move, hide or reorder what a person reads. Line ends and tabs stay."""
 HIGHLIGHT_UP_TO = 60_000
 SHOWN_UP_TO = 200_000
+SAMPLE_KEY = 7_700_770_077
+"""No address has this number anywhere else."""
 LEXERS = {"python": PythonLexer, "json": JsonLexer, "text": TextLexer}
 NOTHING = "\u2013"
 
@@ -64,7 +67,15 @@ def plain(text: Any) -> str:
 @register.filter
 def shown(text: Any, limit: int) -> SafeString:
     """Text without markup, cut to `limit` characters: for lists, and for titles and attributes."""
-    return conditional_escape(Truncator(plain(text)).chars(limit))
+    return conditional_escape(cut(plain(text), limit))
+
+
+def cut(text: str, limit: int) -> str:
+    """The first `limit` characters; the last of them is an ellipsis where there were more."""
+    if not text.isascii():
+        return Truncator(text).chars(limit)
+    # Nothing combines here, so that each character takes a place: `Truncator` would look at every one.
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 @register.filter
@@ -213,12 +224,8 @@ def ago(moment: datetime | None) -> str:
             text = "just now" if seconds < 2 else f"{int(seconds // unit)} {word} ago"
             break
     exact = moment.astimezone(timezone.get_current_timezone())
-    return format_html(
-        '<time class="nowrap" datetime="{}" title="{}">{}</time>',
-        exact.isoformat(),
-        exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
-        text,
-    )
+    named = f"{exact:%Y-%m-%d %H:%M:%S %Z}"
+    return mark_safe(f'<time class="nowrap" datetime="{exact.isoformat()}" title="{named}">{text}</time>')
 
 
 @register.filter
@@ -238,18 +245,33 @@ def short_hash(value: Any) -> str:
     return str(value or "")[:10]
 
 
-@register.inclusion_tag("parts/tag.html")
-def tag(family: str, value: Any, title: str = "") -> dict[str, str]:
+@register.simple_tag
+def tag(family: str, value: Any, title: str = "") -> SafeString:
     """Icon and word for an outcome, severity, tool kind, job state, replay state or mark of a check."""
     value = "" if value is None else str(value)
     icon, word, tone = TAGS.get(family, {}).get(value, ("○", plain(value) or "unknown", ""))
-    return {"icon": icon, "word": word, "tone": tone, "title": title}
+    return badge(icon, word, tone, title)
 
 
-@register.inclusion_tag("parts/tag.html")
-def badge(icon: str, word: str, tone: str = "", title: str = "") -> dict[str, str]:
-    """An icon and a word of a template's own, in the look of `tag`."""
-    return {"icon": icon, "word": word, "tone": tone, "title": title}
+@register.simple_tag
+@lru_cache(maxsize=1024, typed=True)
+def badge(icon: str, word: str, tone: str = "", title: str = "") -> SafeString:
+    """An icon and a word of a template's own, in the look of `tag`. A list has a hundred, of few kinds."""
+    return render_to_string("parts/tag.html", {"icon": icon, "word": word, "tone": tone, "title": title})
+
+
+@lru_cache(maxsize=256)
+def _around_key(name: str) -> tuple[str, str]:
+    """What stands before and after the primary key in the addresses of a URL name."""
+    before, _, after = reverse(name, args=[SAMPLE_KEY]).partition(str(SAMPLE_KEY))
+    return before, after
+
+
+@register.simple_tag
+def row_url(name: str, pk: int) -> str:
+    """The address of a row's page: what `url` gives, which takes long where a list asks it for each row."""
+    before, after = _around_key(name)
+    return f"{before}{pk:d}{after}"
 
 
 @register.simple_block_tag
@@ -262,12 +284,12 @@ def empty_state(content: str, title: str, to: str = "", action: str = "") -> str
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
     """This page's query string with `changes`; paging cursors are dropped, None removes a key."""
-    parameters = context["request"].GET.copy()
+    parameters = dict(context["request"].GET.lists())
     for key in ("after", "before"):
         parameters.pop(key, None)
     for key, value in changes.items():
         if value is None:
             parameters.pop(key, None)
         else:
-            parameters[key] = str(value)
-    return f"?{parameters.urlencode()}"
+            parameters[key] = [str(value)]
+    return f"?{urlencode(parameters, doseq=True)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +56,19 @@ class _Broken:
     step: int | None = None
 
 
-def failure_reasons(rows: Sequence[Trajectory]) -> dict[int, FailureReason]:
-    """The reason of each trajectory that did not solve its task, by primary key; three queries for a page of rows."""
+def failure_reasons(
+    rows: Sequence[Trajectory], scores: Mapping[int, Score] | None = None, checks: Iterable[Check] = ()
+) -> dict[int, FailureReason]:
+    """The reason of each trajectory that did not solve its task, by primary key; three queries for a page of rows.
+
+    Who has read them gives the rows' newest `scores`, or all `checks` of a revision.
+    """
     failed = {row.pk: row for row in rows if not row.live and row.outcome != "solved"}
     if not failed:
         return {}
-    scores = _newest_scores(failed)
-    marks = _marks({score.revision_id for score in scores.values()})
+    found_scores = newest_scores(failed) if scores is None else scores
+    scores = {pk: score for pk, score in found_scores.items() if pk in failed}
+    marks = _marks({score.revision_id for score in scores.values()}, checks)
     kept = Trajectory.objects.filter(pk__in=failed, matrix__isnull=False).values_list("pk", "matrix", "matrix_hash")
     matrices = {pk: (matrix, digest) for pk, matrix, digest in kept}
     found = {}
@@ -79,23 +85,29 @@ def failure_reason(row: Trajectory) -> FailureReason:
     return failure_reasons([row]).get(row.pk, FailureReason())
 
 
-def tell_reasons(rows: Sequence[Trajectory]) -> None:
+def tell_reasons(
+    rows: Sequence[Trajectory], scores: Mapping[int, Score] | None = None, checks: Iterable[Check] = ()
+) -> None:
     """Give each row its `reason`, for templates and the API; one that failed for no known reason has an empty one."""
-    reasons = failure_reasons(rows)
+    reasons = failure_reasons(rows, scores, checks)
     for row in rows:
         row.reason = reasons.get(row.pk, FailureReason())  # type: ignore[attr-defined]
 
 
-def _newest_scores(pks: Iterable[int]) -> dict[int, Score]:
+def newest_scores(pks: Iterable[int]) -> dict[int, Score]:
+    """The newest score of each of these trajectories that was made here, by the trajectory's primary key."""
     rows = Score.objects.filter(trajectory__in=pks).exclude(source="recorded").order_by("trajectory", "-id")
     return {score.trajectory_id: score for score in rows.distinct("trajectory")}
 
 
-def _marks(revisions: set[int]) -> dict[int, dict[int, tuple[int, str]]]:
+def _marks(revisions: set[int], known: Iterable[Check]) -> dict[int, dict[int, tuple[int, str]]]:
     """By revision and place among the verdicts: the check's position and mark."""
     found: dict[int, dict[int, tuple[int, str]]] = {}
-    rows = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
-    for revision, position, mark in rows.values_list("revision_id", "position", "mark"):
+    rows = [(check.revision_id, check.position, check.mark) for check in known]
+    if missing := revisions - {revision for revision, _, _ in rows}:
+        others = Check.objects.filter(revision__in=missing).order_by("revision", "position")
+        rows += others.values_list("revision_id", "position", "mark")
+    for revision, position, mark in rows:
         places = found.setdefault(revision, {})
         places[len(places)] = (position, mark)
     return found
