@@ -7,7 +7,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const LETTER = 6; /* px of one, about */
   const LINE = 15;
-  const LEAST = 72 * 60; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
+  const LEAST = 84 * 72; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
   const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
