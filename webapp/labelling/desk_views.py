@@ -102,7 +102,8 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
 def asked_context(item: LabelItem) -> dict[str, Any]:
     """What is asked about, as a page shows it: its first rules, and how many of its tools change something or read."""
     rules, tools = item.content.get("rules", []), item.content.get("tools", [])
-    kinds = Counter(tool["kind"] for tool in tools) if len(tools) == item.content.get("tool_count") else Counter()
+    all_known = len(tools) == item.content.get("tool_count")
+    kinds = Counter(tool["kind"] for tool in tools if all_known)
     return {
         "rules": rules[:RULES_SHOWN],
         "more_rules": rules[RULES_SHOWN:],
