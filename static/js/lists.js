@@ -58,8 +58,8 @@
 
   /* On a telephone a row is a card: each of its values says which column it is of. */
   function label() {
-    for (const table of document.querySelectorAll("#list table.rows")) {
-      const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    for (const table of document.querySelectorAll(":is(#list, .cards) table.rows")) {
+      const heads = [...table.querySelectorAll("thead th")].map((head) => (head.querySelector(".visually-hidden") ? "" : head.textContent.trim()));
       for (const row of table.querySelectorAll("tbody tr")) {
         [...row.cells].forEach((cell, at) => {
           if (cell.tagName === "TD" && heads[at]) cell.dataset.label = heads[at];

@@ -19,6 +19,15 @@
     return found;
   }
 
+  /* Two weeks at least: one day's bar as wide as the page says nothing of time. */
+  const DAY = 24 * 60 * 60 * 1000;
+  const LEAST_DAYS = 14;
+  function span(days) {
+    const last = Date.parse(days[days.length - 1]);
+    const first = Math.min(Date.parse(days[0]), last - (LEAST_DAYS - 1) * DAY);
+    return [first - DAY / 2, last + DAY / 2].map((at) => new Date(at).toISOString().slice(0, 19));
+  }
+
   const plain = (text) => String(text).replaceAll("<", "\u2039");
 
   function trace(data, at, surface) {
@@ -29,6 +38,7 @@
       name: plain(data.names[at]),
       x: data.days,
       y: data.series[at],
+      width: 0.85 * DAY,
       marker: {
         color: tone,
         line: { color: surface, width: 1 },
@@ -47,13 +57,12 @@
     const axis = { color: muted, gridcolor: grid, zerolinecolor: grid, fixedrange: true, automargin: true };
     const layout = {
       barmode: "stack",
-      bargap: 0.15,
       height: 240,
       margin: { t: 8, l: 8, r: 8, b: 8 },
       paper_bgcolor: surface,
       plot_bgcolor: surface,
       font: { family: window.getComputedStyle(document.body).fontFamily, color: text, size: 12 },
-      xaxis: { ...axis, type: "date", tickformat: "%d %b", nticks: 8, showgrid: false },
+      xaxis: { ...axis, type: "date", tickformat: "%d %b", nticks: 8, showgrid: false, range: span(data.days) },
       yaxis: { ...axis, rangemode: "tozero", title: { text: plain(data.axis), font: { size: 11 } } },
       showlegend: data.names.length > 1,
       legend: { orientation: "h", y: -0.2, font: { color: text } },

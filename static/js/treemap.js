@@ -7,7 +7,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const LETTER = 6; /* px of one, about */
   const LINE = 15;
-  const LEAST = 72 * 60; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
+  const LEAST = 84 * 72; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
   const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
@@ -25,24 +25,26 @@
     return [data.values[at].toLocaleString("en-US"), data.rates[at]].filter(Boolean).join(" · ");
   }
 
-  /* About the side of a tile: squarified ones are seldom narrower than two thirds of it. */
-  const side = (at, total) => 0.64 * Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight);
+  /* About the side of a tile: an outer one is seldom narrower than two thirds of a square's, and around an inner one stand
+     its outer one's head and edges. */
+  const [OUTER, INNER] = [0.64, 0.52];
+  const side = (at, total, part) => part * Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight);
   const cut = (text, room) => (text.length <= room ? text : `${text.slice(0, Math.max(1, room - 1)).trimEnd()}…`);
 
   /* The head of a tile is one line: the numbers stand there where they fit beside the name. */
   function head(at, total) {
-    const room = Math.floor(side(at, total) / LETTER);
+    const room = Math.floor(side(at, total, OUTER) / LETTER);
     const whole = `${data.labels[at]} · ${numbers(at)}`;
     return whole.length < room ? whole : cut(data.labels[at], room);
   }
 
   /* An inner tile has as many lines as fit, the last of them its numbers; what is cut ends with an ellipsis. */
   function body(at, total) {
-    const room = Math.floor(side(at, total) / LETTER);
-    const most = Math.max(1, Math.floor(side(at, total) / LINE) - 1);
+    const room = Math.floor(side(at, total, INNER) / LETTER);
+    const most = Math.max(1, Math.floor(side(at, total, INNER) / LINE) - 1);
     const lines = data.texts[at].split("<br>");
     const shown = lines.slice(0, most).map((line) => cut(line, room));
-    if (lines.length > most) shown[most - 1] = cut(`${shown[most - 1]} …`, room);
+    if (lines.length > most) shown[most - 1] = cut(`${lines[most - 1]} ${lines[most]}`, Math.min(room, lines[most - 1].length + 2));
     return [...shown, numbers(at)].join("<br>");
   }
 
@@ -110,7 +112,7 @@
       margin: { t: 4, l: 4, r: 4, b: 4 },
       paper_bgcolor: colour("--surface"),
       font: { family: window.getComputedStyle(document.body).fontFamily, color: text },
-      uniformtext: { minsize: 10, mode: "hide" },
+      uniformtext: { minsize: 9, mode: "hide" },
     };
     return window.Plotly.react(box, [trace], layout, { displayModeBar: false, responsive: true });
   }

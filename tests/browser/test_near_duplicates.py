@@ -58,7 +58,7 @@ def test_pages_are_accessible(live_site: str, chromium: Browser) -> None:
 def test_decisions_by_keyboard(live_site: str, chromium: Browser) -> None:
     context, page, complaints = signed_in(chromium, live_site)
     page.goto("/taxonomy/themes/")
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     page.wait_for_url("**/taxonomy/themes/duplicates/")
     page.keyboard.press("t")
     assert page.evaluate("document.activeElement.name") == "threshold"

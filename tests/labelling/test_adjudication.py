@@ -85,6 +85,13 @@ def test_a_long_list_begins_where_something_is_open(client: Client, monkeypatch:
     assert (shown["start"], len(shown["lines"]), shown["open_items"]) == (2, 2, 2)
     assert shown["opened"] == shown["lines"][0]["item"].pk
     assert client.get(page, {"start": 0}).context["lines"][0]["item"].pk == first.item.pk
+    names = sorted([ann.username, bob.username])
+    assert shown["columns"] == names
+    assert [name for name, _ in shown["lines"][0]["cells"]] == names
+    monkeypatch.setattr(adjudication_views, "MOST_COLUMNS", 1)
+    crowded = client.get(page)
+    assert crowded.context["columns"] == []
+    assert all(f"<i>{name}</i>" in crowded.content.decode() for name in names), "each line lists its own"
 
 
 def test_groupings_hold_every_label_once_and_part_visibly() -> None:

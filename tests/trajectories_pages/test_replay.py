@@ -115,6 +115,13 @@ def test_an_error_has_its_kind(reader, run):
     assert "no room R9" in page
 
 
+def test_a_turn_that_was_cut_is_marked_in_the_list_and_on_its_page(reader, run):
+    run.steps.filter(index=12).update(cut="length")
+    page = text(reader.get(url(run, "?step=12")))
+    assert page.count('<span class="warn">cut</span>') == 1
+    assert "This turn was broken off at the limit of tokens." in page
+
+
 def test_the_matrix_shows_every_flip(reader, run):
     page = text(reader.get(url(run, "?step=6")))
     matrix = page[page.index('class="flips') : page.index("</table>", page.index('class="flips'))]

@@ -17,7 +17,7 @@ from webapp.accounts.access import access
 from webapp.labelling import adjudication, discussions
 from webapp.labelling.adjudication import Dispute, newest_labels, opened_disputes, parted_labels, ranked
 from webapp.labelling.answers import LabelChoice, Placing, labels_grouped
-from webapp.labelling.desk_views import RULES_SHOWN
+from webapp.labelling.desk_views import asked_context
 from webapp.labelling.forms import put_together
 from webapp.labelling.frozen import SEPARATOR, FrozenTree
 from webapp.labelling.grouping_desk import grouping_context
@@ -31,6 +31,8 @@ from webapp.review.queues import may_edit
 
 SHOWN = 50
 POSTS_SHOWN = 200
+MOST_COLUMNS = 5
+"""So many people have a column each; of more, each line lists its own."""
 
 
 def said(tree: FrozenTree, label: Label) -> dict[str, Any]:
@@ -57,6 +59,17 @@ def dispute_line(tree: FrozenTree, one: Dispute) -> dict[str, Any]:
     }
 
 
+def give_columns(lines: list[dict[str, Any]]) -> list[str]:
+    """Who has a column, none where they are too many; each line gets `cells`, what they said of it in that order."""
+    names = sorted({one["label"].user.username for line in lines for one in line["people"]})
+    if len(names) > MOST_COLUMNS:
+        return []
+    for line in lines:
+        by_name = {one["label"].user.username: one for one in line["people"]}
+        line["cells"] = [(name, by_name.get(name)) for name in names]
+    return names
+
+
 def _settled_words(tree: FrozenTree, settled: Any) -> str:
     return f"{len(settled.groups)} groups" if settled.groups is not None else tree.words(settled.node)
 
@@ -80,9 +93,15 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
     threads = Discussion.objects.filter(item__in=[one.item.pk for one in shown]).order_by()
     posts = dict(threads.values_list("item").annotate(n=Sum("post_count")))
     opened = params.id("at") or next((one.item.pk for one in shown if one.settlement is None), None)
+    lines = [dispute_line(tree, one) | {"posts": posts.get(one.item.pk)} for one in shown]
+    columns, judged = give_columns(lines), any(line["judges"] for line in lines)
+    edits = may_edit(request.user) and row.state == SessionState.CLOSED
     context = {
         "session": row,
-        "lines": [dispute_line(tree, one) | {"posts": posts.get(one.item.pk)} for one in shown],
+        "lines": lines,
+        "columns": columns,
+        "judged": judged,
+        "beside": 2 + (len(columns) + judged if columns else 1) + edits,
         "opened": opened,
         "start": start,
         "total": len(found),
@@ -92,7 +111,7 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
         "open_items": sum(not one.is_settled for one in found),
         "open_round": open_round_of(row),
         "adjudicates": may_adjudicate(request.user) and row.state == SessionState.CLOSED,
-        "may_edit": may_edit(request.user) and row.state == SessionState.CLOSED,
+        "may_edit": edits,
     }
     return render(request, "labelling/adjudication.html", context)
 
@@ -138,9 +157,7 @@ def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> di
     params = Params(request.GET)
     filled = {"node": settled.node if settled is not None else None}
     context |= tree_context(tree, filled, params.text("find", 100), params.id("open"))
-    context["rules"] = row.content.get("rules", [])[:RULES_SHOWN]
-    context["more_rules"] = row.content.get("rules", [])[RULES_SHOWN:]
-    return context
+    return context | asked_context(row)
 
 
 def _threads(row: LabelItem) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.contrib import messages
@@ -20,7 +21,7 @@ from webapp.labelling import answers, reservations
 from webapp.labelling.forms import body_of, choice_of, put_together
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping_desk import grouping_context
-from webapp.labelling.models import Confidence, Label, LabelSession, Reservation
+from webapp.labelling.models import Confidence, Label, LabelItem, LabelSession, Reservation
 from webapp.labelling.progress import answered
 from webapp.labelling.session_views import find_session
 from webapp.labelling.sessions import newest_guideline
@@ -94,9 +95,20 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
         return render(request, "labelling/merge.html", context, status=status)
     params = Params(request.GET)
     context |= tree_context(FrozenTree.of(session), filled, params.text("find", 100), params.id("open"))
-    context["rules"] = item.content.get("rules", [])[:RULES_SHOWN]
-    context["more_rules"] = item.content.get("rules", [])[RULES_SHOWN:]
+    context |= asked_context(item)
     return render(request, "labelling/place.html", context, status=status)
+
+
+def asked_context(item: LabelItem) -> dict[str, Any]:
+    """What is asked about, as a page shows it: its first rules, and how many of its tools change something or read."""
+    rules, tools = item.content.get("rules", []), item.content.get("tools", [])
+    all_known = len(tools) == item.content.get("tool_count")
+    kinds = Counter(tool["kind"] for tool in tools if all_known)
+    return {
+        "rules": rules[:RULES_SHOWN],
+        "more_rules": rules[RULES_SHOWN:],
+        "tool_kinds": [(kinds[kind], word) for kind, word in (("change", "change"), ("query", "read")) if kinds[kind]],
+    }
 
 
 def _pace(user: Any, row: Reservation) -> dict[str, Any]:

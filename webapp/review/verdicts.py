@@ -37,7 +37,7 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
     ReviewKind.TASK: (
         Verdict(APPROVE, "Approve", "may be trained on", "a", "✓", state=ReviewState.APPROVED),
         Verdict(
-            REQUEST_CHANGES, "Request changes", "back to whoever edits it", "c", "↺", True,
+            REQUEST_CHANGES, "Request changes", "back to its editor", "c", "↺", True,
             ReviewState.CHANGES_REQUESTED,
         ),
         Verdict(REJECT, "Reject", "never trained on", "r", "✕", True, ReviewState.REJECTED),
@@ -45,7 +45,7 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
     ReviewKind.TOOL: (
         Verdict("tool_bug", "Tool bug", "the code breaks a rule", "1", "✕"),
         Verdict("test_bug", "Test bug", "no rule says so", "2", "▲"),
-        Verdict("ambiguous_rule", "Ambiguous rule", "can be read twice", "3", "▲"),
+        Verdict("ambiguous_rule", "Ambiguous rule", "two readings", "3", "▲"),
         Verdict("flaky", "Flaky", "not the same each time", "4", "▲"),
         Verdict("judge_wrong", "Judge wrong", "the tool is right", "5", "✓"),
     ),

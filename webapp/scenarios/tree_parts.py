@@ -25,7 +25,9 @@ def by_review(tasks: QuerySet[Task]) -> list[tuple[str, str, int]]:
 def by_audit(tasks: QuerySet[Task]) -> list[tuple[str, int]]:
     found = dict(tasks.order_by().values_list("audit_state").annotate(n=Count("pk")))
     words: Sequence[tuple[str, str]] = [*AuditState.choices, ("", "not audited")]
-    return [(f"audit {name}" if value else str(name), found[value]) for value, name in words if value in found]
+    return [
+        (f"audit {str(name).lower()}" if value else str(name), found[value]) for value, name in words if value in found
+    ]
 
 
 def tasks(scope: Scope) -> AffectedPart | None:

@@ -55,6 +55,16 @@ def test_a_change_is_looked_at_first_then_carried_out_and_undone() -> None:
     assert nodes() == tree
 
 
+def test_a_label_is_offered_only_places_that_have_room_for_what_moves_along() -> None:
+    tree, user = plant(), judge()
+    page = at(user)
+    low = page.get(f"/taxonomy/{tree['ferries']}/change/move/").context["form"].candidates
+    assert {one.node.name for one in low.rows} >= {"Money", "Savings"}
+    high = page.get(f"/taxonomy/{tree['money']}/change/move/")
+    assert high.context["form"].candidates.rows == (), "with two levels below it, it fits below no other"
+    assert "the tree has three levels" in " ".join(high.content.decode().split())
+
+
 def test_addresses_lead_to_what_a_label_became_until_that_is_undone() -> None:
     tree, user = plant(), judge()
     page = at(user)

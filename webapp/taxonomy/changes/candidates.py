@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from django.db.models import Max
+
 from webapp.taxonomy import queries
 from webapp.taxonomy.labels import SEPARATOR, folded
 from webapp.taxonomy.models import LEVELS, Node, NodeCounts
@@ -38,10 +40,12 @@ class Candidates:
 
 def candidates(node: Node, kind: str, find: str, chosen: Collection[int] = ()) -> Candidates:
     """Labels that what is moved may stand below, or that may take another one's things: those whose name holds `find`,
-    or without it the nearest ones; chosen ones first. Never the label itself, nor what is below it."""
+    or without it the nearest ones; chosen ones first. Never the label itself, nor what is below it, nor a place that is
+    too low for all that moves along."""
     rows = queries.with_counts().select_related("parent__parent").exclude(pk__in=queries.subtree(node))
     if kind == "move":
-        rows = rows.filter(level__lt=LEVELS)
+        lowest = Node.objects.filter(pk__in=queries.subtree(node)).aggregate(level=Max("level"))["level"] or node.level
+        rows = rows.filter(level__lt=LEVELS - (lowest - node.level))
     if find:
         found = list(rows.filter(name__icontains=find).order_by("level", "position", "path")[: SHOWN + 1])
         same = [row for row in found if folded(row.name) == folded(find)]

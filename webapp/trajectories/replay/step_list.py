@@ -38,6 +38,8 @@ class RailRow:
     diverged: bool
     hidden: bool
     ran: bool = True
+    cut: bool = False
+    """The turn was broken off: see `Step.cut`."""
 
     @property
     def marks(self) -> str:
@@ -67,8 +69,8 @@ def rail(
         last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
         rows = rows.filter(index__gte=first, index__lt=last)
     rail_rows = []
-    for index, kind, name, ok, error, matches, changed in rows.order_by("index").values_list(
-        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count"
+    for index, kind, name, ok, error, matches, changed, cut in rows.order_by("index").values_list(
+        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count", "cut"
     ):
         up, down = flips.get(index, (0, 0))
         shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
@@ -85,6 +87,7 @@ def rail(
                 diverged=matches is False,
                 hidden=not shown,
                 ran=ok is not None,
+                cut=bool(cut),
             )
         )
     return rail_rows, first, last
@@ -97,6 +100,8 @@ def tools_used(rows: list[RailRow]) -> list[str]:
 def outcome(row: RailRow) -> str:
     """The right end of a line: what the step did."""
     markup = DIVERGED if row.diverged else ""
+    if row.cut:
+        markup += '<span class="warn">cut</span> '
     if row.error:
         markup += '<span class="bad">error</span> '
     if row.up:
