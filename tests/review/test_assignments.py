@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from tests.review import seed
 from webapp.accounts.models import User
-from webapp.errors import Conflict, NotFound
-from webapp.review import assignments, queues
+from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next
 from webapp.review.decisions import DecisionChoice, decide
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
@@ -166,19 +166,21 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     row = pulled(ann, queue)
     for to, words in ((viewer, "does not work"), (ann, "have this item already")):
         with pytest.raises(Conflict, match=words):
-            assignments.send(ann, row.pk, to)
-    assignments.send(ann, row.pk, bob, "You know this desk.")
+            transfers.send(ann, row.pk, to)
+    transfers.send(ann, row.pk, bob, "You know this desk.")
     assert pull_next(eve, queue) is None
     assert pull_next(ann, queue) is None
     assert [item.note for item in queues.waiting_for(bob)] == ["You know this desk."]
     theirs = pulled(bob, queue)
     assert theirs.item_id == row.item_id
-    assignments.send(bob, theirs.pk, ann)
+    transfers.send(bob, theirs.pk, ann)
     assert pulled(ann, queue).item_id == row.item_id, "sent back to whom it came from"
     other = seed.task("b")
     fill(queue)
     item = QueueItem.objects.get(task=other)
-    assignments.assign(maker, item, eve)
+    transfers.assign(maker, item, eve, seen=0)
+    with pytest.raises(ChangedMeanwhile, match=f"It is {eve.username}'s by now"):
+        transfers.assign(maker, item, bob, seen=0)
     assert pull_next(bob, queue) is None
     assert pulled(eve, queue).item_id == item.pk
 

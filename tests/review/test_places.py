@@ -9,7 +9,7 @@ from tests.review import seed
 from tests.review.test_pages import client_of, form_of
 from webapp.accounts.models import User
 from webapp.errors import Conflict
-from webapp.review import assignments
+from webapp.review import assignments, transfers
 from webapp.review.decisions import DecisionChoice, decide, undo
 from webapp.review.models import Assignment, QueueItem, ReviewDecision
 from webapp.review.queue_fill import fill
@@ -125,7 +125,7 @@ def test_what_was_sent_to_somebody_is_not_taken_over() -> None:
     queue = seed.queue(maker)
     held = assignments.pull_next(ann, queue)
     assert held is not None
-    assignments.send(ann, held.pk, bob, "You know desks.")
+    transfers.send(ann, held.pk, bob, "You know desks.")
     with pytest.raises(Conflict, match="sent to the-annotator-2"):
         assignments.take_over(eve, QueueItem.objects.get())
     assert "Review it" not in client_of(eve).get(f"/review/items/{held.item_id}/").content.decode()

@@ -15,10 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from synthesis.errors import InputError
-from synthesis.formats.values import clean
 from webapp.accounts.access import may
-from webapp.accounts.row_log import acting
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import (
     ON_A_PLACE,
@@ -35,7 +32,6 @@ MOST_HELD = 2
 """The item in hand, and the next one that the page fetches ahead."""
 GOLD_OVERLAP = 30_000
 LAPSED_AT_ONCE = 100
-NOTE_CHARS = 500
 CHANCE = random.SystemRandom()
 
 
@@ -94,7 +90,7 @@ def _let_go(user: Any, queue: ReviewQueue) -> None:
     )
     for item in QueueItem.objects.select_for_update(of=("self",)).filter(pk__in=over.values("item")).order_by("pk"):
         for row in over.filter(item=item):
-            _give_up(row, item, AssignmentState.RELEASED)
+            give_up(row, item, AssignmentState.RELEASED)
 
 
 def _held_by(user: Any, queue: ReviewQueue) -> list[Assignment]:
@@ -176,12 +172,12 @@ def lapse(queue: ReviewQueue) -> int:
     count = 0
     for item in items.order_by("pk"):
         for row in ended.filter(item=item):
-            _give_up(row, item, AssignmentState.LAPSED)
+            give_up(row, item, AssignmentState.LAPSED)
             count += 1
     return count
 
 
-def _give_up(row: Assignment, item: QueueItem, state: str) -> None:
+def give_up(row: Assignment, item: QueueItem, state: str) -> None:
     """Take a person off their place; the item's row is locked."""
     row.state, row.ended_at = state, timezone.now()
     row.save(update_fields=["state", "ended_at"])
@@ -276,7 +272,7 @@ def skip(user: Any, pk: int) -> Assignment:
 
 def _end(user: Any, pk: int, state: str) -> Assignment:
     row = require_held(user, pk)
-    _give_up(row, row.item, state)
+    give_up(row, row.item, state)
     return row
 
 
@@ -289,50 +285,6 @@ def unskip(user: Any, pk: int) -> Assignment:
     row.state = AssignmentState.RELEASED
     row.save(update_fields=["state"])
     return row
-
-
-def send(user: Any, pk: int, to: Any, note: str = "") -> Assignment:
-    """Send the item in hand to another person, whose alone it is from now on.
-
-    Raises NotFound; InputError: the note; Conflict: they do not work this queue, or had the item.
-    """
-    with acting(user, clean(note).strip()):
-        row = require_held(user, pk)
-        _require_taker(row.item, to, note)
-        if to.pk == user.pk:
-            raise Conflict("You have this item already. Choose somebody else.")
-        _give_up(row, row.item, AssignmentState.SENT)
-        _give_to(row.item, user, to, note)
-    return row
-
-
-def assign(user: Any, item: QueueItem, to: Any, note: str = "") -> QueueItem:
-    """Give an open item to one person, or with None to everybody again.
-
-    Raises InputError: the note; Conflict: it is decided, they do not work this queue, or had the item.
-    """
-    with acting(user, clean(note).strip()):
-        row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=item.pk)
-        if row.state != ReviewItemState.OPEN:
-            raise Conflict("Only an open item can be given to somebody.")
-        if to is not None:
-            _require_taker(row, to, note)
-        _give_to(row, user, to, note)
-    return row
-
-
-def _require_taker(item: QueueItem, to: Any, note: str) -> None:
-    if len(note) > NOTE_CHARS:
-        raise InputError(f"Write a note of at most {NOTE_CHARS} characters.")
-    if not may_work(to, item.queue):
-        raise Conflict(f"{to} does not work this queue.")
-    if item.assignments.filter(user=to, state=AssignmentState.DECIDED).exists():
-        raise Conflict(f"{to} decided on this item already.")
-
-
-def _give_to(item: QueueItem, by: Any, to: Any, note: str) -> None:
-    item.assignee, item.sent_by, item.note = to, (by if to is not None else None), clean(note).strip()
-    item.save(update_fields=["assignee", "sent_by", "note"])
 
 
 @transaction.atomic
@@ -354,7 +306,7 @@ def take_over(user: Any, item: QueueItem) -> Assignment:
         other = row.assignments.filter(state=AssignmentState.HELD).order_by("created_at").first()
         if other is None:
             raise Conflict("As many people as this item needs have decided on it.")
-        _give_up(other, row, AssignmentState.TAKEN)
+        give_up(other, row, AssignmentState.TAKEN)
     return _hold(user, row)
 
 
@@ -392,7 +344,7 @@ def reopen_places(user: Any, kind: str, pk: int, row: Assignment | None) -> None
     for item in items.filter(pk__in=decided.values("item")).order_by("pk"):
         for place in decided.filter(item=item):
             if row is None or place.pk != row.pk:
-                _give_up(place, item, AssignmentState.RELEASED)
+                give_up(place, item, AssignmentState.RELEASED)
                 continue
             place.state, place.ended_at, place.expires_at = AssignmentState.HELD, None, _lease_end(item.queue)
             place.save(update_fields=["state", "ended_at", "expires_at"])

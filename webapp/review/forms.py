@@ -11,11 +11,12 @@ from webapp.accounts.models import Role, User
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
 from webapp.query_params import Params
-from webapp.review.assignments import NOTE_CHARS, workers_among
+from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
+from webapp.review.transfers import NOTE_CHARS
 
 FILTERS = {
     ReviewKind.TASK: "Copy the address of the task list with your filters, or write them: source=starter&audit=green",

@@ -18,7 +18,7 @@ from webapp.accounts.access import access
 from webapp.accounts.models import User
 from webapp.errors import Conflict, NotFound
 from webapp.query_params import Params
-from webapp.review import assignments, queues
+from webapp.review import assignments, queues, transfers
 from webapp.review.desk import panel_context, queue_context, subject_context
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import votes_on
@@ -208,7 +208,7 @@ def send(request: HttpRequest, pk: int) -> HttpResponse:
         known = get_object_or_404(Assignment, pk=pk, user=request.user)
         return redirect("review:item", known.item_id)
     note = params.text("note", 2_000)
-    return _ended(request, pk, lambda user, key: assignments.send(user, key, to, note), f"Sent to {to}.")
+    return _ended(request, pk, lambda user, key: transfers.send(user, key, to, note), f"Sent to {to}.")
 
 
 @access("review")
@@ -217,12 +217,13 @@ def assign(request: HttpRequest, pk: int) -> HttpResponse:
     """Give an open item of a queue to one person, or to everybody again."""
     row = find_item(pk)
     queues.require_editor(request.user)
-    name = Params(request.POST).text("to", 150, strip=True)
+    params = Params(request.POST)
+    name, note = params.text("to", 150, strip=True), params.text("note", 500)
     to = User.objects.filter(username=name, is_active=True).first() if name else None
     try:
         if name and to is None:
             raise NotFound(f"Nobody here is called {name!r}.")
-        assignments.assign(request.user, row, to, Params(request.POST).text("note", 500))
+        transfers.assign(request.user, row, to, note, seen=params.number("seen"))
     except InputError as error:
         messages.error(request, str(error))
     else:

@@ -14,7 +14,7 @@ from webapp.errors import NotFound
 from webapp.rest.auth import needs, person
 from webapp.rest.etags import demand_match, match_needed, match_taken, require_match
 from webapp.rest.types import Id
-from webapp.review import assignments, queues
+from webapp.review import assignments, queues, transfers
 from webapp.review.models import Assignment, QueueItem
 from webapp.review.rest.schemas import AssignmentOut, HeartbeatIn, ReviewItemOut, SendIn
 
@@ -70,7 +70,7 @@ def send_assignment(request: HttpRequest, pk: Id, wish: SendIn) -> Assignment:
     """Send the item to another person, whose alone it is from now on. `If-Match` is required."""
     with transaction.atomic():
         demand_match(request, _hold_now(request, pk), f"GET /review/assignments/{pk}")
-        return assignments.send(person(request), pk, _named(wish.to), wish.note)
+        return transfers.send(person(request), pk, _named(wish.to), wish.note)
 
 
 def _hold_now(request: HttpRequest, pk: int) -> AssignmentOut:
@@ -104,7 +104,7 @@ def assign_item(request: HttpRequest, pk: Id, wish: SendIn) -> QueueItem:
     queues.require_editor(person(request))
     with transaction.atomic():
         item = _item_matched(request, pk)
-        return assignments.assign(person(request), item, _named(wish.to) if wish.to else None, wish.note)
+        return transfers.assign(person(request), item, _named(wish.to) if wish.to else None, wish.note)
 
 
 def _item_matched(request: HttpRequest, pk: int) -> QueueItem:
