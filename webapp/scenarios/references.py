@@ -38,8 +38,10 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
 
 def reference_of(revision: TaskRevision) -> TaskReference | None:
     """The reference that counts: the newest, or the one that `hold_reference` gave the row."""
-    held: TaskReference | None = getattr(revision, "held_reference", None)
-    return held if hasattr(revision, "held_reference") else revision.references.order_by("-id").first()
+    if hasattr(revision, "held_reference"):
+        held: TaskReference | None = revision.held_reference
+        return held
+    return revision.references.order_by("-id").first()
 
 
 def hold_reference(revision: TaskRevision) -> TaskReference | None:
