@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from synthesis.errors import EpisodeLost, InfrastructureError, ProgramEnded, Pro
 from synthesis.runtime import Sandbox
 from synthesis.runtime.episode import Episode
 from tests.benchmarks.runtime import processes_below
-from tests.runtime.programs import body
+from tests.runtime.programs import act, body
 
 FIND = "import sys\nos, json = sys.modules['os'], sys.modules['json']\n"
 FIND += (
@@ -149,3 +150,17 @@ def test_a_check_that_breaks_its_process_has_failed_and_the_others_are_judged(li
     verdicts = limited.evaluate_checks([good, source, good], {"n": 0}, {"n": 1})
     assert [verdict.passed for verdict in verdicts] == [True, False, True]
     assert verdicts[1].error
+
+
+def test_bytecode_is_kept_where_the_host_keeps_it_and_no_program_learns_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    box = Sandbox()
+    try:
+        told = act(box, "import sys", "return [sys.pycache_prefix, dict(sys._xoptions), sys.orig_argv]")
+    finally:
+        box.close()
+    assert told.result == [None, {}, []]
+    assert next(tmp_path.rglob("worker.*.pyc"), None), "the next zygote compiles nothing"

@@ -134,7 +134,11 @@ def load() -> tuple[str, ...]:
 
 
 def close_imports() -> None:
-    """Leave only built-in and frozen modules to import: there is no file system to search."""
+    """Leave only built-in and frozen modules to import: there is no file system to search, and no folder of the host's
+    to know of."""
+    sys.dont_write_bytecode, sys.pycache_prefix = True, None
+    sys._xoptions.clear()
+    sys.orig_argv.clear()
     sys.path.clear()
     sys.path_importer_cache.clear()
     sys.path_hooks.clear()
