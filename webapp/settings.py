@@ -222,13 +222,17 @@ TRAINING = env.boolean("ENVARIUM_TRAINING", True)
 """Off: no worker for training stands beside the site, and nothing is installed for it."""
 TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
 """Where torch's CPU build comes from on a machine without an NVIDIA GPU; `none`: from the usual index alone."""
+_MEMORY_MIB = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20
+WEB_PROCESSES = env.integer(
+    "ENVARIUM_WEB_PROCESSES", 1 if (os.cpu_count() or 1) == 1 or _MEMORY_MIB < 2048 else 2, low=1, high=64
+)
+"""How many processes answer requests (`webapp/stack/web_processes.py`)."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 JOB_LIMIT_SECONDS = env.integer("ENVARIUM_JOB_LIMIT_SECONDS", 3600, low=2, high=86_400)
 """A job that takes longer fails; one that does not hear of it is killed a minute later."""
-_QUARTER_MIB = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 22
-JOB_MEMORY_MIB = env.integer("ENVARIUM_JOB_MEMORY_MIB", min(max(_QUARTER_MIB, 1024), 16_384), low=0, high=1 << 24)
+JOB_MEMORY_MIB = env.integer("ENVARIUM_JOB_MEMORY_MIB", min(max(_MEMORY_MIB // 4, 1024), 16_384), low=0, high=1 << 24)
 """A job that needs more fails; 0: no limit. By default a quarter of this machine's memory, 1 to 16 GiB."""
 CELERY = {
     "broker_url": BROKER_URL,

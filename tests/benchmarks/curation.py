@@ -106,11 +106,12 @@ class Processors:
 
     def __init__(self) -> None:
         processes = psutil.Process().children(recursive=True)
-        self.server = next(one for one in processes if "uvicorn" in one.cmdline())
+        self.servers = [one for one in processes if "webapp.stack.web_processes" in one.cmdline()]
         self.look()
 
     def look(self) -> dict[str, float]:
-        now = time.monotonic(), sum(self.server.cpu_times()[:2]), time.process_time()
+        served = sum(sum(one.cpu_times()[:2]) for one in self.servers)
+        now = time.monotonic(), served, time.process_time()
         before, self.before = getattr(self, "before", now), now
         passed, server, client = (new - old for new, old in zip(now, before, strict=True))
         return {"server_cpu": round(server / passed, 2), "client_cpu": round(client / passed, 2)} if passed else {}

@@ -6,11 +6,11 @@ import contextlib
 import http.client
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from django.conf import settings
 from django.test import Client
@@ -19,6 +19,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.processes import child_environment, launch, wait_for
 from webapp.accounts.models import Role, User
 from webapp.events.services import publish
+from webapp.stack.services import web
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,15 +98,18 @@ def test_a_stop_does_not_wait_for_open_streams(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "webapp.asgi:application", "--port", str(port), "--lifespan", "off"]
-    server = launch([*command, "--timeout-graceful-shutdown", "1"], tmp_path / "site.log", child_environment())
+    command = list(map(str, web({}, port).command))
+    server = launch(command, tmp_path / "site.log", child_environment(ENVARIUM_WEB_PROCESSES="2"))
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(lambda: _listens(port), what="the site")
         with stream(url, pages_seed.person(Role.VIEWER)) as answer:
             read(answer, "hello")
+            serving = psutil.Process(server.pid).children()
             server.process.send_signal(signal.SIGTERM)
-            server.process.wait(timeout=10)
+            assert server.process.wait(timeout=10) == 0
+            assert serving
+            assert not any(one.is_running() for one in serving)
     finally:
         server.kill()
 

@@ -20,6 +20,7 @@ from training.worker.child import TOKEN
 from training.worker.loop import _arguments as worker_arguments
 from webapp.celery import QUEUES
 from webapp.jobs.registry import KINDS
+from webapp.stack.web_processes import configuration
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
@@ -100,8 +101,10 @@ def test_the_image_of_the_gpu_worker_holds_what_training_needs_with_cuda():
 
 def test_the_site_believes_no_header_of_a_proxy_by_uvicorn():
     target = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM base AS ")[1]
-    command = json.loads(re.findall(r"^CMD ((?:.*\\\n)*.*)$", target, flags=re.MULTILINE)[0].replace("\\\n", ""))
-    assert {"webapp.asgi:application", "--no-proxy-headers"} <= set(command)
+    command = json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0])
+    assert command[:3] == ["python", "-m", "webapp.stack.web_processes"]
+    config = configuration("0.0.0.0", 8000, 5)
+    assert (config.app, config.proxy_headers) == ("webapp.asgi:application", False)
 
 
 def test_images_hold_nothing_but_what_is_pinned():

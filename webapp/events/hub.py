@@ -27,6 +27,7 @@ LOOK_SECONDS = 5.0
 AGAIN_SECONDS = 1.0
 IDLE_SECONDS = 30.0
 STREAMS_A_PERSON = 8
+"""In one web process."""
 AT_ONCE = 1_000
 NEW = "SELECT id, topic FROM events_event WHERE id > %s ORDER BY id LIMIT %s"
 

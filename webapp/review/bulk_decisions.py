@@ -13,6 +13,7 @@ from webapp.review.decisions import DecisionChoice, checked, decide
 from webapp.review.models import ReviewKind
 from webapp.review.task_gate import Obstacle, obstacles, task_tag
 from webapp.scenarios.models import Task
+from webapp.scenarios.references import hold_references
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
     """The chosen tasks as they are now."""
     del user
     rows = Task.objects.filter(pk__in=keys).select_related("environment", "current", "audit")
-    rows = rows.defer("current__record", "audit__probes", "environment__summary")
-    lines = [BulkLine(task, task_tag(task), obstacles(task)) for task in rows.order_by("id")]
+    rows = rows.defer("current__record", "audit__probes", "environment__summary").prefetch_related("audit__faults")
+    tasks = list(rows.order_by("id"))
+    hold_references(task.current for task in tasks if task.current is not None)
+    lines = [BulkLine(task, task_tag(task), obstacles(task)) for task in tasks]
     return {"lines": lines, "clear": sum(not line.obstacles for line in lines), "missing": len(keys) - len(lines)}
 
 

@@ -51,6 +51,14 @@ def hold_reference(revision: TaskRevision) -> TaskReference | None:
     return revision.held_reference  # type: ignore[attr-defined]
 
 
+def hold_references(revisions: Iterable[TaskRevision]) -> None:
+    """The same for many rows, in one query."""
+    rows = list(revisions)
+    known = references_of(row.pk for row in rows)
+    for row in rows:
+        row.held_reference = known.get(row.pk)  # type: ignore[attr-defined]
+
+
 def references_of(revisions: Iterable[int]) -> dict[int, TaskReference]:
     """The references that count, by revision, in one query."""
     rows = TaskReference.objects.filter(revision__in=list(revisions)).order_by("revision", "-id").distinct("revision")

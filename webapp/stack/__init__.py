@@ -2,7 +2,8 @@
 
 The supervisor (`supervisor.py`) starts them in tiers: PostgreSQL and Valkey (out of wheels), what must be prepared
 (`prepare.py`: tables, first user, demo content), site, workers and clock (`services.py`). Children die with it, a lock
-is held on `ENVARIUM_HOME` (`home.py`), readiness is probed for real, and what crashed is started again. `attach.py`
+is held on `ENVARIUM_HOME` (`home.py`), readiness is probed for real, and what crashed is started again. The site is
+several processes on one socket, forked from one parent (`web_processes.py`). `attach.py`
 lets `manage.py` use the same servers, or starts PostgreSQL for the length of one command.
 
 When the site is ready a Celery worker of the queue `gpu` is added (`ENVARIUM_TRAINING=off`: none), in a tier of its

@@ -88,12 +88,10 @@ def prepare(environment: Mapping[str, str]) -> Service:
 
 
 def web(environment: Mapping[str, str], port: int) -> Service:
-    command = python("-m", "uvicorn", "webapp.asgi:application", "--host", HOST, "--port", str(port))
-    command += ["--timeout-graceful-shutdown", str(GRACE_SECONDS), "--lifespan", "off", "--no-access-log"]
-    command += ["--no-server-header", "--no-proxy-headers"]  # whose are believed is for webapp/asgi.py
+    command = ["-m", "webapp.stack.web_processes", "--host", HOST, "--port", str(port), "--grace", str(GRACE_SECONDS)]
     return Service(
         "web",
-        command,
+        python(*command),
         lambda: listens(port),
         environment,
         folder=ROOT,

@@ -1,4 +1,8 @@
-"""Episodes that this process keeps alive for playgrounds: a bounded cache, never the truth."""
+"""Episodes that this process keeps alive for playgrounds: a bounded cache, never the truth.
+
+Another web process may take the next call: it runs the stored ones again, and what is kept here is closed when it is
+found to stand elsewhere than its row, or idle.
+"""
 
 from __future__ import annotations
 
