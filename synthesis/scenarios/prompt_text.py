@@ -24,6 +24,11 @@ def about(record: EnvironmentRecord) -> str:
     return fenced("environment", cut(f"{record.name}\n\n{record.introduction}\n\nRules:\n{rules}", ABOUT_CHARS))
 
 
+def introduction(record: EnvironmentRecord) -> str:
+    """Name and description without the rules, fenced."""
+    return fenced("environment", cut(f"{record.name}\n\n{record.introduction}", ABOUT_CHARS))
+
+
 def schema(record: EnvironmentRecord) -> str:
     """The planned kinds of records, one JSON object a line, fenced."""
     return fenced(
