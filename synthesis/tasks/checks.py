@@ -89,8 +89,7 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
             raise Unfit(INVALID, "at the start it says one thing for answer=None and another for an empty answer")
         if BY_HAND not in told and reads_by_hand(source):
             told.add(BY_HAND)
-            helpers = prompt("tasks", "answer_helpers_named").render()
-            raise Unfit(INVALID, prompt("tasks", "read_by_helpers").render(helpers=helpers))
+            raise Unfit(INVALID, prompt("tasks", "read_by_helpers").render())
         if not verdicts[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
             return "reads the answer without the helpers." if reads_by_hand(source) else ""
         if NEVER_VARIES not in told:

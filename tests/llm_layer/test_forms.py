@@ -13,7 +13,7 @@ from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
 from synthesis.prompts import HERE, prompt
 from synthesis.scenarios.states import StateReply
-from synthesis.skeleton.plan import OperationsReply, StatePlanReply
+from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.repair_form import read_repair
