@@ -36,12 +36,10 @@ class CoveredRule(PlanReply):
     by: list[str] = Field(min_length=1, max_length=20)
 
 
-class RewordedRule(PlanReply):
+class RewordedRule(CoveredRule):
     """A rule, by number, said so that the operations can carry it out or show it."""
 
-    rule: int
     text: Line
-    by: list[str] = Field(min_length=1, max_length=20)
 
 
 class CoverageReply(PlanReply):

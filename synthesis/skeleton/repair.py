@@ -16,7 +16,7 @@ from synthesis.prompts import fenced, prompt
 from synthesis.runtime import ALLOWED_MODULES
 from synthesis.skeleton.assembly import merge
 from synthesis.skeleton.fragments import normal
-from synthesis.skeleton.naming import disagreements
+from synthesis.skeleton.name_agreement import disagreements
 from synthesis.skeleton.plan_text import plan_text
 from synthesis.skeleton.static import PROGRAM_CHARS, examine, program_of
 from synthesis.stages import Kit

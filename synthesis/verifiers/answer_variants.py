@@ -16,9 +16,9 @@ from typing import Any
 from synthesis.contracts import Reference, State
 from synthesis.runtime.child.answers.dates import DAYS
 from synthesis.runtime.child.answers.opposites import contradiction
-from synthesis.verifiers.asked_values import AskedPlace, answer_value, asked_places, form_answer, form_types
+from synthesis.verifiers.answers.asked_values import AskedPlace, answer_value, asked_places, form_answer, form_types
+from synthesis.verifiers.answers.spellings import other_values, plain, spellings
 from synthesis.verifiers.mutants import Mutant
-from synthesis.verifiers.spellings import other_values, plain, spellings
 
 OTHER_ANSWER = "I have nothing to report."
 MOST_ALTERED = 12

@@ -7,7 +7,7 @@ import pytest
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.runtime import default_sandbox
 from synthesis.verifiers.answer_variants import altered
-from synthesis.verifiers.asked_values import asked_places
+from synthesis.verifiers.answers.asked_values import asked_places
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.mutants import SIDE_CHARS, Mutant, around_difference, describe
 

@@ -265,10 +265,12 @@ def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
 
 def _sides(before: Any, after: Any) -> tuple[Any, Any]:
     """Both values; where one is too long, both as texts cut around where they differ."""
-    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (before, after)]
-    if max(map(len, texts)) <= VALUE_CHARS:
+    was, became = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (before, after)
+    )
+    if max(len(was), len(became)) <= VALUE_CHARS:
         return before, after
-    return around_difference(*texts, VALUE_CHARS)
+    return around_difference(was, became, VALUE_CHARS)
 
 
 def open_audit(task: Task) -> Job | None:

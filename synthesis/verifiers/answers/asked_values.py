@@ -228,7 +228,7 @@ def asked_places(answer: str, checks: Sequence[str], labels_of: Sequence[str] = 
     found: set[AskedPlace] = set()
     for index, source in enumerate(checks):
         calls = _helper_calls(source)
-        if calls or next(_calls(source, {"says_list", "answer_fields"}), None):
+        if calls or any(True for _ in _calls(source, {"says_list", "answer_fields"})):
             for call in calls:
                 found |= set(_called_places(tokens, call))
             found |= {place for name in _listed_names(source) for place in _named_places(tokens, name)}
@@ -260,7 +260,7 @@ def _called_places(tokens: list[Token], call: ast.Call) -> Iterator[AskedPlace]:
         return
     for one in candidates:
         if value is None or fits(one):
-            yield AskedPlace(tokens[one.first].start, tokens[one.last].end, given if kind == "name" else "")
+            yield AskedPlace(tokens[one.first].start, tokens[one.last].end, str(given) if kind == "name" else "")
 
 
 def _listed_names(source: str) -> Iterator[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from synthesis.drafts import Plan
 from synthesis.runtime import Method, outline, working_schema
-from synthesis.syntax import UNREADABLE, parse
+from synthesis.runtime.program import class_methods
+from synthesis.syntax import parse
 
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 MOST = 12
 REASONS = frozenset(("error", "message", "reason", "msg", "detail", "details"))
 """Names under which refusals say why."""
@@ -30,7 +31,8 @@ def disagreements(source: str, class_name: str, plan: Plan) -> list[str]:
         *_days(parameters),
         *_types(methods),
     ]
-    found += _results(methods)
+    nodes = class_methods(parse(source), class_name)
+    found += _results({name: node for name, node in nodes.items() if name in wanted})
     return list(dict.fromkeys(found))[:MOST]
 
 
@@ -96,16 +98,16 @@ def _types(methods: Iterable[Method]) -> Iterator[str]:
             yield f"the parameter {name} is {' and '.join(told)}: give one name one type"
 
 
-def _results(methods: Iterable[Method]) -> Iterator[str]:
+def _results(methods: dict[str, AnyFunction]) -> Iterator[str]:
     """Keys of the objects that methods return, as far as they are written out."""
     reasons: dict[str, list[str]] = defaultdict(list)
     keys: dict[str, list[str]] = defaultdict(list)
-    for method in methods:
-        for refused, key in _returned(method):
+    for name, node in methods.items():
+        for refused, key in _returned(node):
             if refused and key in REASONS:
-                reasons[key].append(method.name)
+                reasons[key].append(name)
             elif not refused:
-                keys[key].append(method.name)
+                keys[key].append(name)
     if len(reasons) > 1:
         usual = Counter({key: len(set(where)) for key, where in reasons.items()}).most_common(1)[0][0]
         for key, where in reasons.items():
@@ -118,13 +120,9 @@ def _results(methods: Iterable[Method]) -> Iterator[str]:
             yield f"{_listed(keys[key])} return their result as {key!r}: name what it holds, as the other methods do"
 
 
-def _returned(method: Method) -> Iterator[tuple[bool, str]]:
+def _returned(method: AnyFunction) -> Iterator[tuple[bool, str]]:
     """(whether it refuses, key) of each text key of the objects that a method returns."""
-    try:
-        tree = parse(textwrap.dedent(method.source))
-    except UNREADABLE:
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(method):
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
             pairs = list(zip(node.value.keys, node.value.values, strict=True))
             fields = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}

@@ -10,7 +10,7 @@ from synthesis.drafts import AssembledProgram
 from synthesis.runtime import Sandbox
 from synthesis.skeleton import assemble
 from synthesis.skeleton.assembly import merge
-from synthesis.skeleton.naming import disagreements
+from synthesis.skeleton.name_agreement import disagreements
 from tests.skeleton.support import THEME, Author, fenced, fragments, kit, planned
 
 GOOD = merge(fragments())
@@ -32,7 +32,7 @@ METHOD = APART[APART.index("    def count_pots") :].replace("\n    ", "\n").stri
     [
         ("count_pots(self, neighbour_id", "count_pots(self, neighbourId", "neighbourId (of count_pots) are one thing"),
         ("count_pots(self, neighbour_id", "count_pots(self, neighbour", "seem to be one thing"),
-        ("count_pots(self, neighbour_id", "count_pots(self, id", "count_pots takes `id`, where others take pot_id"),
+        ("count_pots(self, neighbour_id", "count_pots(self, id", "count_pots takes `id`, where others take"),
         (
             "count_pots(self, neighbour_id: str",
             "count_pots(self, neighbour_id: int",
