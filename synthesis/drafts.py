@@ -49,16 +49,31 @@ class EntityPlan(Frozen):
     description: str = ""
 
 
+class TimePlan(Frozen):
+    """How time enters a plan: the numbers of the `rules` that depend on the day it is, the attribute that it is
+    `kept_in`, when something falls `due`, and the query that tells that day (`told_by`). Empty where none depends."""
+
+    rules: tuple[int, ...] = ()
+    kept_in: str = ""
+    due: str = ""
+    told_by: str = ""
+
+
 class OperationPlan(Frozen):
-    """One tool as it is planned, before there is code."""
+    """One tool as it is planned, before there is code. `rules` are the numbers of those that it carries out or shows,
+    from 1."""
 
     name: str
     description: str
     kind: ToolKind
+    rules: tuple[int, ...] = ()
 
 
 class Plan(Frozen):
-    """The logic plan of an environment (ES 3.2): description, state space, rules, operations."""
+    """The logic plan of an environment (ES 3.2): description, state space, rules, operations.
+
+    `dropped` are rules that were left out, because no operation could carry them out or show them.
+    """
 
     name: str
     introduction: str
@@ -66,6 +81,8 @@ class Plan(Frozen):
     entities: tuple[EntityPlan, ...]
     rules: tuple[str, ...]
     operations: tuple[OperationPlan, ...]
+    time: TimePlan = Field(default_factory=TimePlan)
+    dropped: tuple[str, ...] = ()
 
 
 class CodeDraft(Frozen):
@@ -81,11 +98,13 @@ class CodeDraft(Frozen):
 
 
 class AssembledProgram(Frozen):
-    """A program that passed the static check. `invalid_before_repair` lists what was wrong with the first version."""
+    """A program that passed the static check. `invalid_before_repair` lists what was wrong with the first version,
+    `disagreements` on which names its methods still do not agree."""
 
     record: EnvironmentRecord
     invalid_before_repair: tuple[str, ...] = ()
     repairs: int = 0
+    disagreements: tuple[str, ...] = ()
 
 
 class ToolCase(Frozen):

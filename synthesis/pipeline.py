@@ -105,8 +105,8 @@ async def act(
     return await teach(kit, made.record, scenario, audited.task, spec.conversational, spec.ordinal)
 
 
-async def sift(kit: Kit, spec: ItemSpec, audited: AuditedTask, attempt: Attempt) -> Attempt:
-    return await filter_attempt(kit, audited.task, attempt)
+async def sift(kit: Kit, spec: ItemSpec, made: AssembledProgram, audited: AuditedTask, attempt: Attempt) -> Attempt:
+    return await filter_attempt(kit, made.record, audited.task, attempt)
 
 
 def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
@@ -157,6 +157,6 @@ TASK = (
 )
 TRAJECTORY = (
     Stage("rollout", "trajectory", ("teacher", "user", "judge"), ("assemble", "state", "audit"), Attempt, act),  # B.2
-    Stage("filter", "trajectory", ("judge",), ("audit", "rollout"), Attempt, sift),
+    Stage("filter", "trajectory", ("judge",), ("assemble", "audit", "rollout"), Attempt, sift),
 )
 PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts)

@@ -12,10 +12,11 @@ from synthesis.assessment.tool_context import ToolContext, tool_context
 from synthesis.contracts import Program, Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
+from synthesis.runtime import without_arguments
 
 ABOUT_CHARS = 8_000
 TOOLS_CHARS = 40_000
-DESCRIPTION_CHARS = 800
+DESCRIPTION_CHARS = 2_000
 METHOD_CHARS = 12_000
 USES_CHARS = 20_000
 PROGRAM_CHARS = 60_000
@@ -60,7 +61,7 @@ def brief_of(record: EnvironmentRecord) -> AgentBrief:
 
 
 def _told(tool: Tool) -> dict[str, Any]:
-    description = cut(tool.description, DESCRIPTION_CHARS)
+    description = cut(without_arguments(tool.description), DESCRIPTION_CHARS)
     return {"name": tool.name, "description": description, "kind": tool.kind, "parameters": tool.parameters}
 
 

@@ -32,7 +32,7 @@ def call_states(
     wanted = [key for key in before if attributes is None or key in attributes or any(p[:1] == (key,) for p in changed)]
     view: dict[str, Any] = {"after": _after(after, before, changed) or "as before"}
     room = max(most - size_of(view), most // 2)
-    view = {"before": _fitting({key: before[key] for key in wanted}, changed, _words(mentioned), room), **view}
+    view = {"before": fitting({key: before[key] for key in wanted}, changed, texts_of(mentioned), room), **view}
     rest = [key for key in before if key not in wanted]
     return shown(view | ({"not_read_by_this_tool": rest} if rest else {}), most)
 
@@ -57,7 +57,7 @@ def _after(after: State, before: State, changed: Iterable[tuple[str, ...]]) -> d
     return found
 
 
-def _words(value: Any) -> set[str]:
+def texts_of(value: Any) -> set[str]:
     """Every text in a value, keys too."""
     found: set[str] = set()
     waiting = [value]
@@ -73,7 +73,7 @@ def _words(value: Any) -> set[str]:
     return found
 
 
-def _fitting(state: State, changed: Sequence[tuple[str, ...]], words: set[str], most: int) -> State:
+def fitting(state: State, changed: Sequence[tuple[str, ...]], words: set[str], most: int) -> State:
     """The state with as many entries of its collections as there is room for, the ones that matter first."""
     if size_of(state) <= most:
         return state

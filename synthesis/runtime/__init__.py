@@ -38,7 +38,7 @@ from synthesis.runtime.program import (
     outline,
 )
 from synthesis.runtime.sandbox import Sandbox, default_sandbox
-from synthesis.runtime.signature import annotation_schema, schema_findings, working_schema
+from synthesis.runtime.signature import annotation_schema, schema_findings, without_arguments, working_schema
 
 __all__ = [
     "ALLOWED_MODULES",
@@ -61,5 +61,6 @@ __all__ = [
     "schema_findings",
     "state_hash",
     "validate_arguments",
+    "without_arguments",
     "working_schema",
 ]

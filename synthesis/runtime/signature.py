@@ -38,6 +38,8 @@ _SIMPLE = {
     "NoneType": "null",
 }
 _DEPTH = 12
+WORDS = 1_000
+"""Characters of what a parameter's description may have."""
 _ARGUMENT = re.compile(r"^\s*(\w+)\s*(?:\([^)]*\))?\s*:\s*(\S.*)$")
 _SECTION = re.compile(r"^\s*(Args|Arguments|Parameters|Returns|Raises|Constraints|Notes?|Edge cases|Yields)\s*:?\s*$")
 
@@ -162,18 +164,42 @@ def _union(parts: list[Schema]) -> Schema:
 
 
 def _descriptions(docstring: str) -> dict[str, str]:
-    """What the `Args:` section of a docstring says about each parameter."""
-    descriptions: dict[str, str] = {}
+    """What the `Args:` section of a docstring says about each parameter, with the further lines that stand deeper."""
+    lines: dict[str, list[str]] = {}
     inside = False
+    name, margin = "", 0
     for line in docstring.splitlines():
         section = _SECTION.match(line)
         if section:
-            inside = section[1] in ("Args", "Arguments", "Parameters")
+            inside, name = section[1] in ("Args", "Arguments", "Parameters"), ""
             continue
-        match = _ARGUMENT.match(line) if inside else None
+        deep = len(line) - len(line.lstrip())
+        further = bool(name and line.strip() and deep > margin)
+        match = _ARGUMENT.match(line) if inside and not further else None
         if match:
-            descriptions.setdefault(match[1], match[2].strip()[:500])
-    return descriptions
+            name, margin = "" if match[1] in lines else match[1], deep
+            lines.setdefault(match[1], [match[2].strip()])
+        elif further:
+            lines[name].append(line.strip())
+        else:
+            name = ""
+    return {name: " ".join(parts)[:WORDS] for name, parts in lines.items()}
+
+
+def without_arguments(docstring: str) -> str:
+    """A docstring without its `Args:` section, for whom the schema says what is in there."""
+    kept: list[str] = []
+    inside, margin = False, 0
+    for line in docstring.splitlines():
+        section = _SECTION.match(line)
+        deep = len(line) - len(line.lstrip())
+        if section:
+            inside, margin = section[1] in ("Args", "Arguments", "Parameters"), deep
+        elif inside and line.strip() and deep <= margin and not _ARGUMENT.match(line):
+            inside = False
+        if not inside:
+            kept.append(line)
+    return "\n".join(kept).strip()
 
 
 def schema_findings(raw_schema: Any, method: Method) -> list[Finding]:

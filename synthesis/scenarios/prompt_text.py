@@ -10,18 +10,24 @@ from synthesis.assessment.prompt_values import cut, shown
 from synthesis.contracts import Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
+from synthesis.runtime import without_arguments
 
 ABOUT_CHARS = 8_000
 SOURCE_CHARS = 120_000
 STATE_CHARS = 80_000
 TOOLS_CHARS = 40_000
-DESCRIPTION_CHARS = 600
+DESCRIPTION_CHARS = 2_000
 
 
 def about(record: EnvironmentRecord) -> str:
     """Name, description and rules, fenced."""
     rules = "\n".join(f"- {rule}" for rule in record.rules) or "- none"
     return fenced("environment", cut(f"{record.name}\n\n{record.introduction}\n\nRules:\n{rules}", ABOUT_CHARS))
+
+
+def introduction(record: EnvironmentRecord) -> str:
+    """Name and description without the rules, fenced."""
+    return fenced("environment", cut(f"{record.name}\n\n{record.introduction}", ABOUT_CHARS))
 
 
 def schema(record: EnvironmentRecord) -> str:
@@ -55,7 +61,7 @@ def _spelled(tool: Tool) -> str:
     required = set(tool.parameters.get("required", ()))
     given = tool.parameters.get("properties", {})
     names = [f"{name}{'' if name in required else '?'}: {_kind(rule)}" for name, rule in given.items()]
-    words = cut(" ".join(tool.description.split()), DESCRIPTION_CHARS)
+    words = cut(" ".join(without_arguments(tool.description).split()), DESCRIPTION_CHARS)
     return f"- {tool.name}({', '.join(names)}) [{tool.kind}] {words}"
 
 

@@ -50,12 +50,21 @@ def _inferred(shelf: ThemeFiles, call: StageCall) -> str:
 
 
 def _state_plan(shelf: ThemeFiles, call: StageCall) -> str:
-    parts = {name: shelf.plan[name] for name in ("introduction", "entities", "rules")}
+    parts = {name: shelf.plan[name] for name in ("introduction", "entities", "rules", "time") if name in shelf.plan}
     return _json({"name": shelf.theme["name"], "category": shelf.theme["category"], **parts})
 
 
 def _operations(shelf: ThemeFiles, call: StageCall) -> str:
-    return _json({"operations": shelf.plan["operations"]})
+    asked = [operation for operation in shelf.plan["operations"] if not operation.get("added")]
+    told_by = shelf.plan.get("time_told_by", "")
+    known = told_by in [operation["name"] for operation in asked]
+    return _json({"operations": asked, "time_told_by": told_by if known else ""})
+
+
+def _coverage(shelf: ThemeFiles, call: StageCall) -> str:
+    """What the first list of operations left out."""
+    added = [operation for operation in shelf.plan["operations"] if operation.get("added")]
+    return _json({"operations": added, "time_told_by": shelf.plan.get("time_told_by", "")})
 
 
 def _method(shelf: ThemeFiles, call: StageCall) -> str:
@@ -127,6 +136,7 @@ STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "infer_theme": _inferred,
     "plan_state": _state_plan,
     "plan_operations": _operations,
+    "plan_coverage": _coverage,
     "code_attributes": lambda shelf, call: _code(shelf.fragments.attributes),
     "code_method": _method,
     "repair": _repaired,

@@ -3,7 +3,7 @@
 | file | holds |
 |---|---|
 | `theme.json` | name, category, description; the task it was inferred from and what the author thinks of that task |
-| `plan.json` | introduction, kinds of records, rules, operations |
+| `plan.json` | introduction, records, rules, time, operations; one that is `added` comes when asked what is missing |
 | `program.py` | the whole program; cut at its public methods |
 | `states.json` | `scenario-N`: name and initial state |
 | `tasks.json` | `scenario-N/task-M`: title, instruction, and the form of the answer where it has one |

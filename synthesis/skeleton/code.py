@@ -10,7 +10,7 @@ from synthesis.errors import EnvariumError, InputError
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import ALLOWED_MODULES
 from synthesis.skeleton.fragments import normal, read_attributes, read_method
-from synthesis.skeleton.plan import state_text
+from synthesis.skeleton.plan_text import plan_text
 from synthesis.stages import Kit
 
 AT_ONCE = 8
@@ -75,14 +75,6 @@ def method_words(plan: Plan, attributes: str, operation: OperationPlan) -> str:
         attributes=fenced("code", attributes),
         operation=fenced("operation", asked),
     )
-
-
-def plan_text(plan: Plan) -> str:
-    """The whole plan as prompts show it."""
-    operations = "\n".join(
-        f"- {operation.name} ({operation.kind}): {operation.description}" for operation in plan.operations
-    )
-    return f"{state_text(plan)}\n\nOperations:\n{operations}"
 
 
 def _noting(what: str, refused: list[str], read: Callable[[str], object]) -> Callable[[str], None]:

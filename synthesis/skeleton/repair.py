@@ -8,15 +8,16 @@ import re
 from typing import Any
 
 from synthesis.drafts import AssembledProgram, CodeDraft, Plan, ThemeDraft
-from synthesis.errors import InputError, Rejected
+from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.formats.values import shorten
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import ALLOWED_MODULES
 from synthesis.skeleton.assembly import merge
-from synthesis.skeleton.code import plan_text
 from synthesis.skeleton.fragments import normal
+from synthesis.skeleton.name_agreement import disagreements
+from synthesis.skeleton.plan_text import plan_text
 from synthesis.skeleton.static import PROGRAM_CHARS, examine, program_of
 from synthesis.stages import Kit
 
@@ -45,11 +46,30 @@ async def assemble(kit: Kit, theme: ThemeDraft, plan: Plan, code: CodeDraft) -> 
         after = f"{rounds} round{'s' * (rounds != 1)} of repair"
         message = f"The program is not valid after {after}: {problems[0]}{more}."
         raise Rejected("invalid_program", message, evidence=evidence)
+    agreed = await _agreeing(kit, plan, code.class_name, source, rounds)
     return AssembledProgram(
-        record=record_of(theme, plan, code.class_name, source),
+        record=record_of(theme, plan, code.class_name, agreed),
         invalid_before_repair=(*code.refused, *first),
-        repairs=rounds,
+        repairs=rounds + (agreed != source),
+        disagreements=tuple(disagreements(agreed, code.class_name, plan)),
     )
+
+
+async def _agreeing(kit: Kit, plan: Plan, class_name: str, source: str, rounds: int) -> str:
+    """A valid program with names that its methods agree on: told once where they do not, it stays as it is where the
+    author's other version is not valid or agrees on no more."""
+    apart = disagreements(source, class_name, plan)
+    if not apart or rounds >= kit.settings.repairs:
+        return source
+    kit.check_stop()
+    words = repair_words(plan, class_name, source, apart)
+    try:
+        other = normal(await kit.ask_code("author", "repair", words, _bounded, sample=rounds))
+    except MalformedReply:
+        return source
+    if await kit.run(examine, kit.sandbox, other, class_name, plan):
+        return source
+    return other if len(disagreements(other, class_name, plan)) < len(apart) else source
 
 
 def repair_words(plan: Plan, class_name: str, source: str, problems: list[str]) -> str:
@@ -70,7 +90,7 @@ def record_of(theme: ThemeDraft, plan: Plan, class_name: str, source: str) -> En
         key=slug(theme.key),
         name=plan.name,
         summary=shorten(theme.description or plan.introduction, 300),
-        introduction=plan.introduction,
+        introduction=_introduction(plan),
         category=plan.category,
         rules=plan.rules,
         state_schema=tuple(_entities(plan)),
@@ -79,6 +99,13 @@ def record_of(theme: ThemeDraft, plan: Plan, class_name: str, source: str) -> En
         tools=tuple(ToolRecord(name=tool.name, description=tool.description, kind=tool.kind) for tool in tools),
     )
     return record.model_copy(update={"raw": environment_to_envscaler(record)})
+
+
+def _introduction(plan: Plan) -> str:
+    """What the system is, and how time enters."""
+    if not plan.time.rules:
+        return plan.introduction
+    return f"{plan.introduction} {plan.time.due} The day it is: {plan.time.told_by}."
 
 
 def _entities(plan: Plan) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ from synthesis.verifiers.call_sequences import AT_ONCE
 
 TOLD = 20
 """So many faults are told to the author, and kept with a rejection."""
-FAULT_CHARS = 600
+FAULT_CHARS = 1_600
+"""A fault names what was changed and what it was before, each in `SIDE_CHARS` at most."""
 
 
 async def audit(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from synthesis.runtime.child.answers import HELPERS
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.tasks.task_context import Unfit
+from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.doubts import CRITERION, criterion_of
 
 PARAMETERS = ["initial_state", "final_state", "answer"]
@@ -16,6 +18,8 @@ UNUSABLE_CRITERION = (
     f"beside the function only {CRITERION} may be set, once, to a text, and only if the function reads no final_state"
 )
 NEVER_VARIES = "check_never_varies"
+BY_HAND = "check_reads_by_hand"
+"""What an author is told once; no reason for a rejection."""
 
 
 def require_form(source: str) -> None:
@@ -33,6 +37,12 @@ def require_form(source: str) -> None:
     values = {node.value for node in returns if isinstance(node, ast.Constant)}
     if returns and len(values) == 1 and all(isinstance(node, ast.Constant) for node in returns):
         raise Unfit(NEVER_VARIES, f"whatever it is given, it returns {values.pop()!r}, so it can never vary")
+
+
+def reads_by_hand(source: str) -> bool:
+    """Whether a check reads the answer and asks none of the helpers that read texts."""
+    names = {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
+    return reads_answer(source) and not names & HELPERS.keys()
 
 
 def normal_form(source: str) -> str:

@@ -18,7 +18,8 @@ from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
-from synthesis.tasks.check_source import INVALID, NEVER_VARIES, normal_form, require_form
+from synthesis.tasks.check_source import BY_HAND, INVALID, NEVER_VARIES, normal_form, reads_by_hand, require_form
+from synthesis.tasks.check_view import helpers_for, state_for
 from synthesis.tasks.damaged_states import damaged
 from synthesis.tasks.task_context import Unfit, World, rejected, world_of
 from synthesis.verifiers.check_reads import reads_answer
@@ -70,8 +71,8 @@ async def settle(kit: Kit, world: World, task: TaskDraft, checks: list[CheckReco
 def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[str]]:
     """What looks at one check's source: raises Unfit, or gives a note on it (mostly empty).
 
-    A guard that holds on every damaged state is refused once, and noted when it is insisted on. `told` remembers the
-    refusal from try to try, so it belongs to one check.
+    A guard that holds on every damaged state, and what reads the answer without a helper, is refused once, and noted
+    when it is insisted on. `told` remembers the refusals from try to try, so it belongs to one check.
     """
 
     def look(source: str) -> str:
@@ -86,9 +87,12 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
             verdicts.append(verdict.passed)
         if verdicts[0] != verdicts[1]:
             raise Unfit(INVALID, "at the start it says one thing for answer=None and another for an empty answer")
+        if BY_HAND not in told and reads_by_hand(source):
+            told.add(BY_HAND)
+            raise Unfit(INVALID, prompt("tasks", "read_by_helpers").render())
         if not verdicts[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
-            return ""
-        if not told:
+            return "reads the answer without the helpers." if reads_by_hand(source) else ""
+        if NEVER_VARIES not in told:
             told.add(NEVER_VARIES)
             raise Unfit(NEVER_VARIES, prompt("tasks", "never_varies").render())
         return "may never fail: it held on every damaged state that was tried."
@@ -114,13 +118,11 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
     kit.check_stop()
     item = task.checklist[index]
     words = prompt("tasks", "check").render(
-        about=prompt_text.about(world.record),
-        state=world.shown,
+        about=prompt_text.introduction(world.record),
+        state=world.shown_part(state_for(world.start, item)),
         task=fenced("task", task.instruction),
-        checklist=prompt_text.listed("checklist", task.checklist),
-        number=str(index + 1),
         item=fenced("item", item),
-        helpers=prompt("tasks", "answer_helpers").render(),
+        helpers=helpers_for(item),
     )
     note = ""
     look = judge(kit, world, set())

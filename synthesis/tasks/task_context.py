@@ -42,8 +42,12 @@ class World:
     @functools.cached_property
     def shown(self) -> str:
         """The state at the start, for a prompt."""
-        text = prompt_text.state(self.start)
-        return f"{TAGS}\n\n{text}" if '"$' in canonical_json(self.start) else text
+        return self.shown_part(self.start)
+
+    def shown_part(self, part: State) -> str:
+        """A part of the state at the start, for a prompt."""
+        text = prompt_text.state(part)
+        return f"{TAGS}\n\n{text}" if '"$' in canonical_json(part) else text
 
     def subject(self, task: TaskDraft, reference: Reference | None) -> Subject:
         """A task as verifiers take it."""

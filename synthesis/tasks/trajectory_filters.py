@@ -18,7 +18,9 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt
 from synthesis.contracts import Attempt, Frozen, TrajectoryStep
 from synthesis.drafts import FilterCount, TaskDraft
 from synthesis.errors import InputError, Rejected
+from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
+from synthesis.scenarios import prompt_text
 from synthesis.stages import ActionRange, Kit
 
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
@@ -145,11 +147,11 @@ def run_of(attempt: Attempt) -> AttemptFacts:
     )
 
 
-async def filter_attempt(kit: Kit, task: TaskDraft, attempt: Attempt) -> Attempt:
+async def filter_attempt(kit: Kit, record: EnvironmentRecord, task: TaskDraft, attempt: Attempt) -> Attempt:
     """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises."""
     settings, run = kit.settings, run_of(attempt)
     _require(run, first_filters())
-    await _require_possible(kit, task, attempt)
+    await _require_possible(kit, record, task, attempt)
     if attempt.conversational:
         await _require_faithful_user(kit, task, attempt)
     _require(run, last_filters(FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)))
@@ -211,8 +213,10 @@ def _outside(run: AttemptFacts, allowed: ActionRange) -> str:
     return "" if low <= run.actions <= high else f"{run.actions} actions; kept from {low} to {high}."
 
 
-async def _require_possible(kit: Kit, task: TaskDraft, attempt: Attempt) -> None:
-    words = prompt("teaching", "possible").render(recording=fenced("evidence", _recording(task, attempt)))
+async def _require_possible(kit: Kit, record: EnvironmentRecord, task: TaskDraft, attempt: Attempt) -> None:
+    words = prompt("teaching", "possible").render(
+        tools=prompt_text.tools(record), recording=fenced("evidence", _recording(task, attempt))
+    )
     verdict = await kit.ask("judge", "judge_run", words, PossibleVerdict, sample=POSSIBLE, temperature=0.0)
     if not verdict.possible:
         raise Rejected(IMPOSSIBLE, f"The judge calls the task impossible: {verdict.reason}", verdict.model_dump())
@@ -241,8 +245,9 @@ async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) ->
 
 
 def talk_of(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
-    """What user and assistant said to each other, in order."""
-    turns = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in steps]
+    """What user and assistant said to each other, in order. Words beside a call reach nobody."""
+    spoken = [step for step in steps if step.kind != "call"]
+    turns = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in spoken]
     return [(who, words) for who, words in turns if words]
 
 
@@ -251,11 +256,12 @@ def _recording(task: TaskDraft, attempt: Attempt) -> str:
     lines: list[dict[str, Any]] = [{"task": task.instruction, "must_bring_about": list(task.checklist)}]
     lines.append({"told_of_the_system": told[: 4 * LINE_CHARS]})
     for step in attempt.steps:
-        if step.content.strip():
+        if step.content.strip() and step.kind != "call":
             lines.append({"who": "user" if step.kind == "user" else "agent", "said": step.content[:LINE_CHARS]})
         if step.kind == "call":
             given = json.dumps(step.arguments, ensure_ascii=False)[:LINE_CHARS]
-            lines.append({"call": step.tool, "arguments": given, "returned": step.observation[:LINE_CHARS]})
+            beside = {"beside_the_call": step.content[:LINE_CHARS]} if step.content.strip() else {}
+            lines.append({"call": step.tool, "arguments": given, **beside, "returned": step.observation[:LINE_CHARS]})
     return _joined(lines)
 
 

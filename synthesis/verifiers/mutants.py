@@ -1,7 +1,8 @@
 """Mutants of a reference: each is wrong in one place, so a verifier that gives it the full reward is too weak.
 
-Three kinds: a state-changing call removed, one argument of a state-changing call altered (to another plausible value
-and to a malformed one), the answer altered. The same reference and state always give the same mutants.
+Two kinds are made here: a state-changing call removed, one argument of a state-changing call altered (to another
+plausible value and to a malformed one). The same reference and state always give the same mutants. Those of the answer
+are made by `answer_variants.py`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ ANSWER_KINDS = frozenset({"answer_altered", "answer_respelled", "answer_contrary
 """Those that change no call."""
 MAX_LEAVES = 24
 """Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
-MAX_NUMBERS = 6
 MAX_POOL = 5_000
-OTHER_ANSWER = "I have nothing to report."
+SIDE_CHARS = 600
+"""Of a value that a fault names; of a longer one, what stands around the difference."""
 OTHER_TEXT = "Something else."
 """In place of a sentence: a letter more would not make it wrong."""
-_NUMBER = re.compile(r"\d+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -53,17 +53,13 @@ class Mutant(Frozen):
     expects: Literal["less", "full"] = "less"
 
 
-def mutants(
-    program: Program, initial: State, reference: Reference, changing: Sequence[int], *, answer: bool
-) -> list[Mutant]:
-    """All mutants. `changing` are the indices of the calls that changed the state; `answer`: alter that as well."""
+def mutants(program: Program, initial: State, reference: Reference, changing: Sequence[int]) -> list[Mutant]:
+    """All mutants of the calls. `changing` are the indices of those that changed the state."""
     pool = _Pool(initial, reference)
     schemas = {tool.name: tool.parameters for tool in program.tools}
     variants = [_without(reference, step) for step in changing]
     for step in changing:
         variants += _altered(reference, step, schemas.get(reference.calls[step].tool, {}), pool)
-    if answer:
-        variants += _answers(reference)
     return variants
 
 
@@ -95,27 +91,6 @@ def _altered(reference: Reference, step: int, schema: dict[str, Any], pool: _Poo
                 after=other,
                 reference=reference.model_copy(update={"calls": calls}),
             )
-
-
-def _answers(reference: Reference) -> Iterator[Mutant]:
-    text = reference.answer
-    others = [""]
-    numbers = list(_NUMBER.finditer(text))[:MAX_NUMBERS]
-    for match in numbers:
-        others.append(text[: match.start()] + _shifted(match.group()) + text[match.end() :])
-    others.append(OTHER_ANSWER)
-    for other in others:
-        if other != text:
-            yield Mutant(
-                kind="answer_altered",
-                before=text,
-                after=other,
-                reference=reference.model_copy(update={"answer": other}),
-            )
-
-
-def _shifted(digits: str) -> str:
-    return str(int(digits) + 1).zfill(len(digits))
 
 
 Path = tuple[str | int, ...]
@@ -215,19 +190,35 @@ def _strings(value: Any) -> Iterator[str]:
 
 def describe(mutant: Mutant) -> str:
     """A mutant in words: `call 3 (pay) with amount 6 instead of 5`."""
+    after, before = told_apart(mutant.after, mutant.before)
     if mutant.kind in ANSWER_KINDS:
-        return f"the answer {str(mutant.after)[:200]!r} instead of {str(mutant.before)[:200]!r}"
+        return f"the answer {after} instead of {before}"
     if mutant.kind == "record_swapped":
-        return f"{_cut(mutant.after)} instead of {_cut(mutant.before)} in every call"
+        return f"{after} instead of {before} in every call"
     step = (mutant.step or 0) + 1
     if mutant.kind == "call_added":
         where = "before the reference" if step == 1 else "after the reference"
-        return f"{mutant.tool} called {where} with {_cut(mutant.after)}, which changes {mutant.place}"
+        return f"{mutant.tool} called {where} with {after}, which changes {mutant.place}"
     if mutant.kind == "call_removed":
         return f"call {step} ({mutant.tool}) removed"
-    return f"call {step} ({mutant.tool}) with {mutant.place} {_cut(mutant.after)} instead of {_cut(mutant.before)}"
+    return f"call {step} ({mutant.tool}) with {mutant.place} {after} instead of {before}"
 
 
-def _cut(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+def told_apart(one: Any, other: Any) -> tuple[str, str]:
+    """Both values as they are written in code, each whole, or around where they differ."""
+    return around_difference(repr(one), repr(other), SIDE_CHARS)
+
+
+def around_difference(one: str, other: str, most: int) -> tuple[str, str]:
+    """Two texts, each in about `most` characters, cut so that what is left of them begins to differ in it."""
+    if max(len(one), len(other)) <= most:
+        return one, other
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+    start = max(0, same - most // 4) if same > most // 2 else 0
+    return _part(one, start, most), _part(other, start, most)
+
+
+def _part(text: str, start: int, most: int) -> str:
+    shown = text[start : start + most]
+    return f"{'…' * (start > 0)}{shown}{'…' * (start + most < len(text))}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypeVar
 
 from synthesis.contracts import State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.additive_mutants import additive_mutants
-from synthesis.verifiers.answer_variants import contrary, respelled
+from synthesis.verifiers.answer_variants import altered, contrary, respelled
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
@@ -56,18 +57,26 @@ class ChosenFamily:
 
 def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
     assert subject.reference is not None
-    answer = any(map(reads_answer, subject.checks))
-    return mutants(subject.program, subject.initial, subject.reference, first.changing, answer=answer)
+    variants = mutants(subject.program, subject.initial, subject.reference, first.changing)
+    sources, conditions = _reading(subject)
+    return variants + (altered(subject.reference, sources, conditions, subject.initial) if sources else [])
 
 
 def _respelled(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    reading = [source for source in subject.checks if reads_answer(source)]
-    return respelled(subject.reference, reading) if reading and subject.reference else []
+    sources, conditions = _reading(subject)
+    return respelled(subject.reference, sources, conditions) if sources and subject.reference else []
 
 
 def _contrary(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    reading = [source for source in subject.checks if reads_answer(source)]
-    return contrary(subject.reference, reading, subject.initial) if reading and subject.reference else []
+    sources, conditions = _reading(subject)
+    return contrary(subject.reference, sources, subject.initial, conditions) if sources and subject.reference else []
+
+
+def _reading(subject: Subject) -> tuple[list[str], list[str]]:
+    """The checks that read the answer, and their conditions in words."""
+    pairs = zip_longest(subject.checks, subject.labels[: len(subject.checks)], fillvalue="")
+    reading = [(source, condition) for source, condition in pairs if reads_answer(source)]
+    return [source for source, _ in reading], [condition for _, condition in reading]
 
 
 FAMILIES: tuple[ProbeFamily, ...] = (

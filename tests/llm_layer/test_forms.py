@@ -13,7 +13,8 @@ from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
 from synthesis.prompts import HERE, prompt
 from synthesis.scenarios.states import StateReply
-from synthesis.skeleton.plan import OperationsReply, StatePlanReply
+from synthesis.skeleton.coverage import CoverageReply
+from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.repair_form import read_repair
@@ -23,8 +24,18 @@ from synthesis.taxonomy.place_judge import PlaceReply
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 
 SHAPES: tuple[type[BaseModel], ...] = (
-    *(StatePlanReply, OperationsReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply, CallReply),
-    *(VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply, GroupReply),
+    *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
+    *(
+        CallReply,
+        VerdictReply,
+        JudgedTask,
+        InferredTheme,
+        PossibleVerdict,
+        InventedVerdict,
+        ReviewReply,
+        PlaceReply,
+        GroupReply,
+    ),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
 

@@ -10,7 +10,16 @@ import pytest
 
 from synthesis.errors import ProgramError
 from synthesis.formats.signatures import signatures
-from synthesis.runtime import Method, annotation_schema, check_program, outline, schema_findings, working_schema
+from synthesis.runtime import (
+    Method,
+    annotation_schema,
+    check_program,
+    outline,
+    schema_findings,
+    without_arguments,
+    working_schema,
+)
+from synthesis.runtime.program import MethodParameter
 
 SOURCE = textwrap.dedent('''
     import os.path
@@ -107,6 +116,38 @@ def test_working_schema_follows_the_signature() -> None:
 )  # fmt: skip
 def test_annotations(annotation: str, schema: dict[str, Any]) -> None:
     assert annotation_schema(annotation) == schema
+
+
+WORDY = """Lend it.
+
+Args:
+    due_on (str): Optional. Day by which it is owed back, as YYYY-MM-DD and
+        after the current date,
+        e.g.: "2025-11-30".
+    count (int): How many.
+
+    Not of count.
+    count (int): Said twice.
+Returns:
+    What was lent. Refuses a day
+    that is over: always.
+"""
+
+
+def test_descriptions_of_parameters_keep_their_further_lines() -> None:
+    parameters = tuple(MethodParameter(name=name, annotation="str") for name in ("due_on", "count"))
+    found = working_schema(Method(name="lend", parameters=parameters, docstring=WORDY))["properties"]
+    told = 'Optional. Day by which it is owed back, as YYYY-MM-DD and after the current date, e.g.: "2025-11-30".'
+    assert found["due_on"]["description"] == told
+    assert found["count"]["description"] == "How many."
+
+
+def test_a_docstring_goes_without_what_the_schema_says() -> None:
+    returned = "Returns:\n    What was lent. Refuses a day\n    that is over: always."
+    assert without_arguments(WORDY) == f"Lend it.\n\n{returned}"
+    assert without_arguments("Lend it.\n\nArgs:\n    a (int): One.\n\nIt refuses b: never.") == (
+        "Lend it.\n\nIt refuses b: never."
+    )
 
 
 def test_differences_from_an_imported_schema_are_findings() -> None:

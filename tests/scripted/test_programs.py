@@ -189,7 +189,11 @@ def test_a_judge_calls_a_task_impossible_only_after_a_refusal(returned: str, pos
         {"call": "lend_gear", "arguments": "{}", "returned": returned},
         {"who": "agent", "said": "That cannot be done: there is no rope."},
     ]
-    verdict = judged("possible", recording=fenced("evidence", "\n".join(map(json.dumps, lines))))
+    verdict = judged(
+        "possible",
+        tools=fenced("tools", "- lend_gear()"),
+        recording=fenced("evidence", "\n".join(map(json.dumps, lines))),
+    )
     assert verdict["possible"] is possible
     assert verdict["reason"]
 

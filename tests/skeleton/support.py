@@ -16,7 +16,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import Sandbox
-from synthesis.skeleton.plan import OperationsReply, StatePlanReply
+from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.stages import Kit, StageSettings
 
 THREADS = ThreadPoolExecutor(2)
@@ -31,9 +31,9 @@ STATE: dict[str, Any] = {
     ],
     "rules": ["A neighbour holds two pots at most.", "A pot that somebody holds cannot be taken."],
 }
-OPERATIONS: list[dict[str, str]] = [
-    {"name": "find_pots", "description": "Find pots by plant.", "kind": "query"},
-    {"name": "take_pot", "description": "Take a pot home.", "kind": "change"},
+OPERATIONS: list[dict[str, Any]] = [
+    {"name": "find_pots", "description": "Find pots by plant.", "kind": "query", "rules": [2]},
+    {"name": "take_pot", "description": "Take a pot home.", "kind": "change", "rules": [1, 2]},
     {"name": "count_pots", "description": "Count what a neighbour holds.", "kind": "query"},
 ]
 ATTRIBUTES = '''from typing import Any, Dict, Optional
@@ -159,11 +159,11 @@ def kit(author: Author, sandbox: Sandbox | None = None, store: MemoryStore | Non
     return Kit(asker, sandbox, THEME.key, THEME.key, THREADS, used)  # type: ignore[arg-type]
 
 
-def planned(operations: Sequence[dict[str, str]] = OPERATIONS) -> Plan:
+def planned(operations: Sequence[dict[str, Any]] = OPERATIONS) -> Plan:
     """The plan of the replies above."""
     state = StatePlanReply.model_validate(STATE)
     said = OperationsReply.model_validate({"operations": list(operations)})
-    return Plan.model_validate(state.model_dump() | said.model_dump())
+    return Plan.model_validate(state.model_dump() | {"operations": said.model_dump()["operations"]})
 
 
 def fragments(attributes: str = ATTRIBUTES, **methods: str) -> CodeDraft:

@@ -19,7 +19,7 @@ def made(author: Author, theme: ThemeDraft = THEME, **settings: Any) -> Plan:
     return asyncio.run(plan(kit(author, **settings), theme))
 
 
-def with_operations(*operations: dict[str, str]) -> str:
+def with_operations(*operations: dict[str, Any]) -> str:
     return json.dumps({"operations": list(operations)})
 
 
@@ -97,7 +97,7 @@ def test_a_name_that_no_tool_can_have_is_told_to_the_author(name: str) -> None:
     ],
 )
 def test_operations_that_do_not_fit_together_fail_the_item_after_three_tries(
-    operations: list[dict[str, str]], words: str
+    operations: list[dict[str, Any]], words: str
 ) -> None:
     author = Author()
     author.said["plan_operations"] = [with_operations(*operations)]

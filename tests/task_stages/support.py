@@ -96,7 +96,7 @@ def function(says: str, before: str = "pass") -> str:
 
 
 HERS = function("final_state['lockers']['L-2']['member_id'] == 'M-1'")
-TOLD = function("'L-2' in (answer or '')")
+TOLD = function("says_name(answer, 'L-2', code=True)")
 OTHERS = function("all(final_state['lockers'].get(k) == v for k, v in initial_state['lockers'].items() if k != 'L-2')")
 ITEMS = ("Locker L-2 is Ada's", "The answer names locker L-2", "The other lockers are as before")
 

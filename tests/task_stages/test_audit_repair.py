@@ -71,8 +71,12 @@ def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> No
 
 
 def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbox: Sandbox) -> None:
-    other = function("'Ada' in (answer or '')")
-    told = {"repair_task": repaired(HERS, TOLD, OTHERS).replace("'L-2' in (answer or '')", "'Ada' in (answer or '')")}
+    other = function("mentions(answer, 'Ada')")
+    told = {
+        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
+            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
+        )
+    }
     model = Scripted(told, teacher=[[LOOK, GIVE, DONE], [GIVE, "Ada has it now."]])
     found, audit = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
     assert audit.state == "green"
@@ -81,7 +85,11 @@ def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbo
 
 
 def test_where_the_same_runs_fail_new_ones_are_made(sandbox: Sandbox) -> None:
-    told = {"repair_task": repaired(HERS, TOLD, OTHERS).replace("'L-2' in (answer or '')", "'Ada' in (answer or '')")}
+    told = {
+        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
+            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
+        )
+    }
     model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, "Ada has it."], [GIVE, DONE]])
     found, _ = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
     assert found.reference is not None

@@ -115,6 +115,34 @@ def test_a_guard_that_nothing_breaks_is_asked_about_once_and_noted(sandbox: Sand
     assert found.notes == (f"Check 3 ({ITEMS[2]}) may never fail: it held on every damaged state that was tried.",)
 
 
+def test_a_check_that_reads_the_answer_by_hand_is_told_of_the_helpers_once(sandbox: Sandbox) -> None:
+    by_hand = function("'L-2' in (answer or '')")
+    found = checked(sandbox, model := one(code(by_hand), code(TOLD)))
+    assert found.checks[1].source.strip() == TOLD.strip()
+    assert "ask a helper instead" in model.last_words()
+    assert "says_money" in model.last_words()
+    insisting = checked(sandbox, one(code(by_hand)))
+    assert insisting.checks[1].source.strip() == by_hand.strip()
+    assert insisting.notes == (f"Check 2 ({ITEMS[1]}) reads the answer without the helpers.",)
+
+
+def test_the_prompt_of_a_check_holds_what_its_condition_names(sandbox: Sandbox) -> None:
+    model = Scripted({"check_function": by_sample(HERS, TOLD, OTHERS)})
+    many = {f"M-{number}": {"name": f"Person {number}", "note": "x" * 90} for number in range(3, 400)}
+    full = {**STATE, "members": {**STATE["members"], **many, "M-900": {"name": "Zoe Last"}}}
+    items = ("Zoe Last is still a member", "The answer names locker L-2", "The other lockers are as before")
+    scenario = SCENARIO.model_copy(update={"state": full})
+    draft = DRAFT.model_copy(update={"checklist": items})
+    run(lambda kit: write_checks(kit, RECORD, scenario, draft), model, sandbox)
+    told = {call.site.sample: call.messages[0].content for call in model.calls}
+    assert "Zoe Last" in told[0].partition("The condition,")[0]
+    assert "more are not shown" in told[0]
+    assert all(len(words) < 9_000 for words in told.values())
+    assert "CRITERION" in told[1]
+    assert "CRITERION" not in told[0]
+    assert all(one not in told[0] for one in items[1:])
+
+
 def test_repeated_functions_are_left_out(sandbox: Sandbox) -> None:
     again = '"""Another."""\n    # the same\n    ' + HERS.partition("pass\n")[2].strip()
     same = f"def check(initial_state, final_state, answer):\n    pass\n    {again.partition(chr(10))[2].strip()}\n"

@@ -20,7 +20,7 @@ from synthesis.tasks.trajectory_filters import (
     first_filters,
     last_filters,
 )
-from tests.training_data.kits import TASK, Scripted, kit, say
+from tests.training_data.kits import RECORD, TASK, Scripted, kit, say
 
 POSSIBLE = {"reason": "Box B-1 is there.", "possible": True}
 NOTHING: dict[str, Any] = {"invented": []}
@@ -53,13 +53,24 @@ def judge(*replies: dict[str, Any] | str) -> Scripted:
 
 def sift(sandbox: Sandbox, made: Attempt, judged: Scripted | None = None, **settings: Any) -> Attempt:
     found = kit(sandbox, StageSettings(**settings), judge=judged or judge(POSSIBLE, NOTHING))
-    return asyncio.run(filter_attempt(found, TASK, made))
+    return asyncio.run(filter_attempt(found, RECORD, TASK, made))
 
 
 def reason(sandbox: Sandbox, made: Attempt, judged: Scripted | None = None, **settings: Any) -> Rejected:
     with pytest.raises(Rejected) as caught:
         sift(sandbox, made, judged, **settings)
     return caught.value
+
+
+def test_the_judge_sees_the_tools_and_words_beside_a_call_are_said_to_nobody(sandbox: Sandbox) -> None:
+    steps = (step("user", "Open it."), step("call", "I look for box B-7.", tool="open_box"), step("message", "Done."))
+    judged = judge(POSSIBLE, NOTHING)
+    sift(sandbox, attempt(*steps, conversational=True), judged)
+    possible, invented = (str(messages[-1].content) for messages, _, _ in judged.asked)
+    assert "- open_box(" in possible
+    assert '"beside_the_call": "I look for box B-7."' in possible
+    assert '"said": "I look' not in possible
+    assert "B-7" not in invented
 
 
 def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:

@@ -11,8 +11,8 @@ from .shop import ANSWER, INITIAL, OTHERS, check, program, reference
 
 def test_each_mutant_differs_in_one_place_and_the_list_is_stable() -> None:
     given = reference()
-    found = mutants(program(), INITIAL, given, (1,), answer=True)
-    assert found == mutants(program(), INITIAL, given, (1,), answer=True)
+    found = mutants(program(), INITIAL, given, (1,))
+    assert found == mutants(program(), INITIAL, given, (1,))
     assert [one.kind for one in found].count("call_removed") == 1
     for one in found:
         changed = [
@@ -24,12 +24,12 @@ def test_each_mutant_differs_in_one_place_and_the_list_is_stable() -> None:
 
 
 def test_calls_that_change_nothing_are_left_alone() -> None:
-    assert all(one.step == 1 for one in mutants(program(), INITIAL, reference(), (1,), answer=False))
+    assert all(one.step == 1 for one in mutants(program(), INITIAL, reference(), (1,)))
 
 
 def test_arguments_deep_inside_are_altered_one_by_one() -> None:
     call = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3, "more": [{"a": True, "b": "2026-03-01"}]})
-    found = mutants(program(), INITIAL, reference(call), (0,), answer=False)
+    found = mutants(program(), INITIAL, reference(call), (0,))
     places = {one.place: one.after for one in found if one.place}
     assert {"item", "count", "more", "more[0].a", "more[0].b"} <= places.keys()
     assert places["more[0].a"] is False

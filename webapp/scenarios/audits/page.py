@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES, full
 from synthesis.verifiers.frame_words import outside_sentence
+from synthesis.verifiers.mutants import around_difference
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 
+SHOWN_CHARS = 400
+"""Of what an alteration took away and put there; of longer values, what stands around the difference."""
 PROBES_A_PAGE = 100
 PROBES_ON_TASK = 25
 FAULTS_ON_TASK = 20
@@ -84,8 +88,8 @@ class ProbeRow:
     tone: str
     note: str = ""
     place: str = ""
-    before: Any = None
-    after: Any = None
+    before: str = ""
+    after: str = ""
     altered: bool = False
     added: bool = False
     """A call that nobody asked for, with the arguments `after`; it changed `place`."""
@@ -264,6 +268,7 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
     right = full(reward) == (mutant.get("expects", "less") == "full")
     tone = "" if mutant["equivalent"] or reward is None else "good" if right else "bad"
     name = _mutant_name(mutant)
+    before, after = around_difference(_text(mutant["before"]), _text(mutant["after"]), SHOWN_CHARS)
     return ProbeRow(
         name=name,
         family=mutant["kind"],
@@ -271,8 +276,8 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         tone=tone,
         note=mutant["note"],
         place=mutant["place"],
-        before=mutant["before"],
-        after=mutant["after"],
+        before=before,
+        after=after,
         altered=mutant["kind"] in ("argument_altered", "record_swapped", *ANSWERS),
         wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
@@ -281,6 +286,10 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         equivalent=mutant["equivalent"],
         noticed=[index + 1 for index in mutant["noticed_by"]],
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _mutant_name(mutant: dict[str, Any]) -> str:

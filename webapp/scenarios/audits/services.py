@@ -19,6 +19,7 @@ from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, P
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject
 from synthesis.verifiers.doubts import CRITERION, may_be_judged
 from synthesis.verifiers.judge import Judge
+from synthesis.verifiers.mutants import around_difference
 from synthesis.verifiers.rubric_audit import RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
@@ -247,25 +248,29 @@ def _probe(probe: ProbedState) -> dict[str, Any]:
 
 def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
     mutant = mutant_probe.mutant
+    before, after = _sides(mutant.before, mutant.after)
     return {
         "kind": mutant.kind,
         "expects": mutant.expects,
         "step": mutant.step,
         "tool": mutant.tool,
         "place": mutant.place,
-        "before": _cut(mutant.before),
-        "after": _cut(mutant.after),
+        "before": before,
+        "after": after,
         **_probe(mutant_probe.probe),
         "equivalent": mutant_probe.equivalent,
         "noticed_by": list(mutant_probe.noticed_by),
     }
 
 
-def _cut(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= VALUE_CHARS else f"{value[:VALUE_CHARS]}…"
-    text = json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
+def _sides(before: Any, after: Any) -> tuple[Any, Any]:
+    """Both values; where one is too long, both as texts cut around where they differ."""
+    was, became = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (before, after)
+    )
+    if max(len(was), len(became)) <= VALUE_CHARS:
+        return before, after
+    return around_difference(was, became, VALUE_CHARS)
 
 
 def open_audit(task: Task) -> Job | None:

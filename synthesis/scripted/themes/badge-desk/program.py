@@ -194,3 +194,7 @@ class BadgeDesk:
         if suspended and badge_id:
             self.badges[badge_id]["status"] = "revoked"
         return {"success": True, "suspended": suspended}
+
+    def get_today(self) -> Dict[str, Any]:
+        """Tell what day it is."""
+        return {"success": True, "today": self.today}
