@@ -337,22 +337,24 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
 async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> None:
     """Make rows of what the stages gave, end the item, and add the items below it."""
     store = ItemStore(shared.writer, item.pk)
+    level: Level = item.level  # type: ignore[assignment]
     stages, saver = SAVERS[item.level]
     spec = ItemSpec.model_validate(item.spec)
     wanted = tuple(name for name in stages if not shared.pipeline.stage(name).skipped(shared.settings.stages, spec))
 
     async def act() -> Any:
         drafts = dict(zip(wanted, await _drafts(shared, item, wanted, known), strict=True))
+        barren = shared.pipeline.barren(level, drafts)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(shared.savers, released, _saved, shared, item, drafts, saver)
+        return barren, await loop.run_in_executor(shared.savers, released, _saved, shared, item, drafts, saver)
 
     ended = await _attempt(shared, item, SAVE, store, act)
     if ended.state != StageState.KEPT:
         await _end(shared, StageEnding(item.pk, ended))
         return
-    level: Level = item.level  # type: ignore[assignment]
-    parts = shared.pipeline.parts(level, shared.settings.stages)
-    ended, product = replace(ended, output=None), ended.output
+    barren, product = ended.output
+    parts = [] if barren else shared.pipeline.parts(level, shared.settings.stages)
+    ended = replace(ended, output=None)
     await shared.endings.do(StageEnding(item.pk, ended, product=product, parts=parts))
 
 
