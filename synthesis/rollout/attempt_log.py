@@ -94,8 +94,8 @@ class Log:
 
 
 def outcome_of(ending: Ending, reward: Reward | None) -> Outcome:
-    """What an attempt came to. What earned the full reward is solved, however it ended, but for words that were cut: who
-    did not come to an end has not solved it. Without a reward nothing is."""
+    """What an attempt came to. What earned the full reward is solved, however it ended, but for words that were cut:
+    who did not come to an end has not solved it. Without a reward nothing is."""
     solved = reward is not None and reward.reward >= SOLVED_AT and ending != "cut"
     return "solved" if solved else _OUTCOMES[ending]
 

@@ -267,9 +267,8 @@ async def _say(log: Log, message: Message, words: str) -> Ending | None:
     log.answer = told_user([one.content for one in log.talk if one.role == "assistant"], conversational)
     await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
     ending: Ending = "user_stopped" if conversational else "answered"
-    if conversational:
-        if not await _hear(log):
-            return None
+    if conversational and not await _hear(log):
+        return None
     if not log.cut:
         return ending
     log.note = f"The last words were broken off ({log.cut}), so the task is not solved by them."

@@ -1,9 +1,9 @@
 """Minimal references (ours): a found reference without the acts that its task does not need.
 
-Who solves a task may do more than was asked, and whatever a reference does the audit holds the checks to. So acts (calls
-that change the state, or are turned down) are left out, several at once and then one by one, while what is left earns
-the full reward. Lookups stay: they change nothing that a check could miss, and they show people where a value that an
-act needs is found.
+Who solves a task may do more than was asked, and whatever a reference does the audit holds the checks to. So acts
+(calls of what is no query, and queries that change something) are left out, several at once and then one by one, while
+what is left earns the full reward. Lookups stay: there is nothing in them that a check could miss, and they show people
+where a value that an act needs is found.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure, and
-without the acts that it earns everything without. All k runs are kept beside the task."""
+"""References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure,
+and without the acts that it earns everything without. All k runs are kept beside the task."""
 
 from __future__ import annotations
 
