@@ -5,28 +5,52 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('batches', '0004_away_and_readings'),
-        ('trajectories', '0007_solver'),
+        ("batches", "0004_away_and_readings"),
+        ("trajectories", "0007_solver"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='BatchAttempt',
+            name="BatchAttempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(choices=[('solver', "solver: a try at the task's reference"), ('teacher', 'teacher: made to be learnt from')], max_length=8)),
-                ('ordinal', models.PositiveIntegerField()),
-                ('outcome', models.CharField(blank=True, max_length=16)),
-                ('unkept', models.CharField(blank=True, max_length=60)),
-                ('message', models.TextField(blank=True)),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='batches.batchitem')),
-                ('trajectory', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='batch_attempts', to='trajectories.trajectory')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[
+                            ("solver", "solver: a try at the task's reference"),
+                            ("teacher", "teacher: made to be learnt from"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("ordinal", models.PositiveIntegerField()),
+                ("outcome", models.CharField(blank=True, max_length=16)),
+                ("unkept", models.CharField(blank=True, max_length=60)),
+                ("message", models.TextField(blank=True)),
+                (
+                    "item",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="attempts", to="batches.batchitem"
+                    ),
+                ),
+                (
+                    "trajectory",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="batch_attempts",
+                        to="trajectories.trajectory",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['role', 'ordinal'],
-                'constraints': [models.UniqueConstraint(fields=('item', 'role', 'ordinal'), name='batchattempt_unique')],
+                "ordering": ["role", "ordinal"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("item", "role", "ordinal"), name="batchattempt_unique")
+                ],
             },
         ),
     ]

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('trajectories', '0006_step_cut'),
+        ("trajectories", "0006_step_cut"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='trajectory',
-            name='solver',
+            model_name="trajectory",
+            name="solver",
             field=models.BooleanField(db_default=False, default=False),
         ),
     ]
