@@ -75,8 +75,8 @@ FINDING = (
     SettingLabel("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
 )
 BUILDING = (
-    SettingLabel("least_tools", "Least tools", "", "ours"),
-    SettingLabel("most_tools", "Most tools", "", "ours"),
+    SettingLabel("least_tools", "Least tools", "of an environment", "ours"),
+    SettingLabel("most_tools", "Most tools", "of an environment", "ours"),
     SettingLabel("repairs", "Repair rounds", "after the static check; the released code discards", "ours"),
     SettingLabel("state_bytes", "Bytes of a state", "at most, as JSON", "ours"),
 )
