@@ -98,9 +98,12 @@ def test_a_second_round_is_blind_again_and_keeps_the_first() -> None:
     with pytest.raises(Conflict, match="People label now"):
         discussions.add_post(bob, thread.pk, "Mine says so.")
     second = seed.labelled(ann, session, nodes["Lending"], comment=SECRET)
-    seed.pulled(bob, session)
-    for address, text in told(bob, session).items():
+    held = seed.pulled(bob, session)
+    pages = told(bob, session)
+    for address, text in pages.items():
         assert SECRET not in text, address
+    quorum = pages[reverse("labelling:desk", args=[held.pk])]
+    assert all(words in quorum for words in ("<b>1 of 2</b>", "●○<", "yours completes it")), "the quorum on the desk"
     seed.labelled(bob, session, nodes["Lending"])
     sessions.close_round(maker, session.pk)
     assert adjudication.disputes(session) == []

@@ -75,6 +75,7 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
     draft = answers.draft_of(user, row.ask_id)
     filled = EMPTY | (draft.body if draft is not None else {})
     guideline = newest_guideline(session)
+    others = answered(row.ask)
     context: dict[str, Any] = {
         "held": row,
         "holds": row.state == AssignmentState.HELD and row.round.is_open,
@@ -87,7 +88,8 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
         "refused": refused,
         "guideline": guideline,
         "confidences": Confidence.choices,
-        "others": answered(row.ask),
+        "others": others,
+        "quorum_dots": "●" * others + "○" * (session.overlap - others),
         "last": _last(user, row),
     } | _pace(user, row)
     if "labels" in item.content:
