@@ -14,8 +14,10 @@ from synthesis.contracts import (
     DEFAULT_SEED,
     Allowance,
     AnswerField,
+    Attempt,
     Frame,
     Frozen,
+    Outcome,
     Reference,
     ScoreRule,
     State,
@@ -197,8 +199,27 @@ class ScenarioDraft(Frozen):
     state: dict[str, Any]
 
 
+UnkeptReason = Literal["over_the_most", "too_large", "cannot_be_stored"]
+"""Why of a solver's run nothing but its outcome is kept: it was one more than are kept, too much text, or text that is
+no Unicode."""
+
+
+class SolverRun(Frozen):
+    """One of the runs of the teacher among which a task's reference was looked for, as the finished task judges it.
+
+    Without `attempt` nothing more is kept of it, and `unkept` says why. Its times are left out: the same replies must
+    give the same draft.
+    """
+
+    ordinal: int
+    outcome: Outcome
+    attempt: Attempt | None = None
+    unkept: UnkeptReason | Literal[""] = ""
+
+
 class TaskDraft(Frozen):
-    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it.
+    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it, `runs` are
+    what the stage knows of the teacher's runs at it.
 
     The instruction ends with the `answer_form`, if there is one.
     """
@@ -216,6 +237,7 @@ class TaskDraft(Frozen):
     """Whether the author lets other solved runs widen the frame."""
     frame: Frame | None = None
     notes: tuple[str, ...] = ()
+    runs: tuple[SolverRun, ...] = ()
 
 
 class FilterCount(Frozen):

@@ -6,7 +6,8 @@ keeps of an item is what its stages gave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from synthesis.assessment.dual_agent import assess
 from synthesis.contracts import Attempt
@@ -130,6 +131,11 @@ def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
     return []
 
 
+def unsolved(level: Level, drafts: Mapping[str, Any]) -> bool:
+    """Whether nobody solved a task: then a teacher's further runs would show nothing (ours)."""
+    return level == "task" and drafts["audit"].task.reference is None
+
+
 THEME = (
     Stage("discover", "theme", ("author",), (), ThemeDraft, find_theme),  # ES 3.1
     Stage("deduplicate", "theme", (), ("discover",), group=alike),
@@ -159,4 +165,4 @@ TRAJECTORY = (
     Stage("rollout", "trajectory", ("teacher", "user", "judge"), ("assemble", "state", "audit"), Attempt, act),  # B.2
     Stage("filter", "trajectory", ("judge",), ("assemble", "audit", "rollout"), Attempt, sift),
 )
-PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts)
+PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved)

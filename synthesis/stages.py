@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
@@ -73,8 +73,10 @@ class StageSettings(Frozen):
     rule: ScoreRule = "goals"
     solver_runs: int = Field(default=3, ge=1, le=32)
     """k: the shortest run with reward 1 is the reference (ours)."""
+    kept_runs: int = Field(default=32, ge=0, le=64)
+    """So many solver runs at a task are kept as trajectories; of further ones the outcome alone is counted (ours)."""
     teacher_runs: int = Field(default=1, ge=0, le=32)
-    """Trajectories a task and setting."""
+    """Trajectories a task and setting; none of a task that no solver run solved (ours)."""
     conversational: bool = True
     """Teachers also act in conversations with a simulated user."""
     least_reward: float = Field(default=1.0, ge=0, le=1)
@@ -225,10 +227,12 @@ class ItemPart:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order, and what is made of an item that passed all of its level."""
+    """The stages in order, and what is made of an item that passed all of its level; nothing where its drafts, by
+    stage, are `barren`."""
 
     stages: tuple[Stage, ...]
     parts: Callable[[Level, StageSettings], list[ItemPart]]
+    barren: Callable[[Level, Mapping[str, Any]], bool] = lambda level, drafts: False
 
     @property
     def first(self) -> dict[str, str]:

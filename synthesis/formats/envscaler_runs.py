@@ -15,6 +15,7 @@ from synthesis.formats.transcript import (
     Turn,
     arguments_of,
     text_of,
+    told_user,
     turns_of,
     unreadable,
 )
@@ -59,15 +60,15 @@ def run(entry: Entry) -> RunRecord:
     steps = list(_steps(_without_complaints(_joined(turns, actions))))
     if not steps or steps[0].kind != "user":
         steps.insert(0, RunStep(kind="user", content=instruction))
-    spoken = [step.content for step in steps if step.kind == "message" and step.content.strip()]
-    users = _user_messages(raw, place)
+    spoken = [step.content for step in steps if step.kind == "message"]
+    talk = bool(_user_messages(raw, place)) or sum(step.kind == "user" for step in steps) > 2
     return RunRecord(
         environment_key=key_field(info, "env_id", f"{place}.task_info"),
         task_key=key_field(info, "task_id", f"{place}.task_info", default="?"),
         policy=shorten(text_field(raw, "model", place), 200),
-        conversational=bool(users) or sum(step.kind == "user" for step in steps) > 2,
+        conversational=talk,
         steps=tuple(steps),
-        answer=spoken[-1] if spoken else "",
+        answer=told_user(spoken, talk),
         recorded_reward=number_field(raw, "total_reward", place),
         terminated=flag_field(raw, "terminated", place, True),
         truncated=flag_field(raw, "truncated", place, False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,13 @@ def turns_of(messages: list[Any], place: str) -> list[Turn]:
         elif role not in {"system", "developer"}:
             raise FormatError(f"{where}.role", f"unknown role {clean(str(message.get('role')))[:40]!r}")
     return turns
+
+
+def told_user(words: Iterable[str], conversational: bool) -> str:
+    """The answer that checks look at, of what an agent said in its turns: its last words, and in a conversation all
+    that the user was told, whenever it was."""
+    spoken = [text for text in words if text.strip()]
+    return "\n\n".join(spoken if conversational else spoken[-1:])
 
 
 def text_of(value: Any, place: str) -> str:

@@ -22,7 +22,7 @@ Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePo
 `optimised` (AutoForge A.2).
 """
 
-from synthesis.rollout.attempt_log import OnStart, OnStep
+from synthesis.rollout.attempt_log import OnStart, OnStep, outcome_of
 from synthesis.rollout.attempt_pool import run_attempts
 from synthesis.rollout.by_hand import ByHandPolicy
 from synthesis.rollout.chat import ChatPolicy
@@ -58,5 +58,6 @@ __all__ = [
     "UserTurn",
     "documentation",
     "observation",
+    "outcome_of",
     "run_attempts",
 ]

@@ -50,7 +50,8 @@ class AttemptFollower:
 
 @dataclass
 class Log:
-    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's."""
+    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's;
+    `answer` is what checks look at: in a conversation all that the agent told the user, else its last words."""
 
     plan: Plan
     follow: AttemptFollower
@@ -92,6 +93,13 @@ class Log:
         return message.model_copy(update={"tool_calls": tuple(calls)})
 
 
+def outcome_of(ending: Ending, reward: Reward | None) -> Outcome:
+    """What an attempt came to. What earned the full reward is solved, however it ended, but for words that were cut:
+    who did not come to an end has not solved it. Without a reward nothing is."""
+    solved = reward is not None and reward.reward >= SOLVED_AT and ending != "cut"
+    return "solved" if solved else _OUTCOMES[ending]
+
+
 def attempt_of(
     log: Log,
     episode: AttemptEpisode,
@@ -102,10 +110,8 @@ def attempt_of(
     user_error: bool = False,
     sandbox_lost: bool = False,
 ) -> Attempt:
-    """The finished record. What earned the full reward is solved, however it ended, but for words that were cut: who
-    did not come to an end has not solved it. Without a reward nothing is."""
+    """The finished record."""
     plan = log.plan
-    solved = reward is not None and reward.reward >= SOLVED_AT and ending != "cut"
     return Attempt(
         key=plan.task.key,
         ordinal=plan.ordinal,
@@ -121,7 +127,7 @@ def attempt_of(
         turns=tuple(log.turns),
         answer=log.answer,
         ending=ending,
-        outcome="solved" if solved else _OUTCOMES[ending],
+        outcome=outcome_of(ending, reward),
         reward=reward,
         final_hash=digest,
         user_error=user_error,

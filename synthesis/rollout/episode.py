@@ -20,7 +20,7 @@ from synthesis.contracts import (
     Usage,
 )
 from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
-from synthesis.formats.transcript import UNNAMED, UNPARSED
+from synthesis.formats.transcript import UNNAMED, UNPARSED, told_user
 from synthesis.llm.repetition import REASON as REPETITION
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
@@ -262,13 +262,13 @@ def _reason(lost: _Lost) -> str:
 
 async def _say(log: Log, message: Message, words: str) -> Ending | None:
     """Plain words: the answer that ends a task, or what the user hears."""
-    log.answer = words
+    conversational = log.plan.setting.conversational
+    log.talk.append(Message(role="assistant", content=words))
+    log.answer = told_user([one.content for one in log.talk if one.role == "assistant"], conversational)
     await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
-    ending: Ending = "user_stopped" if log.plan.setting.conversational else "answered"
-    if log.plan.setting.conversational:
-        log.talk.append(Message(role="assistant", content=words))
-        if not await _hear(log):
-            return None
+    ending: Ending = "user_stopped" if conversational else "answered"
+    if conversational and not await _hear(log):
+        return None
     if not log.cut:
         return ending
     log.note = f"The last words were broken off ({log.cut}), so the task is not solved by them."

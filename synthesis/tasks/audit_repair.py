@@ -14,8 +14,10 @@ from synthesis.stages import Kit
 from synthesis.tasks.answer_judge import audit_judge
 from synthesis.tasks.checklist import MOST
 from synthesis.tasks.checks import judge, settle
-from synthesis.tasks.reference_search import earned, solved
+from synthesis.tasks.minimal_reference import earned, minimal_reference
+from synthesis.tasks.reference_search import solved
 from synthesis.tasks.repair_form import read_repair
+from synthesis.tasks.solver_runs import judged_again
 from synthesis.tasks.task_context import Unfit, World, world_of
 from synthesis.tasks.task_frame import allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
@@ -31,19 +33,21 @@ FAULT_CHARS = 1_600
 async def audit(
     kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
 ) -> tuple[TaskDraft, TaskAudit]:
-    """The task, repaired once where its audit was red, and its audit: green, or incomplete without a reference.
+    """The task, repaired once where its audit was red, and its audit: green, or incomplete without a reference. Of a
+    repaired task all runs are with it, as it judges them now; else they stay where they were made.
 
     Raises Rejected (`red_audit`, `no_goal_check`, `cannot_be_audited`) and what `Kit.ask` and `solve` raise.
     """
     world = await world_of(kit, record, scenario)
     report = await _audited(kit, world, task)
     if report.state != "red":
-        return task, report
+        return task.model_copy(update={"runs": ()}), report
     mended = await _solved_again(kit, world, await _repaired(kit, world, task, report))
     after = await _audited(kit, world, mended)
     if after.state == "red":
         raise _red("The audit is still red after one repair", after)
-    return mended, after
+    runs = {run.ordinal: run for run in (*task.runs, *mended.runs)}
+    return mended.model_copy(update={"runs": await judged_again(kit, world, mended, runs.values())}), after
 
 
 async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
@@ -65,6 +69,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
         checks=fenced("checks", "\n\n".join(f"# {condition.label}\n{condition.source}" for condition in task.checks)),
         reference=fenced("reference", _solution(task)),
         faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(report))),
+        whose=_whose(report),
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
         helpers=prompt("tasks", "answer_helpers").render(),
@@ -105,7 +110,8 @@ async def _solved_again(kit: Kit, world: World, task: TaskDraft) -> TaskDraft:
         subject = unframed(world, task, None)
         _, reward = await kit.run(earned, kit.sandbox, subject, world.start, task.reference)
         if reward >= SOLVED_AT:
-            return await framed(kit, world, task)
+            shorter = await kit.run(minimal_reference, kit.sandbox, subject, world.start, task.reference)
+            return await framed(kit, world, task.model_copy(update={"reference": shorter}))
     again = await solved(kit, world, task)
     return again if again.reference else await solved(kit, world, task, first=kit.settings.solver_runs)
 
@@ -119,6 +125,12 @@ def _red(what: str, report: TaskAudit) -> Rejected:
 
 def _serious(report: TaskAudit) -> list[Fault]:
     return [fault for fault in report.faults if fault.kind not in NOTES][:TOLD]
+
+
+def _whose(report: TaskAudit) -> str:
+    """What may be wrong where an altered way earns everything: a condition, or the way that was altered."""
+    passes = any(fault.kind == "mutant_passes" for fault in report.faults)
+    return prompt("tasks", "repair_mutant_passes").render() if passes else ""
 
 
 def _frame(task: TaskDraft) -> str:

@@ -1,4 +1,5 @@
-"""References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure."""
+"""References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure,
+and without the acts that it earns everything without. All k runs are kept beside the task."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep, Verdict
+from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
@@ -14,12 +15,13 @@ from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.answer_judge import answer_judge
+from synthesis.tasks.minimal_reference import earned, minimal_reference
+from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import rollout_task
-from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import marks, reward_of, score_checks
-from synthesis.verifiers.doubts import as_judged, doubt_words
+from synthesis.verifiers.call_sequences import Subject
+from synthesis.verifiers.doubts import doubt_words
 
 AT_ONCE = 4
 ANSWER_CHARS = 20_000
@@ -48,7 +50,8 @@ async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> Tas
     if reference is None:
         notes.append(_unsolved(task, attempts))
     found = task.model_copy(update={"reference": reference, "notes": tuple(notes)})
-    return await framed(kit, world, found, _others(attempts, reference))
+    found = await framed(kit, world, found, _others(attempts, reference))
+    return found.model_copy(update={"runs": kept_runs(kit, world, found, attempts)})
 
 
 def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Reference]:
@@ -81,7 +84,8 @@ async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int])
 def shortest(
     sandbox: Sandbox, subject: Subject, start: dict[str, Any], attempts: Sequence[Attempt]
 ) -> Reference | None:
-    """The shortest call sequence of an attempt that earned everything and does so again when it is executed.
+    """The shortest call sequence of an attempt that earned everything and does so again when it is executed, without
+    acts that it does not need.
 
     Calls that were refused are left out where the end is the same without them.
     """
@@ -93,28 +97,11 @@ def shortest(
     ]
     for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
-        digest, reward = earned(sandbox, subject, start, reference, attempt.reward.verdicts if attempt.reward else ())
+        judged = attempt.reward.verdicts if attempt.reward else ()
+        digest, reward = earned(sandbox, subject, start, reference, judged)
         if digest == attempt.final_hash and reward >= SOLVED_AT:
-            return reference
+            return minimal_reference(sandbox, subject, start, reference, judged)
     return None
-
-
-def earned(
-    sandbox: Sandbox, subject: Subject, start: dict[str, Any], reference: Reference, judged: Sequence[Verdict] = ()
-) -> tuple[str, float]:
-    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0.
-
-    What a judge decided of the same answer (`judged`, by check) is taken, not asked again.
-    """
-    run = run_calls(sandbox, subject, reference.calls, start)
-    if run.state is None:
-        return "", 0.0
-    known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
-    given = (sandbox, subject.checks, start, run.state)
-    reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known)
-    if reward.doubts:
-        reward = reward_of(as_judged(reward.verdicts, judged), subject.rule, known, reward.outside)
-    return run.digest, reward.reward
 
 
 def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:

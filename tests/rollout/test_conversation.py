@@ -11,7 +11,7 @@ from synthesis.rollout import STOP, AttemptSetting, Plan, ReferencePolicy
 from synthesis.rollout.user import split_stop, unusable
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import Request, Script, Scripted, call, calls, llm_server, refuse, say
-from tests.rollout.support import DOCUMENTATION, INSTRUCTION, REFERENCE, chat_attempts, of_model, task, texts
+from tests.rollout.support import ANSWERED, DOCUMENTATION, INSTRUCTION, REFERENCE, chat_attempts, of_model, task, texts
 
 TALK = AttemptSetting(conversational=True)
 OPENS = say("Hi, I would like a box opened.")
@@ -30,12 +30,21 @@ def both(agent: list[Scripted], user: list[Scripted]) -> Script:
     return script
 
 
+@pytest.mark.parametrize(("told", "outcome"), [("It is B-1.", "solved"), ("I shall see to it.", "failed")])
+def test_a_check_sees_all_that_the_user_was_told(sandbox: Sandbox, told: str, outcome: str) -> None:
+    agent = [call("open_box", box_id="B-1"), say(told), say("Gladly. It is done.")]
+    user = [OPENS, say("Thanks. Is it open now?"), say(STOP)]
+    with llm_server(both(agent, user)) as server:
+        (made,) = chat_attempts(sandbox, server.url, setting=TALK, make_task=lambda: task(checks=ANSWERED))
+    assert (made.outcome, made.answer) == (outcome, f"{told}\n\nGladly. It is done.")
+
+
 def test_the_user_opens_hears_words_alone_and_ends_the_talk(sandbox: Sandbox) -> None:
     agent = [say("Whose box?"), call("find_box", owner="Ada"), call("open_box", box_id="B-1"), say("B-1 is open.")]
     user = [OPENS, say("Mine, I am Ada."), say(f"Thank you!\n{STOP}")]
     with llm_server(both(agent, user)) as server:
         (made,) = chat_attempts(sandbox, server.url, setting=TALK)
-    assert (made.outcome, made.ending, made.answer) == ("solved", "user_stopped", "B-1 is open.")
+    assert (made.outcome, made.ending, made.answer) == ("solved", "user_stopped", "Whose box?\n\nB-1 is open.")
     assert [(step.kind, step.content) for step in made.steps if step.kind != "call"] == [
         ("user", "Hi, I would like a box opened."),
         ("message", "Whose box?"),

@@ -10,7 +10,9 @@ from synthesis.contracts import Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
+from synthesis.stages import Kit
 from synthesis.tasks.audit_repair import audit
+from synthesis.tasks.reference_search import solve
 from synthesis.verifiers.audit_report import TaskAudit
 
 from .support import (
@@ -68,6 +70,27 @@ def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> No
     told = model.last_words()
     assert "Earns the full reward: call 2 (assign_locker) with member_id" in told
     assert WEAK.strip() in told
+    assert "The known way: it does more than the task asks" in told
+
+
+def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -> None:
+    runs = [[LOOK, GIVE, DONE], [("assign_locker", {"locker_id": "L-2", "member_id": "M-2"}), DONE], ["No."]]
+    model = Scripted({"repair_task": repaired(*SOUND)}, teacher=runs)
+    weak = task(WEAK, TOLD, OTHERS)
+
+    async def both(kit: Kit) -> tuple[TaskDraft, TaskDraft]:
+        before = await solve(kit, RECORD, SCENARIO, weak)
+        after, _ = await audit(kit, RECORD, SCENARIO, before)
+        return before, after
+
+    before, after = run(both, model, sandbox, solver_runs=3)
+    assert before.reference is not None
+    assert [one.outcome for one in before.runs] == ["solved", "solved", "failed"]
+    assert [(one.ordinal, one.outcome) for one in after.runs] == [(0, "solved"), (1, "failed"), (2, "failed")]
+    wrong = after.runs[1].attempt
+    assert wrong is not None
+    assert wrong.reward is not None
+    assert [verdict.passed for verdict in wrong.reward.verdicts] == [False, True, True]
 
 
 def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbox: Sandbox) -> None:

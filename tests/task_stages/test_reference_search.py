@@ -88,11 +88,51 @@ def test_refused_calls_are_left_out_where_the_end_is_the_same(sandbox: Sandbox) 
     assert names(solved(sandbox, [LOOK, *bad, GIVE, DONE])) == ["list_lockers", "assign_locker"]
 
 
-def test_refused_calls_that_leave_a_trace_stay(sandbox: Sandbox) -> None:
-    found = solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT)
+def test_refused_calls_that_leave_a_trace_stay_where_a_check_asks_for_it(sandbox: Sandbox) -> None:
+    noted = task(HERS, TOLD, function("final_state['refusals'] == ['L-1']"))
+    found = solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT, draft=noted)
     assert names(found) == ["assign_locker", "assign_locker"]
-    shorter = solved(sandbox, [TAKEN, GIVE, DONE], [LOOK, GIVE, DONE], scenario=STRICT)
-    assert names(shorter) == ["assign_locker", "assign_locker"]
+    assert names(solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT)) == ["assign_locker"]
+
+
+def test_acts_that_the_task_does_not_need_are_left_out_and_lookups_stay(sandbox: Sandbox) -> None:
+    free, third = ("release_locker", {"locker_id": "L-3"}), assigned("L-3", "M-2")
+    busy = [LOOK, third, LOOK, free, GIVE, ("release_locker", {"locker_id": "L-2"}), GIVE, DONE]
+    found = solved(sandbox, busy)
+    assert names(found) == ["list_lockers", "list_lockers", "assign_locker"]
+    assert found.frame is not None
+    assert {item.path for item in found.frame.allowances} == {"/lockers/L-2/member_id"}
+    assert found == solved(sandbox, busy)
+
+
+def test_every_run_stays_with_the_task_as_it_judges_them(sandbox: Sandbox) -> None:
+    wider = [assigned("L-3", "M-2"), GIVE, DONE]
+    odd = [("assign_locker", {"locker_id": "\ud800", "member_id": "M-1"}), "Half a character: \ud800"]
+    loose = task(HERS, TOLD)
+    found = solved(sandbox, [LOOK, GIVE, DONE], wider, ["I give up."], odd, draft=loose)
+    assert [(run.ordinal, run.outcome, run.unkept) for run in found.runs] == [
+        (0, "solved", ""),
+        (1, "failed", ""),  # it changed what the reference leaves alone
+        (2, "failed", ""),
+        (3, "failed", "cannot_be_stored"),
+    ]
+    changed = found.runs[1].attempt
+    assert changed is not None
+    assert changed.reward is not None
+    assert [change.path for change in changed.reward.outside] == ["/lockers/L-3/member_id"]
+    assert changed.timing.environment_s == changed.timing.agent_s == 0
+    fewer = run(
+        lambda kit: solve(kit, RECORD, SCENARIO, loose),
+        Scripted(teacher=[[GIVE, DONE]]),
+        sandbox,
+        solver_runs=3,
+        kept_runs=1,
+    )
+    assert [(one.outcome, one.unkept, one.attempt is None) for one in fewer.runs] == [
+        ("solved", "", False),
+        ("solved", "over_the_most", True),
+        ("solved", "over_the_most", True),
+    ]
 
 
 def test_a_task_that_nobody_solved_says_so_and_by_which_checks(sandbox: Sandbox) -> None:

@@ -310,7 +310,7 @@ def test_a_talk_goes_on_with_the_parents_user(ann: User, task: Task) -> None:
         services.begin(ann, row, 7)
     play = services.begin(ann, row, 5)
     done = finished(ann, play, "It is open.")
-    assert (done.outcome, done.conversational, done.answer) == ("solved", True, "It is open.")
+    assert (done.outcome, done.conversational, done.answer) == ("solved", True, "Which one?\n\nIt is open.")
 
 
 @pytest.mark.parametrize("style", ["react", "call"])

@@ -15,7 +15,9 @@ from synthesis.scripted.detection import ItemEnding, caught, seen
 from synthesis.scripted.planted import planted
 from webapp.batches.engine.item import AMENDS
 from webapp.batches.models import (
+    AttemptRole,
     Batch,
+    BatchAttempt,
     BatchItem,
     BatchLane,
     BatchProduct,
@@ -31,6 +33,8 @@ from webapp.content_store import load
 from webapp.jobs.jobs import run
 from webapp.jobs.models import JobState
 from webapp.jobs.services import reap
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pass_rates import mean_pass_at
 
 LOOK_SECONDS = 0.5
 Tell = Callable[[int, int, str], None]
@@ -74,6 +78,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "scenarios": levels["scenario"],
         "tasks": levels["task"],
         "trajectories": levels["trajectory"],
+        **_attempts(batch),
         "rejected": dict(reasons),
         "failed": dict(failed),
         "llm_calls": batch.requests - batch.lost,
@@ -93,6 +98,19 @@ def _repairs(batch: Batch) -> dict[str, int]:
         output = load(Body, str(digest))
         outcomes.update(repair["outcome"] for repair in output.get("repairs", ()))
     return {"tools_repaired": outcomes["repaired"], "tools_removed": outcomes["removed"]}
+
+
+def _attempts(batch: Batch) -> dict[str, Any]:
+    """How many attempts of solvers and teachers are kept as trajectories, why others are not, and the mean over the
+    batch's tasks of what k of the solver's runs come to."""
+    made = BatchAttempt.objects.filter(item__batch=batch)
+    gone = made.filter(trajectory__isnull=True).values_list("unkept").annotate(Count("id")).order_by("unkept")
+    solver = Trajectory.objects.filter(batch_attempts__in=made.filter(role=AttemptRole.SOLVER))
+    return {
+        "attempts_kept": made.filter(trajectory__isnull=False).count(),
+        "attempts_not_kept": {reason or "deleted": count for reason, count in gone},
+        "pass_at_k": mean_pass_at(solver),
+    }
 
 
 def _seconds(batch: Batch) -> float:

@@ -261,6 +261,33 @@ class LLMCall(models.Model):
         ]
 
 
+class AttemptRole(models.TextChoices):
+    SOLVER = "solver", "solver: a try at the task's reference"
+    TEACHER = "teacher", "teacher: made to be learnt from"
+
+
+class BatchAttempt(models.Model):
+    """One attempt of an item at a task: the trajectory that is kept of it, or why none is (`unkept`, `message`).
+
+    A try of the item that ends otherwise puts its own in their place, so that none is counted twice. Where something of
+    ours failed `outcome` is `infra_error`, which counts in no rate.
+    """
+
+    item = models.ForeignKey(BatchItem, on_delete=models.CASCADE, related_name="attempts")
+    role = models.CharField(max_length=8, choices=AttemptRole.choices)
+    ordinal = models.PositiveIntegerField()
+    trajectory = models.ForeignKey(
+        Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_attempts"
+    )
+    outcome = models.CharField(max_length=16, blank=True)
+    unkept = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["role", "ordinal"]
+        constraints = [models.UniqueConstraint(fields=["item", "role", "ordinal"], name="batchattempt_unique")]
+
+
 class BatchProduct(models.Model):
     """What an item became, and what it was made with."""
 

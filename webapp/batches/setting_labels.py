@@ -30,9 +30,10 @@ STAGE_WORDS = {
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
-    "solve": "the teacher tries; the shortest try that earns 1 becomes the reference",
+    "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference; "
+    "all tries are kept",
     "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once",
-    "rollout": "the teacher acts in the task, alone or with a simulated user",
+    "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
@@ -54,11 +55,13 @@ class SettingLabel:
 
 
 COUNTS = (
-    SettingLabel("scenarios", "Scenarios", "initial states an environment; 0: only assess it"),
-    SettingLabel("tasks", "Tasks", "in each scenario"),
-    SettingLabel("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none"),
+    SettingLabel("scenarios", "Scenarios", "initial states an environment; 0: only assess it", "ours"),
+    SettingLabel("tasks", "Tasks", "in each scenario", "ours"),
+    SettingLabel(
+        "teacher_runs", "Teacher runs", "trajectories a task and setting, if a solver solved it; 0 makes none", "ours"
+    ),
     SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
-    SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user"),
+    SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user", "published"),
 )
 FINDING = (
     SettingLabel("stateful_only", "Stateful only", "tasks of a file that need no state are left out", "published"),
@@ -72,10 +75,10 @@ FINDING = (
     SettingLabel("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
 )
 BUILDING = (
-    SettingLabel("least_tools", "Least tools"),
-    SettingLabel("most_tools", "Most tools"),
+    SettingLabel("least_tools", "Least tools", "of an environment", "ours"),
+    SettingLabel("most_tools", "Most tools", "of an environment", "ours"),
     SettingLabel("repairs", "Repair rounds", "after the static check; the released code discards", "ours"),
-    SettingLabel("state_bytes", "Bytes of a state", "at most, as JSON"),
+    SettingLabel("state_bytes", "Bytes of a state", "at most, as JSON", "ours"),
 )
 ASSESSING = (
     SettingLabel("assessment_calls", "Assessment calls", "of one environment, at most; the paper's N", "published"),
@@ -87,9 +90,10 @@ ASSESSING = (
     SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )
 SCORING = (
-    SettingLabel("rule", "Score", "of our own tasks"),
-    SettingLabel("least_reward", "Least reward", "of a trajectory that is kept"),
-    SettingLabel("action_range", "Actions", "of a trajectory that is kept"),
+    SettingLabel("rule", "Score", "of our own tasks", "ours"),
+    SettingLabel("kept_runs", "Solver runs kept", "of a task, as trajectories; further ones are counted only", "ours"),
+    SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),
+    SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )
 GROUPS = (
     ("Themes", FINDING),

@@ -30,7 +30,7 @@ from webapp.datasets.row_names import NAMED_BY, named, names_of
 from webapp.datasets.selection import DatasetSelection
 from webapp.scenarios.models import Check, Task, TaskRevision
 from webapp.scenarios.references import as_reference, references_of
-from webapp.trajectories.export.filters import CHUNK, NO_ENVIRONMENT, FilterCounts
+from webapp.trajectories.export.filters import CHUNK, NO_ENVIRONMENT, SOLVER_RUN, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.plans import task_of
@@ -251,6 +251,8 @@ def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:
             left_out.note(WORDS[count.name], count.dropped)
     if sieve.foreign:
         left_out.note(NO_ENVIRONMENT, sieve.foreign)
+    if sieve.solvers:
+        left_out.note(SOLVER_RUN, sieve.solvers)
     for reason, number in sieve.reasons.most_common():
         left_out.note(f"Its conversation: {reason}", number)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 from django.db.models import Q, Subquery, prefetch_related_objects
@@ -38,6 +37,8 @@ from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import hold_reference
 from webapp.trajectories.failure_reason import newest_scores, tell_reasons
 from webapp.trajectories.models import Score, Trajectory
+from webapp.trajectories.pass_rates import pass_at
+from webapp.trajectories.totals import is_scored
 
 ATTEMPTS_SHOWN = 30
 FAULTS_SHOWN = 20
@@ -46,7 +47,6 @@ STEPS_SHOWN = 40
 REMARKS_SHOWN = 100
 SCORES_LOOKED_AT = 20
 THEIRS_SHOWN = 10
-PASS_AT = (1, 2, 4, 8)
 EMPTY_FORM: dict[str, Any] = {"verdict": "", "reasons": [], "comment": "", "places": [], "detail": {}}
 
 
@@ -86,11 +86,6 @@ def _tone(kind: str, code: str) -> str:
     return {"✓": "good", "✕": "bad", "▲": "warn", "↺": "warn"}.get(found.sign if found else "", "")
 
 
-def pass_at(solved: int, tried: int) -> list[tuple[int, float]]:
-    """(k, unbiased pass@k) for each k that there are attempts for: 1 - C(n-c, k) / C(n, k)."""
-    return [(k, 1 - comb(tried - solved, k) / comb(tried, k)) for k in PASS_AT if k <= tried]
-
-
 def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dict[str, Any]:
     """The newest attempts at a task's current revision, what they came to, and pass@k; each of the `checks` (all of
     them: `whole`) is given in how many of the attempts it held."""
@@ -103,7 +98,7 @@ def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dic
     if len(attempts) == ATTEMPTS_SHOWN:
         ended = list(rows.order_by().values_list("outcome", "reward"))
     outcomes = Counter(outcome for outcome, _ in ended)
-    counted = Counter(outcome for outcome, reward in ended if reward is not None)
+    counted = Counter(outcome for outcome, reward in ended if is_scored(outcome, reward))
     return {
         "attempts": attempts,
         "held_known": tell_held(checks, scores.values()),

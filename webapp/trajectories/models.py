@@ -13,6 +13,8 @@ from webapp.jobs.models import Job
 from webapp.scenarios.models import Playground, StateBody, Task, TaskRevision
 
 SNAPSHOT_EVERY = 50
+SOLVER_RUN = "solver_run"
+"""Why a solver's run that solved its task stands in no training data: it was made for the reference."""
 
 
 class ReplayState(models.TextChoices):
@@ -62,6 +64,8 @@ class Trajectory(models.Model):
     outcome = models.CharField(max_length=16, blank=True)
     user_error = models.BooleanField(default=False)
     rejected = models.CharField(max_length=60, blank=True)
+    solver = models.BooleanField(default=False, db_default=False)
+    """A try at its task's reference: an attempt like any other, but nothing that its batch made to be learnt from."""
     note = models.TextField(blank=True)
     recorded_reward = models.FloatField(null=True, blank=True)
     reward = models.FloatField(null=True, blank=True)

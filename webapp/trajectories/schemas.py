@@ -34,7 +34,10 @@ class TrajectorySelectionQuery(Schema):
     parent: Annotated[Id | None, Field(description="Forks of this trajectory.")] = None
     policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
     source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
-    rejected: Annotated[Literal["yes", "no"] | None, Field(description="Left out by the batch that made it.")] = None
+    rejected: Annotated[
+        Literal["yes", "no", "solver"] | None,
+        Field(description="Left out by the batch that made it; `solver`: made to find its task's reference."),
+    ] = None
     low: Annotated[Reward | None, Field(description="The reward is at least this.")] = None
     high: Annotated[Reward | None, Field(description="The reward is at most this.")] = None
     day: Annotated[date | None, Field(description="Made on this day, in UTC.")] = None

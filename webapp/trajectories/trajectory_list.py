@@ -21,7 +21,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
-REJECTED = ("yes", "no")
+REJECTED = ("yes", "no", "solver")
 TRAJECTORIES = RowList(
     "trajectories",
     "Trajectories",
@@ -67,6 +67,7 @@ COLUMNS = (
     "live",
     "outcome",
     "rejected",
+    "solver",
     "recorded_reward",
     "reward",
     "replay",
@@ -148,7 +149,9 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
         "source": filter_bar.text("Source", maxlength=32),
-        "rejected": filter_bar.select("By its batch", [("yes", "rejected"), ("no", "not rejected")]),
+        "rejected": filter_bar.select(
+            "By its batch", [("yes", "rejected"), ("no", "not rejected"), ("solver", "solver runs")]
+        ),
         **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
         **filter_bar.hidden({"day": filters.day, "leave_out": filters.leave_out}),
         **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
@@ -199,8 +202,10 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(policy__startswith=filters.policy)
     if filters.source:
         rows = rows.filter(source=filters.source)
-    if filters.rejected:
-        rows = rows.exclude(rejected="") if filters.rejected == "yes" else rows.filter(rejected="")
+    if filters.rejected == "solver":
+        rows = rows.filter(solver=True).exclude(rejected="")
+    elif filters.rejected:
+        rows = rows.filter(solver=False).exclude(rejected="") if filters.rejected == "yes" else rows.filter(rejected="")
     if filters.low is not None:
         rows = rows.filter(reward__gte=filters.low)
     if filters.high is not None:

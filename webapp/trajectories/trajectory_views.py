@@ -15,6 +15,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.pass_rates import pass_rates
 from webapp.trajectories.schemas import TrajectoryQuery
 
 
@@ -48,9 +49,10 @@ def export_all(request: HttpRequest) -> StreamingHttpResponse:
 @require_safe
 def of_task(request: HttpRequest, task_pk: int) -> HttpResponse:
     """The attempts at a task: a fragment for its page, and a page of its own."""
-    task = get_object_or_404(Task.objects.only("title"), pk=task_pk)
+    task = get_object_or_404(Task.objects.only("title", "current_id"), pk=task_pk)
     page = keyset(request, trajectory_list.lines(Trajectory.objects.filter(task=task)), size=25)
     tell_reasons(page.rows)
     shows = {column.name for column in trajectory_list.TRAJECTORIES.columns} - {"task", "environment", "recorded"}
     name = "trajectories/attempts.html" if wants_fragment(request) else "trajectories/of_task.html"
-    return render(request, name, {"task": task, "page": page, "shows": shows})
+    rates = pass_rates(task.current_id) if task.current_id is not None else None
+    return render(request, name, {"task": task, "page": page, "shows": shows, "rates": rates})

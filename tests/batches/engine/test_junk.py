@@ -12,7 +12,7 @@ from tests.batches.engine.test_bad_input import require_kept_below, shown
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.models import BatchProduct, BatchStageCount
+from webapp.batches.models import BatchAttempt, BatchProduct, BatchStageCount
 from webapp.trajectories.models import Trajectory
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -72,16 +72,27 @@ def test_a_teacher_who_calls_what_is_not_there() -> None:
         ToolCall(id=f"id {number}", name=name, arguments=given) for number, (name, given) in enumerate(ODD_CALLS)
     )
     odd = Message(role="assistant", content="\x00\ud800", tool_calls=calls)
+    unsolved = theme_of("badge-desk__unsolved")
     bad = [
-        Bad("badge-desk", stage, "", below, "teacher", message=odd)
-        for stage, below in (("solve", TASK), ("rollout", RUN))
+        Bad(theme, stage, "", below, "teacher", message=odd)
+        for theme, stage, below in ((unsolved.key, "solve", TASK), ("badge-desk", "rollout", RUN))
     ]
+    themes = [theme_of("badge-desk"), unsolved, theme_of("radio-rundown")]
     with real_pipeline(HostileModel(bad)):
-        batch = work_off(real_batch(person("operator"), [theme_of("badge-desk"), theme_of("radio-rundown")], SHORT))
+        batch = work_off(real_batch(person("operator"), themes, SHORT))
+    assert item(batch, f"{unsolved.key}/{TASK}").state == "kept"
+    assert not item(batch, f"{unsolved.key}/{TASK}").children.exists(), "nobody solved it"
     acted = item(batch, f"badge-desk/{RUN}")
     assert (acted.state, acted.stage, acted.reason) == ("rejected", "filter", "invalid_format"), shown(acted)
     assert "unknown tool" in acted.message
     assert not BatchStageCount.objects.filter(batch=batch, reason="fault").exists()
     require_kept_below(batch, "radio-rundown")
     assert Trajectory.objects.filter(rejected="").count() == 1
-    assert Trajectory.objects.exclude(rejected="").get().rejected == "invalid_format"
+    assert Trajectory.objects.filter(solver=False).exclude(rejected="").get().rejected == "invalid_format"
+    solver = BatchAttempt.objects.filter(item__batch=batch, role="solver").order_by("item")
+    kept = {row.item.path.partition("/")[0]: (row.trajectory_id is not None, row.unkept) for row in solver}
+    assert kept == {
+        "badge-desk": (True, ""),
+        unsolved.key: (False, "cannot_be_stored"),
+        "radio-rundown": (True, ""),
+    }

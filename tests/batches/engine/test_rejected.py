@@ -12,7 +12,7 @@ from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.models import BatchItem, BatchProduct, BatchStageCount, Body
+from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, BatchStageCount, Body
 from webapp.content_store import load
 from webapp.environments.models import Assessment, Environment
 from webapp.trajectories.export.filters import FilterCounts
@@ -66,7 +66,7 @@ def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_da
         batch = work_off(real_batch(user, [theme_of("badge-desk")], stages))
         row = BatchItem.objects.get(batch=batch, level="trajectory")
         assert (row.state, row.stage, row.reason) == ("rejected", "filter", "impossible_task")
-        attempt = Trajectory.objects.get()
+        attempt = Trajectory.objects.get(solver=False)
         assert (row.attempt_id, attempt.rejected, attempt.outcome) == (attempt.pk, "impossible_task", "solved")
         assert attempt.steps.exists()
         assert not BatchProduct.objects.filter(trajectory__isnull=False).exists()
@@ -83,10 +83,24 @@ def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_da
         assert {one.name: one.dropped for one in counts.tally.counts()}["impossible_task"] == 1
         services.retry_items(user, batch.pk, item=row.pk)
         work_off(batch)
-        assert Trajectory.objects.get().pk == attempt.pk, "tried again it is the same attempt, and there once"
+        assert Trajectory.objects.get(solver=False).pk == attempt.pk, (
+            "tried again it is the same attempt, and there once"
+        )
         model.bad.clear()
         services.retry_items(user, batch.pk, item=row.pk)
         work_off(batch)
+    again = BatchAttempt.objects.filter(item__batch=batch)
+    assert sorted(again.values_list("role", "ordinal", "trajectory__rejected", "unkept")) == [
+        ("solver", 0, "solver_run", ""),
+        ("teacher", 0, "", ""),
+    ], "however often it was tried, each attempt is counted once"
+    solver = Trajectory.objects.get(solver=True)
+    page = client.get(f"/trajectories/{solver.pk}/").content.decode()
+    assert "<b>A try at the task" in page
+    assert "Rejected by its batch" not in page
+    learnt = FilterCounts(FilterSettings())
+    assert [one for one, _ in learnt.passed([solver], lambda row, talk: "")] == []
+    assert learnt.solvers == 1
     attempt.refresh_from_db()
     row.refresh_from_db()
     assert (row.state, row.attempt_id, attempt.rejected) == ("kept", None, "")

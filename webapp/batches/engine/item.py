@@ -32,6 +32,7 @@ from synthesis.llm.cost import CostMeter
 from synthesis.runtime import Sandbox
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
 from synthesis.themes.keys import theme_of
+from webapp.batches.engine.attempts import SOLVING, attempts_of, kept_teacher, solver_runs, unkept, without_runs
 from webapp.batches.engine.call_store import CallWriter, ItemStore
 from webapp.batches.engine.cast import Models
 from webapp.batches.engine.failure_advice import OF_OURS, advised
@@ -41,7 +42,7 @@ from webapp.batches.engine.provenance import notes, provenance
 from webapp.batches.engine.stage_runs import SAVE, EndedStage, note_used
 from webapp.batches.engine.theme_source import note_theme
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
-from webapp.batches.models import BatchItem, BatchProduct, Body, StageRun, StageState
+from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body, StageRun, StageState
 from webapp.batches.spec import BatchSettings
 from webapp.claims import StaleClaim
 from webapp.content_store import unpack
@@ -164,7 +165,8 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
     following = after.name if after else SAVE
     barrier = after is not None and after.group is not None
     ended, attempt = await _with_attempt(shared, item, ended, known)
-    kept = await _end(shared, StageEnding(item.pk, ended, following, barrier, attempt=attempt))
+    tried = await _tried(shared, item, ended, known, attempt)
+    kept = await _end(shared, StageEnding(item.pk, ended, following, barrier, attempt=attempt, attempts=tried))
     if not kept or barrier:
         return False
     known |= {stage.name: ended.output, **amended}
@@ -188,6 +190,19 @@ async def _with_attempt(
     except EnvariumError as error:
         message = f"The rejected attempt could not be stored: {error}"
         return replace(ended, state=StageState.FAILED, output=None, reason=_slug(error), message=message), None
+
+
+async def _tried(
+    shared: LaneContext, item: BatchItem, ended: EndedStage, known: dict[str, Any], attempt: int | None = None
+) -> list[BatchAttempt]:
+    """The attempts that an item made which does not get through; none of one that goes on."""
+    if ended.state == StageState.KEPT or item.level not in ("task", "trajectory"):
+        return []
+    if attempt is not None:
+        return [kept_teacher(item, attempt)]
+    there = any(stage.name == SOLVING for stage in shared.pipeline.stages)
+    lost = item.level == "task" and there and without_runs(ended)
+    return unkept(item, ended, solver_runs(await _drafts(shared, item, (SOLVING,), known)) if lost else ())
 
 
 def _kept_attempt(shared: LaneContext, item: BatchItem, drafts: dict[str, Any], ended: EndedStage) -> int:
@@ -337,32 +352,35 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
 async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> None:
     """Make rows of what the stages gave, end the item, and add the items below it."""
     store = ItemStore(shared.writer, item.pk)
+    level: Level = item.level  # type: ignore[assignment]
     stages, saver = SAVERS[item.level]
     spec = ItemSpec.model_validate(item.spec)
-    wanted = tuple(name for name in stages if not shared.pipeline.stage(name).skipped(shared.settings.stages, spec))
+    there = {stage.name: stage for stage in shared.pipeline.stages}
+    wanted = tuple(name for name in stages if name in there and not there[name].skipped(shared.settings.stages, spec))
 
     async def act() -> Any:
         drafts = dict(zip(wanted, await _drafts(shared, item, wanted, known), strict=True))
+        barren = shared.pipeline.barren(level, drafts)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(shared.savers, released, _saved, shared, item, drafts, saver)
+        return barren, *await loop.run_in_executor(shared.savers, released, _saved, shared, item, drafts, saver)
 
     ended = await _attempt(shared, item, SAVE, store, act)
     if ended.state != StageState.KEPT:
-        await _end(shared, StageEnding(item.pk, ended))
+        await _end(shared, StageEnding(item.pk, ended, attempts=await _tried(shared, item, ended, known)))
         return
-    level: Level = item.level  # type: ignore[assignment]
-    parts = shared.pipeline.parts(level, shared.settings.stages)
-    ended, product = replace(ended, output=None), ended.output
-    await shared.endings.do(StageEnding(item.pk, ended, product=product, parts=parts))
+    barren, product, tried = ended.output
+    parts = [] if barren else shared.pipeline.parts(level, shared.settings.stages)
+    ended = replace(ended, output=None)
+    await shared.endings.do(StageEnding(item.pk, ended, product=product, parts=parts, attempts=tried))
 
 
 def _saved(
     shared: LaneContext, item: BatchItem, drafts: dict[str, Any], saver: Callable[[SaveRequest], BatchProduct]
-) -> BatchProduct:
+) -> tuple[BatchProduct, list[BatchAttempt]]:
     request = _request(shared, item, drafts)
     product = saver(request)
     product.provenance = request.provenance | ({"notes": draft_notes} if (draft_notes := notes(drafts)) else {})
-    return product
+    return product, attempts_of(request, product)
 
 
 def _request(shared: LaneContext, item: BatchItem, drafts: dict[str, Any]) -> SaveRequest:

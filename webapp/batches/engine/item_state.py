@@ -16,7 +16,16 @@ from synthesis.formats.values import clean
 from synthesis.stages import LEVELS, ItemPart, ItemSpec
 from webapp.batches.engine.failure_signature import signature_of
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, EndedStage
-from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct, BatchState, ItemState, StageState
+from webapp.batches.models import (
+    Batch,
+    BatchAttempt,
+    BatchItem,
+    BatchLane,
+    BatchProduct,
+    BatchState,
+    ItemState,
+    StageState,
+)
 from webapp.jobs.claims import JobClaim
 
 OPEN = (ItemState.WAITING, ItemState.RUNNING)
@@ -36,7 +45,7 @@ WHERE row.id = new.id
 class StageEnding:
     """How a stage ended for an item, which goes on to `following` (after a `barrier`: later) or ends where it was not
     kept. With a `product` the item is through: that is what it became, and `parts` are made below it. `attempt` is the
-    stored one of a rejected trajectory."""
+    stored one of a rejected trajectory, `attempts` are all that the item made at its task."""
 
     item: int
     ended: EndedStage
@@ -45,6 +54,7 @@ class StageEnding:
     product: BatchProduct | None = None
     parts: Sequence[ItemPart] = ()
     attempt: int | None = None
+    attempts: Sequence[BatchAttempt] = ()
 
 
 def new_item(

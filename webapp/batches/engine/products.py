@@ -161,7 +161,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
 
 def save_trajectory(given: SaveRequest) -> BatchProduct:
     above = _above(given)
-    row = _stored(given, above, given.drafts["filter"], {})
+    row = store_attempt(given, above, given.drafts["filter"], {})
     if row.rejected:  # by an earlier try, and not by this one
         row.rejected = ""
         row.provenance = {name: part for name, part in row.provenance.items() if name != "rejected"}
@@ -182,10 +182,20 @@ def save_rejected(given: SaveRequest, reason: str, message: str) -> Trajectory:
     if reason == INVENTED_FACTS:
         attempt = blamed_on_user(attempt, message)
     told = {"reason": reason, "message": clean(message)[:MESSAGE_CHARS]}
-    return _stored(given, _above(given), attempt, {"rejected": told})
+    return store_attempt(given, _above(given), attempt, {"rejected": told}, reason)
 
 
-def _stored(given: SaveRequest, above: BatchProduct, attempt: Attempt, more: dict[str, Any]) -> Trajectory:
+def store_attempt(
+    given: SaveRequest,
+    above: BatchProduct,
+    attempt: Attempt,
+    more: dict[str, Any],
+    rejected: str = "",
+    *,
+    solver: bool = False,
+) -> Trajectory:
+    """The trajectory of an attempt at the revision that `above` names, with `more` in its provenance. The same attempt
+    of the same item is stored once."""
     revision = above.revision
     assert revision is not None
     program = program_of(revision.scenario.version)
@@ -211,8 +221,8 @@ def _stored(given: SaveRequest, above: BatchProduct, attempt: Attempt, more: dic
     messages = [message.model_dump(mode="json") for message in attempt.messages]
     # Another batch that replays the same calls finds the same trajectory, as it finds the same task.
     identity = [revision.content_hash, revision.pk, given.item.path, attempt.seed, messages, attempt.answer]
-    reason = more["rejected"]["reason"] if more else ""
-    return record_whole(attempt, revision, start, given.source, identity, about, rejected=reason)
+    identity += ["solver", attempt.ordinal] if solver else []
+    return record_whole(attempt, revision, start, given.source, identity, about, rejected=rejected, solver=solver)
 
 
 def _above(given: SaveRequest) -> BatchProduct:
@@ -223,7 +233,7 @@ def _above(given: SaveRequest) -> BatchProduct:
 SAVERS: dict[str, tuple[tuple[str, ...], Callable[[SaveRequest], BatchProduct]]] = {
     "theme": (("assemble", "assess"), save_environment),
     "scenario": (("state",), save_state),
-    "task": (("state", "audit"), save_task),
+    "task": (("state", "solve", "audit"), save_task),
     "trajectory": (("filter",), save_trajectory),
 }
 """By level: the stages whose drafts are wanted, and what saves them."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from synthesis.errors import InputError
 from webapp.batches.engine.item_state import StageEnding, end_stages, held_items, new_item
 from webapp.batches.engine.stage_runs import add_runs
-from webapp.batches.models import BatchItem, BatchProduct, Body
+from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body
 from webapp.claims import StaleClaim
 from webapp.content_store import row_of
 from webapp.jobs.claims import JobClaim
@@ -33,6 +33,7 @@ def end_items(claim: JobClaim, first: dict[str, str], endings: list[StageEnding]
             add_runs([(rows[ending.item], ending.ended, bodies[ending.item]) for ending in mine])
             end_stages(mine)
             claim.held().filter(lost__gt=0).update(lost=0)  # it got further since
+            _count_attempts([(rows[ending.item], ending) for ending in mine if ending.attempts])
             _keep(first, [(rows[ending.item], ending) for ending in mine if ending.product is not None])
     for item in bodies:
         stale = StaleClaim(f"Item {item} belongs to another worker by now.")
@@ -43,6 +44,13 @@ def end_items(claim: JobClaim, first: dict[str, str], endings: list[StageEnding]
 def _body(output: Any) -> Body | None:
     plain = output.model_dump(mode="json") if isinstance(output, BaseModel) else output
     return None if plain is None else row_of(Body, plain)
+
+
+def _count_attempts(made: list[tuple[BatchItem, StageEnding]]) -> None:
+    """The attempts that items made, in place of those of earlier tries."""
+    if made:
+        BatchAttempt.objects.filter(item__in=[row.pk for row, _ in made]).delete()
+        BatchAttempt.objects.bulk_create(attempt for _, ending in made for attempt in ending.attempts)
 
 
 def _keep(first: dict[str, str], kept: list[tuple[BatchItem, StageEnding]]) -> None:

@@ -142,6 +142,7 @@ def item_context(pk: int) -> dict[str, Any]:
         "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
         "products": descriptions.products(row.level, product) or descriptions.tried(row),
         "provenance": descriptions.provenance_of(product),
+        "attempts": descriptions.attempts_of(row),
         "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,
         "fault": descriptions.call_by_key(row.call_key),

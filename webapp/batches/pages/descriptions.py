@@ -16,6 +16,7 @@ from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import (
     Batch,
+    BatchAttempt,
     BatchItem,
     BatchProduct,
     BatchState,
@@ -32,6 +33,10 @@ from webapp.forms import filter_bar
 from webapp.templatetags.show import SHOWN_UP_TO
 
 BELOW = 50
+ATTEMPT_COLUMNS = (
+    "role", "ordinal", "outcome", "unkept", "message", "item",
+    "trajectory__outcome", "trajectory__reward", "trajectory__rejected", "trajectory__step_count",
+)  # fmt: skip
 CALLS_SHOWN = 200
 MESSAGES_SHOWN = 400
 JSON_UP_TO = 300_000
@@ -124,6 +129,17 @@ def tried(item: BatchItem) -> list[Link]:
     if item.attempt_id is None:
         return []
     return [Link(f"Attempt {item.attempt_id}", reverse("trajectories:detail", args=[item.attempt_id]))]
+
+
+ATTEMPTS_SHOWN = 100
+
+
+def attempts_of(item: BatchItem) -> list[BatchAttempt]:
+    """The attempts that an item made at its task, the first of them."""
+    if item.level not in ("task", "trajectory"):
+        return []
+    rows = item.attempts.select_related("trajectory")
+    return list(rows.only(*ATTEMPT_COLUMNS).order_by("role", "ordinal")[:ATTEMPTS_SHOWN])
 
 
 def products(level: str, product: BatchProduct | None) -> list[Link]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -35,8 +36,9 @@ def made(request: HttpRequest) -> HttpResponse:
 
 
 def _rejected(pk: int) -> list[BatchProduct]:
-    """The item that rejected this attempt, as if it had become it; nothing is stored."""
-    item = BatchItem.objects.filter(attempt=pk).select_related("batch").defer("spec", "batch__settings").first()
+    """The item that made this attempt, as if it had become it; nothing is stored."""
+    made = BatchItem.objects.filter(Q(attempt=pk) | Q(attempts__trajectory=pk)).order_by("id")
+    item = made.select_related("batch").defer("spec", "batch__settings").first()
     about = Trajectory.objects.filter(pk=pk).values_list("provenance", flat=True).first()
     return [] if item is None else [BatchProduct(item=item, trajectory_id=pk, provenance=about or {})]
 

@@ -17,6 +17,9 @@ CHUNK = 20
 """So many trajectories' conversations are held at once."""
 UNFIT = "conversation"
 """The last filter: its conversation is not stored, or does not fit the format."""
+SOLVER_RUN = (
+    "A try at its task's reference: no filter of its batch looked at it, teachers' runs are there to be learnt from"
+)
 NO_ENVIRONMENT = "It has no environment: nothing executed or judged it, and it has no task by which data is split"
 
 Written = TypeVar("Written")
@@ -24,13 +27,14 @@ Written = TypeVar("Written")
 
 class FilterCounts:
     """Counts what each filter saw and left out (`tally`), why conversations were not written (`reasons`), and those
-    that no filter looks at, as they have no environment (`foreign`)."""
+    that no filter looks at, as they have no environment (`foreign`), or were made for a reference (`solvers`)."""
 
     def __init__(self, sifting: FilterSettings) -> None:
         self.filters = (*first_filters(), *last_filters(sifting))
         self.tally = FilterTally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()
         self.foreign = 0
+        self.solvers = 0
         self.origins = Origins()
 
     def passed(
@@ -40,6 +44,8 @@ class FilterCounts:
         for a conversation that does not fit."""
         whole = [row for row in rows if row.revision_id is not None]
         self.foreign += len(rows) - len(whole)
+        known, whole = len(whole), [row for row in whole if not row.solver]
+        self.solvers += known - len(whole)
         runs = runs_of(whole)
         fit = [row for row in whole if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)]
         records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))

@@ -56,6 +56,7 @@ class Export:
             **({"llamafactory": told} if told else {}),
             "filters": [count.model_dump() for count in self.sieve.tally.counts()],
             **({"without_environment": self.sieve.foreign} if self.sieve.foreign else {}),
+            **({"solver_runs": self.sieve.solvers} if self.sieve.solvers else {}),
             "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
             "policies": dict(sorted(self.policies.items())),

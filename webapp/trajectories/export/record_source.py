@@ -27,6 +27,7 @@ COLUMNS = (
     "policy",
     "revision_id",
     "rejected",
+    "solver",
 )
 
 

@@ -108,11 +108,17 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
 
 def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
     """The given answer beside the form that the task asks for, at the step that gives it."""
-    if row.kind != StepKind.MESSAGE or not row.content or row.content != trajectory.answer:
+    if row.kind != StepKind.MESSAGE or not row.content or not _ends(trajectory, row.content):
         return {}
     form = form_of(trajectory.revision) if trajectory.revision is not None else ()
     rows, problem = given_rows(form, trajectory.answer) if form else ([], "")
     return {"form_rows": rows, "form_problem": problem}
+
+
+def _ends(trajectory: Trajectory, words: str) -> bool:
+    """Whether the answer is these words, or in a conversation ends with them."""
+    said = trajectory.answer
+    return said == words or (trajectory.conversational and said.endswith(f"\n\n{words}"))
 
 
 def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:

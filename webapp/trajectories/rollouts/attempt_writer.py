@@ -13,7 +13,7 @@ from django.db import DataError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from synthesis.contracts import Attempt, CallError, CallResult, State, TrajectoryStep
+from synthesis.contracts import Attempt, CallError, CallResult, State, Timing, TrajectoryStep
 from synthesis.errors import StateError
 from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
@@ -291,6 +291,7 @@ def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
     if attempt.reward is not None:
         row.reward, row.passed, row.total = attempt.reward.reward, attempt.reward.passed, attempt.reward.total
     row.answer, row.final_hash = clean(attempt.answer), attempt.final_hash
-    row.environment_s, row.agent_s = attempt.timing.environment_s, attempt.timing.agent_s
-    row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
+    if attempt.timing != Timing():
+        row.environment_s, row.agent_s = attempt.timing.environment_s, attempt.timing.agent_s
+        row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
     row.provenance = provenance

@@ -26,10 +26,11 @@ def record_whole(
     about: dict[str, Any],
     fork: tuple[Trajectory, int] | None = None,
     rejected: str = "",
+    solver: bool = False,
 ) -> Trajectory:
     """Store an attempt at this revision. `start` is the first state, `identity` what makes it the same attempt when it
-    is stored twice: then nothing is written. `about` is its provenance, `fork` the parent
-    and the step of a fork, `rejected` the filter by which its batch left it out."""
+    is stored twice: then nothing is written. `about` is its provenance, `fork` the parent and the step of a fork,
+    `rejected` the filter by which its batch left it out, `solver` whether it is a try at the task's reference."""
     digest = content_hash([source, *identity])
     played, state = [], start or {}
     for index, step in enumerate(attempt.steps):
@@ -50,6 +51,7 @@ def record_whole(
             source=source,
             content_hash=digest,
             rejected=rejected,
+            solver=solver,
             conversational=attempt.conversational,
             validation=attempt.validation,
             parent=fork[0] if fork else None,
