@@ -11,7 +11,7 @@ several, read as one: the messages that a tool sent, say) and the value that it 
 How. `tokens.py` cuts a text of at most `MOST_CHARS` characters into tokens; `numerals.py` finds numbers among them,
 `quantities.py` money and durations, `dates.py` days, `clock_times.py` times, `labels.py` names and phrases: candidates,
 each with the values it may stand for. `statements.py` says which candidates are denied, hedged, superseded or one of a
-choice, and judges. Every step is linear in the text but for pairs of candidates, of which at most `MOST_CANDIDATES` are
+choice, and judges; `refusals.py` reads whether it says that something cannot be done. Every step is linear in the text but for pairs of candidates, of which at most `MOST_CANDIDATES` are
 looked at. An answer that is given in a form is read as data by `fields.py`.
 """
 
@@ -21,6 +21,7 @@ from .fields import FIELD_TYPES, answer_fields
 from .helpers import (
     denies,
     mentions,
+    says_cannot,
     says_date,
     says_duration,
     says_list,
@@ -38,6 +39,7 @@ HELPERS = {
         answer_fields,
         denies,
         mentions,
+        says_cannot,
         says_date,
         says_duration,
         says_list,
