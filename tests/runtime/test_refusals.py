@@ -1,4 +1,4 @@
-"""Refusals in answers: honest ones in many wordings are read, claims of success and other reasons are not taken for one."""
+"""Refusals in answers: honest ones are read in many words, claims and other reasons are not taken for one."""
 
 from __future__ import annotations
 

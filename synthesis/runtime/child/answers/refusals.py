@@ -7,6 +7,7 @@ that"), or says that the thing itself cannot be done and gives no other reason (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from .lexicon import PAUSES, SENTENCE_ENDS, TURNS, words
 from .statements import CannotTell
@@ -31,7 +32,9 @@ _OFFER = words(
     "given accessible enabled part take takes accept accepts"
 )
 _BY = words("with using through via without given by from among")
-_NO_MATTER = words("need needed necessary required problem problems issue issues trouble doubt error errors failed only")
+_NO_MATTER = words(
+    "need needed necessary required problem problems issue issues trouble doubt error errors failed only"
+)
 """`no tool failed`, `no need for a tool`: nothing is missing."""
 _LOOKS = words("find finding look looking search searching see seeing check checking show list tell")
 _CAUSES = words("because since due owing so therefore hence thus as given reason")
@@ -184,7 +187,11 @@ def _denied_behind(said: Sequence[str], at: int) -> bool:
 def _by_means(said: Sequence[str], at: int) -> bool:
     """`not possible with the tools that I have`, `outside of my functions`."""
     near = said[max(0, at - 4) : at]
-    return "outside" in near or "beyond" in near or any(word in _BY for word in near) and any(_cannot(said, place) for place in range(at))
+    return (
+        "outside" in near
+        or "beyond" in near
+        or (any(word in _BY for word in near) and any(_cannot(said, place) for place in range(at)))
+    )
 
 
 def _is_about(word: str, stems: Sequence[str]) -> bool:
@@ -193,7 +200,7 @@ def _is_about(word: str, stems: Sequence[str]) -> bool:
 
 def _is_unsure(sentence: Sequence[Token]) -> bool:
     said = _texts(sentence)
-    pairs = zip(said, said[1:], strict=False)
+    pairs = pairwise(said)
     return any(text in _UNSURE for text in said) or any(pair in _UNSURE_PAIRS for pair in pairs)
 
 
