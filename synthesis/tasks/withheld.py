@@ -152,8 +152,7 @@ def _variant(sandbox: Sandbox, solved: _Solved, withheld: Withheld) -> WithheldV
     )
     frame = reference_frame(sandbox, narrow)
     _require_whole(sandbox, solved, narrow, withheld, frame)
-    _require_need(sandbox, solved, narrow, withheld)
-    _require_no_other_way(sandbox, solved, narrow)
+    _require_no_other_way(sandbox, solved, narrow, _missed(sandbox, solved, narrow, withheld))
     assert narrow.reference is not None
     return WithheldVariant(withheld=withheld, checks=(_check(withheld),), frame=frame, reference=narrow.reference)
 
@@ -181,25 +180,27 @@ def _require_whole(sandbox: Sandbox, solved: _Solved, narrow: Subject, withheld:
         )
 
 
-def _require_need(sandbox: Sandbox, solved: _Solved, narrow: Subject, withheld: Withheld) -> None:
-    """The task's own checks must notice that it is missing."""
+def _missed(sandbox: Sandbox, solved: _Solved, narrow: Subject, withheld: Withheld) -> list[int]:
+    """The goals that fail without it, by index; the task's own checks must notice that it is missing."""
     run = run_calls(sandbox, narrow, without_withheld(withheld), solved.start)
     if run.state is None:
-        return
+        return list(solved.goals)
     (verdicts,) = _verdicts(sandbox, solved.subject, solved.start, [run.state], solved.solution.answer)
-    if all(verdicts[at].passed for at in solved.goals):
+    missed = [at for at in solved.goals if not verdicts[at].passed]
+    if not missed:
         raise InputError("the task's checks pass without it")
+    return missed
 
 
-def _require_no_other_way(sandbox: Sandbox, solved: _Solved, narrow: Subject) -> None:
-    """No call of another tool that is tried may reach what only the withheld one reached."""
+def _require_no_other_way(sandbox: Sandbox, solved: _Solved, narrow: Subject, goals: Sequence[int]) -> None:
+    """No call that is tried may reach a goal that only the withheld one reached."""
     known = known_values(solved.start, solved.solution)
     for tool in narrow.program.tools:
         if tool.kind != "change":
             continue
         ends = list(_ends_of(sandbox, narrow, solved, tool, known))
         for verdicts in _verdicts(sandbox, solved.subject, solved.start, ends, solved.solution.answer):
-            if any(verdicts[at].passed for at in solved.goals):
+            if any(verdicts[at].passed for at in goals):
                 raise InputError(f"the tool {tool.name} reaches a part of it in another way")
 
 
