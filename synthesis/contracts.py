@@ -55,12 +55,17 @@ class Frozen(BaseModel):
 
 
 class Tool(Frozen):
-    """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature."""
+    """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature.
+
+    `withheld` are parameters that the program takes and this task's agents may not use: no schema says so, and a call
+    that names one is refused as any unknown parameter is.
+    """
 
     name: str
     description: str = ""
     kind: ToolKind = "query"
     parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    withheld: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
 
 
 class Program(Frozen):
@@ -213,6 +218,22 @@ class Reference(Frozen):
 
     calls: tuple[ReferenceCall, ...] = ()
     answer: str = ""
+
+
+class Withheld(Frozen):
+    """What a variant of a task withholds from whoever attempts it: a tool, or one parameter of it.
+
+    `solution` is how the task is solved with it: what a careless agent would do and say.
+    """
+
+    tool: str = Field(min_length=1, max_length=200)
+    parameter: str = Field(default="", max_length=200)
+    solution: Reference = Reference()
+
+    @property
+    def name(self) -> str:
+        """`move_appointment`, or `add_dish(swaps)` for a parameter."""
+        return f"{self.tool}({self.parameter})" if self.parameter else self.tool
 
 
 class ToolCall(Frozen):

@@ -6,11 +6,11 @@ Lenient about form (an object keyed by id or a list, objects or JSON strings, ab
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from synthesis.contracts import Frame, ToolKind
+from synthesis.contracts import Frame, ToolKind, Withheld
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import answer_form, with_form
 from synthesis.formats.files import Entry, json_type
@@ -28,6 +28,7 @@ from synthesis.formats.values import (
     text_field,
 )
 
+Own = TypeVar("Own", bound=BaseModel)
 KINDS: dict[str, ToolKind] = {
     "query": "query",
     "read": "query",
@@ -217,20 +218,22 @@ def scenario(entry: Entry) -> TaskRecord:
         answer_form=form,
         initial_state=state,
         checks=tuple(_checks(raw, place)),
-        frame=_frame(raw, place),
+        frame=_own_field(Frame, "frame", raw, place),
+        withheld=_own_field(Withheld, "withheld", raw, place),
         raw=raw,
     )
 
 
-def _frame(raw: dict[str, Any], place: str) -> Frame | None:
-    """What a right way may change, as an export of ours says it; EnvScaler's own files have none."""
-    if raw.get("frame") is None:
+def _own_field(kind: type[Own], name: str, raw: dict[str, Any], place: str) -> Own | None:
+    """What an export of ours says besides: what a right way may change, what is withheld. EnvScaler's own files have
+    neither."""
+    if raw.get(name) is None:
         return None
     try:
-        return Frame.model_validate(raw["frame"])
+        return kind.model_validate(raw[name])
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(["frame", *map(str, first["loc"])])
+        where = ".".join([name, *map(str, first["loc"])])
         raise FormatError(f"{place}.{where}", first["msg"]) from None
 
 

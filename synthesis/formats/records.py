@@ -21,6 +21,7 @@ from synthesis.contracts import (
     State,
     ToolKind,
     Validation,
+    Withheld,
 )
 
 
@@ -57,7 +58,8 @@ class TaskRecord(Frozen):
 
     With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content; the frame
     that was made of it is. Without a frame anything that no check looks at may change. The instruction is what an agent
-    is given: it ends with the `answer_form`, if the task has one.
+    is given: it ends with the `answer_form`, if the task has one. With `withheld` it is a variant of a task
+    that needs what is taken away here.
     """
 
     environment_key: str
@@ -72,6 +74,7 @@ class TaskRecord(Frozen):
     score_rule: ScoreRule = "proportion"
     reference: Reference | None = None
     frame: Frame | None = None
+    withheld: Withheld | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
 
 

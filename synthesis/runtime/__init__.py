@@ -29,6 +29,7 @@ from synthesis.runtime.encoding import (
     state_hash,
 )
 from synthesis.runtime.episode import Episode
+from synthesis.runtime.offered_tools import offered, offered_tools
 from synthesis.runtime.program import (
     ALLOWED_MODULES,
     Method,
@@ -55,6 +56,8 @@ __all__ = [
     "default_sandbox",
     "encode_state",
     "make_patch",
+    "offered",
+    "offered_tools",
     "outline",
     "plain_text",
     "same_encoded",

@@ -140,11 +140,20 @@ class _MadeCall(NamedTuple):
 
 
 class Episode:
-    """One environment, alive in its own process. Thread-safe; closes itself at the end of a `with` block."""
+    """One environment, alive in its own process. Thread-safe; closes itself at the end of a `with` block.
 
-    def __init__(self, link: Link, remake: Callable[[], Link]) -> None:
+    `refusal` gives what a call comes to that is not let through to the program; None for one that is.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        remake: Callable[[], Link],
+        refusal: Callable[[str, dict[str, Any]], CallResult | None] | None = None,
+    ) -> None:
         self._link = link
         self._remake = remake
+        self._refusal = refusal
         self._lock = threading.RLock()
         self._calls: list[_MadeCall] = []
         self._closed = False
@@ -166,6 +175,9 @@ class Episode:
             return _bad(f"the arguments are not JSON: {error}")
         if len(arguments) > self._link.limits.frame_bytes:
             return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
+        refused = self._refusal(tool, args) if self._refusal is not None else None
+        if refused is not None:
+            return refused
         with self._lock:
             started = time.perf_counter_ns()
             reply = self._exchange(f'"op":"call","tool":{name},"args":{arguments}')
@@ -199,7 +211,7 @@ class Episode:
         with self._lock:
             expected = self.state_hash()
             calls = list(self._calls)
-        copy = Episode(self._remake(), self._remake)
+        copy = Episode(self._remake(), self._remake, self._refusal)
         try:
             for made in calls:
                 with copy._lock:

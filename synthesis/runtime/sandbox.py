@@ -6,6 +6,7 @@ import atexit
 import collections
 import contextlib
 import datetime
+import functools
 import hashlib
 import itertools
 import json
@@ -35,6 +36,7 @@ from synthesis.runtime import frames
 from synthesis.runtime.check_request import check_request, require_readable, state_text, world_text
 from synthesis.runtime.encoding import canonical_json, decode_state
 from synthesis.runtime.episode import Episode, Link
+from synthesis.runtime.offered_tools import refusal
 from synthesis.runtime.pool import Pool, namespaces_for
 
 POOL_SIZE = 4
@@ -108,7 +110,8 @@ class Sandbox:
         def make() -> Link:
             return self._begin(compiled, *request)
 
-        return Episode(make(), make)
+        closed = validation == "source" and any(tool.withheld for tool in program.tools)
+        return Episode(make(), make, functools.partial(refusal, program) if closed else None)
 
     def _begin(self, compiled: _Compiled, body: str, state: str) -> Link:
         link = self._link()

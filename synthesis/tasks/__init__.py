@@ -36,6 +36,8 @@ may change at all. `answer_judge.py` is who decides what a check cannot tell of 
 `audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged
 anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
 
+`withheld.py` makes variants of a task that take away a tool which it needs, and says why others cannot be taken.
+
 `teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth training on: filters
 in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible? facts made up?)
 between.

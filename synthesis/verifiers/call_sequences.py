@@ -19,6 +19,7 @@ from synthesis.contracts import (
     ScoreRule,
     State,
     Validation,
+    Withheld,
 )
 from synthesis.errors import ProgramEnded
 from synthesis.runtime import Sandbox, state_hash
@@ -32,7 +33,8 @@ OTHER_NOW = "2027-06-17T18:30:00+00:00"
 
 
 class Subject(Frozen):
-    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded."""
+    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded, and `program` offers
+    nothing that is `withheld`."""
 
     program: Program
     initial: State
@@ -42,6 +44,7 @@ class Subject(Frozen):
     rule: ScoreRule = "goals"
     reference: Reference | None = None
     frame: Frame | None = None
+    withheld: Withheld | None = None
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW

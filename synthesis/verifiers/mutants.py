@@ -19,6 +19,7 @@ MutantKind = Literal[
     "argument_altered",
     "call_added",
     "record_swapped",
+    "solution_tried",
     "answer_altered",
     "answer_respelled",
     "answer_contrary",
@@ -196,6 +197,9 @@ def describe(mutant: Mutant) -> str:
     if mutant.kind == "record_swapped":
         return f"{after} instead of {before} in every call"
     step = (mutant.step or 0) + 1
+    if mutant.kind == "solution_tried":
+        way = f"the solution without {mutant.tool}, which is withheld" if mutant.reference.calls else "no call"
+        return f"{way}, and the answer {str(mutant.after)[:200]!r}"
     if mutant.kind == "call_added":
         where = "before the reference" if step == 1 else "after the reference"
         return f"{mutant.tool} called {where} with {after}, which changes {mutant.place}"

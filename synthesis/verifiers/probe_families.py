@@ -19,6 +19,7 @@ from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.withheld_answers import false_variants, honest_variants, solution_variants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
@@ -87,10 +88,19 @@ FAMILIES: tuple[ProbeFamily, ...] = (
 )
 
 
+WITHHELD_FAMILIES: tuple[ProbeFamily, ...] = (
+    *FAMILIES[:2],
+    ProbeFamily("tries of the solution", None, "mutant_passes", tried_variants=solution_variants),
+    ProbeFamily("refusals in other words", honest_variants, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("claims and other reasons", false_variants, "answer_too_loose", most=MOST_ANSWERS),
+)
+"""Of a task that withholds something: its right answer is to say so."""
+
+
 def chosen_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:
     """The variants of every family. The task must have a reference."""
     chosen = []
-    for family in FAMILIES:
+    for family in FAMILIES if subject.withheld is None else WITHHELD_FAMILIES:
         every = family.make(sandbox, subject, start, first)
         chosen.append(ChosenFamily(family, tuple(spread(every, family.most)), len(every)))
     return chosen

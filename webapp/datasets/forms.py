@@ -28,6 +28,7 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms.rows import Options, PlainInput, offer, options
 from webapp.scenarios.models import ReviewState, Task
+from webapp.scenarios.withheld.filters import CHOICES
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import siblings, subtree
@@ -46,6 +47,7 @@ AUDITS = [
     ("stale", "stale"),
     ("none", "not audited"),
 ]
+WITHHELD = [("", "any"), *CHOICES]
 OUTCOMES = [
     ("", "any"),
     *(
@@ -60,6 +62,7 @@ NAMES = (
     "category",
     "setting",
     "audit",
+    "withheld",
     "policy",
     "attempts",
     "pass_low",
@@ -124,6 +127,7 @@ class DatasetForm(SplitForm):
     setting = forms.ChoiceField(label="Setting", choices=SETTINGS, required=False)
     audit = forms.ChoiceField(label="Audit of the task", choices=AUDITS, required=False)
     approval = forms.ChoiceField(label="Approval", choices=APPROVALS, required=False)
+    withheld = forms.ChoiceField(label="Tasks where", choices=WITHHELD, required=False)
     likeness_part = forms.ChoiceField(label="Of the environments", choices=PARTS, required=False)
     likeness_to = forms.CharField(label="alike to", max_length=80, required=False, widget=forms.Select)
     environment_count = forms.IntegerField(label="At most", min_value=1, max_value=1_000_000, required=False)

@@ -25,6 +25,7 @@ from webapp.datasets.selection import (
 )
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, ShortText
+from webapp.scenarios.withheld.filters import WithheldName
 
 PublicId = Annotated[str, Field(max_length=60)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -61,6 +62,10 @@ class SelectionIn(BodyIn):
     approval: Annotated[
         ApprovalName,
         Field(description="Review state: of a task's current revision, of a trajectory's the one it was made at."),
+    ] = ""
+    withheld: Annotated[
+        WithheldName,
+        Field(description="Variants that withhold `any`thing, a `tool`, a `parameter`; `none`: the others."),
     ] = ""
     likeness: LikenessIn | None = None
     environment_count: Annotated[

@@ -30,6 +30,7 @@ from synthesis.tasks.trajectory_filters import FilterSettings
 from training.config import SettingName
 from training.dataset import ApartBy, DatasetKind
 from webapp.scenarios.models import Task
+from webapp.scenarios.withheld.filters import WithheldName, withheld_filter
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import subtree
@@ -77,6 +78,7 @@ class Likeness(Frozen):
 class DatasetSelection(Frozen):
     """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
 
+    `withheld` is what tasks withhold from their attempts (`any`, `none`, `tool`, `parameter`).
     `approval` is the review state of the revision: of a task its current one, of a trajectory the one that it was made
     at. Of the environments that are found, `likeness` keeps half, and `environment_count` so many, drawn by
     `environment_seed`: a larger number holds all that a smaller one does (EnvScaler 5.4). `apart_from` are datasets
@@ -95,6 +97,7 @@ class DatasetSelection(Frozen):
     setting: SettingName | Literal[""] = ""
     audit: AuditName = ""
     approval: ApprovalName = ""
+    withheld: WithheldName = ""
     likeness: Likeness | None = None
     environment_count: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
     environment_seed: Seed = 0
@@ -163,6 +166,8 @@ def tasks_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> Q
         rows = rows.filter(environment__in=_each_of(within))
     if choice.approval:
         rows = rows.filter(review_state=choice.approval)
+    if choice.withheld:
+        rows = rows.filter(withheld_filter(choice.withheld))
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:
@@ -179,6 +184,8 @@ def trajectories_of(choice: DatasetSelection, within: Sequence[int] | None = Non
         rows = rows.filter(environment__in=_each_of(within))
     if choice.approval:
         rows = rows.filter(revision__review_state=choice.approval)
+    if choice.withheld:
+        rows = rows.filter(withheld_filter(choice.withheld, "task__"))
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:

@@ -10,12 +10,19 @@ from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
-from webapp.environments.services import program_of, record_of
+from webapp.environments.services import record_of
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
-from webapp.scenarios.references import as_reference, frame_of_revision, reference_of
+from webapp.scenarios.references import (
+    as_reference,
+    frame_of_revision,
+    offered_program,
+    reference_of,
+    withheld_of,
+)
 from webapp.scenarios.revision_record import RevisionChanges, plain_instruction, task_record
 from webapp.scenarios.states import load_state
 
@@ -120,7 +127,7 @@ def proposed_task(edit: Edit, task: Task, program: Program | None) -> ProposedTa
         raise InputError("This task has no revision any more.")
     revision.task = task
     stored, frame = reference_of(revision), frame_of_revision(revision)
-    used = program if program is not None else program_of(revision.scenario.version)
+    used = offered_program(revision) if program is None else offered(program, withheld_of(revision))
     known = as_reference(stored) if stored is not None else None
     base = ProposedTask(
         task,

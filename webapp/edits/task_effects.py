@@ -73,6 +73,7 @@ def subject_of(proposed: ProposedTask) -> Subject:
         labels=tuple(check.label for check in record.checks),
         rule=record.score_rule,
         frame=proposed.frame,
+        withheld=record.withheld,
         reference=proposed.reference,
     )
 

@@ -35,6 +35,7 @@ from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.models import AuditFault, Check, Task
 from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import hold_reference
+from webapp.scenarios.withheld.page import withheld_context
 from webapp.trajectories.failure_reason import newest_scores, tell_reasons
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.pass_rates import pass_at
@@ -249,6 +250,7 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
         "reference": hold_reference(revision),
         **checks,
+        **(withheld_context(task, revision) if task.withheld else {}),
         **attempts_context(task, checks["checks"], whole=checks["checks_whole"]),
     }
 

@@ -73,6 +73,10 @@ class Task(models.Model):
     finding_count = models.PositiveIntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)
     do_nothing = models.FloatField(null=True, blank=True)
+    withheld = models.CharField(max_length=410, blank=True, default="")
+    """Of a variant: the tool that it withholds, or `tool(parameter)`."""
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="variants")
+    """Of a variant: the task that it was made of."""
     audit = models.ForeignKey("Audit", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     audit_state = models.CharField(max_length=12, choices=AuditState.choices, blank=True, default="")
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
@@ -89,6 +93,7 @@ class Task(models.Model):
             models.Index(fields=["trajectory_count", "id"], name="task_trajectories"),
             models.Index(fields=["audit_state", "id"], name="task_audit_state"),
             models.Index(fields=["review_state", "id"], name="task_review_state"),
+            models.Index(fields=["id"], name="task_withheld", condition=~models.Q(withheld="")),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
         ]
 
@@ -113,6 +118,8 @@ class TaskRevision(models.Model):
     verifier_hash = models.CharField(max_length=64)
     frame = OrderedJSONField(null=True, blank=True)
     """A `synthesis.contracts.Frame`; null where anything that no check looks at may change."""
+    withheld = OrderedJSONField(null=True, blank=True)
+    """A `synthesis.contracts.Withheld`; null where all tools of the version are offered."""
     do_nothing = models.FloatField(null=True, blank=True)
     record = OrderedJSONField(default=dict)
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)

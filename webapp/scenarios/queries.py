@@ -21,11 +21,13 @@ from webapp.paging import Page, keyset
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
-from webapp.scenarios.references import frame_of_revision
+from webapp.scenarios.references import frame_of_revision, withheld_of
+from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "review_state", "audit__unseen", "environment__name", "environment__category",
+    "audit_state", "review_state", "audit__unseen", "withheld", "parent_id", "environment__name",
+    "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
@@ -66,6 +68,8 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         rows = _finding(rows, wanted["finding"])
     if "audit" in wanted:
         rows = rows.filter(audit_state="" if wanted["audit"] == "none" else wanted["audit"])
+    if "withheld" in wanted:
+        rows = rows.filter(withheld_filter(wanted["withheld"]))
     if "fault" in wanted:
         rows = rows.filter(Exists(AuditFault.objects.filter(kind=wanted["fault"], audit=OuterRef("audit"))))
     return rows
@@ -179,6 +183,7 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
         ("Instruction", revision.instruction, other.instruction),
         ("Score rule", revision.score_rule, other.score_rule),
         ("Frame", _frame(revision), _frame(other)),
+        ("Withheld", _withheld(revision), _withheld(other)),
     ]
     mine = {check.position: check for check in revision.checks.all()}
     theirs = {check.position: check for check in other.checks.all()}
@@ -192,6 +197,11 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
 def _frame(revision: TaskRevision) -> str:
     frame = frame_of_revision(revision)
     return "No frame" if frame is None else "\n".join(sorted(map(spelled_place, frame.allowances)))
+
+
+def _withheld(revision: TaskRevision) -> str:
+    withheld = withheld_of(revision)
+    return withheld.name if withheld is not None else "Nothing"
 
 
 def _text(check: Check | None) -> str:

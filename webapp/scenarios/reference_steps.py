@@ -8,13 +8,13 @@ from typing import Any
 
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED
 from synthesis.errors import EnvariumError
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import default_sandbox, offered
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.models import TaskReference
 from webapp.scenarios.queries import PatchLine, changes
-from webapp.scenarios.references import as_reference
+from webapp.scenarios.references import as_reference, withheld_of
 from webapp.scenarios.state_tables import StateTable, state_tables
 from webapp.scenarios.states import load_state
 
@@ -47,9 +47,10 @@ class ExecutedReference:
 @lru_cache(maxsize=64)
 def executed_reference(version: int, initial: str, reference: int) -> ExecutedReference:
     """Execute a stored reference. None of the three ever changes under its key."""
-    program = program_of(Version.objects.get(pk=version))
+    row = TaskReference.objects.select_related("revision").defer("revision__record").get(pk=reference)
+    program = offered(program_of(Version.objects.get(pk=version)), withheld_of(row.revision))
     state = first = load_state(initial)
-    calls = as_reference(TaskReference.objects.get(pk=reference)).calls
+    calls = as_reference(row).calls
     steps: list[ReferenceStep] = []
     try:
         with default_sandbox().reset(program, state, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from synthesis.contracts import Frame, Reference, ReferenceCall
+from synthesis.contracts import Frame, Program, Reference, ReferenceCall, Withheld
 from synthesis.formats.values import clean
+from synthesis.runtime import offered
 from webapp.content_store import content_hash
+from webapp.environments.services import program_of
 from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
 
@@ -68,6 +70,16 @@ def references_of(revisions: Iterable[int]) -> dict[int, TaskReference]:
 def frame_of_revision(revision: TaskRevision) -> Frame | None:
     """The stored frame as verifiers take it; None where the revision has none."""
     return None if revision.frame is None else Frame.model_validate(revision.frame)
+
+
+def withheld_of(revision: TaskRevision) -> Withheld | None:
+    """What the revision withholds from its attempts; None where it offers all tools of its version."""
+    return None if revision.withheld is None else Withheld.model_validate(revision.withheld)
+
+
+def offered_program(revision: TaskRevision) -> Program:
+    """What an attempt at a revision can see and call: its version's program, without what is withheld."""
+    return offered(program_of(revision.scenario.version), withheld_of(revision))
 
 
 def as_reference(row: TaskReference) -> Reference:

@@ -11,7 +11,7 @@ from synthesis.formats.envscaler_export import STATE_FIELD
 from synthesis.formats.records import CheckRecord, TaskRecord
 from webapp.scenarios.answer_form import form_of
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.references import frame_of_revision
+from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.services import Start
 
 _MARK = "\N{END OF TEXT}"
@@ -60,6 +60,7 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
         criteria=tuple(str(criterion) for criterion in criteria),
         score_rule=revision.score_rule,
         frame=frame,
+        withheld=withheld_of(revision),
         raw=_raw(revision.record, frame, changes),
     )
 

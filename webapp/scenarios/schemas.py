@@ -12,6 +12,7 @@ from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answer_form import form_of
 from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.withheld.filters import WithheldName
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -54,6 +55,10 @@ class TaskFilterQuery(BodyIn):
     review: Annotated[
         Literal["", "draft", "in_review", "changes_requested", "approved", "rejected"],
         Field(description="What people decided on the current revision."),
+    ] = ""
+    withheld: Annotated[
+        WithheldName,
+        Field(description="Variants that withhold `any`thing, a `tool`, a `parameter`; `none`: the others."),
     ] = ""
     low: Annotated[Share | None, Field(description="What doing nothing scores at least.")] = None
     high: Annotated[Share | None, Field(description="What doing nothing scores at most.")] = None
@@ -98,6 +103,11 @@ class TaskLine(Schema):
     do_nothing: float | None
     audit_state: Annotated[str, Field(description="green, red, incomplete, stale; empty where it was never audited.")]
     review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
+    withheld: Annotated[
+        str,
+        Field(description="Of a variant the tool that it withholds, or tool(parameter): the right thing is to say so."),
+    ]
+    parent_id: Annotated[int | None, Field(description="Of a variant: the task that it was made of.")]
     created_at: datetime
 
 
@@ -161,10 +171,18 @@ class AnswerFieldOut(Schema):
     required: bool
 
 
+class WithheldOut(Schema):
+    """What attempts cannot see or call; `parameter` is empty where the whole tool is withheld."""
+
+    tool: str
+    parameter: str
+
+
 class RevisionOut(RevisionLine):
     instruction: str
     answer_form: Annotated[list[AnswerFieldOut], Field(description="Empty where the task asks for no form.")]
     frame: Annotated[FrameOut | None, Field(description="null: whatever no check looks at may change.")]
+    withheld: Annotated[WithheldOut | None, Field(description="null: all tools are offered.")]
     checks: list[CheckOut]
     findings: list[TaskFindingOut]
 

@@ -58,7 +58,9 @@ def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
     rubric = [list(record.criteria)] if record.criteria else []
     framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
-    parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw, *rubric, *framed]
+    withheld = [record.withheld.model_dump(mode="json")] if record.withheld is not None else []
+    parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw]
+    parts += [*rubric, *framed, *withheld]
     return content_hash(parts)
 
 
@@ -137,6 +139,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         score_rule=record.score_rule,
         verifier_hash=_verifier_hash(record),
         frame=record.frame.model_dump(mode="json", exclude_defaults=True) if record.frame is not None else None,
+        withheld=record.withheld.model_dump(mode="json") if record.withheld is not None else None,
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
     )
@@ -178,6 +181,7 @@ def _make_current(
     task.title = (record.title or record.key)[:300]
     task.words = "\n".join((task.title, task.key, revision.instruction[:SEARCHED]))
     task.do_nothing = revision.do_nothing
+    task.withheld = record.withheld.name if record.withheld is not None else ""
     task.check_count = revision.checks.count()
     task.finding_count = revision.findings.count()
     task.save()

@@ -14,6 +14,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import AuditState, ReviewState
+from webapp.scenarios.withheld.filters import CHOICES
 
 TASK_KINDS = (
     "all_true_at_start",
@@ -66,6 +67,7 @@ _WHY = {
     "high": SHARE,
     "fewest": COUNT,
     "most": COUNT,
+    "withheld": "write any, none, tool or parameter",
     "source": "nothing came from such a source",
     "sort": "there is no such order",
 }
@@ -96,6 +98,7 @@ class TaskFilters:
             "audit": choice("audit", "Audit"),
             "fault": choice("fault", "Audit found", "Anything"),
             "review": choice("review", "Review"),
+            "withheld": choice("withheld", "Withheld"),
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             "source": choice("source", "Source"),
@@ -114,7 +117,7 @@ def read_filters(query: QueryDict) -> TaskFilters:
         "environment": params.text("environment", strip=True),
         **{
             name: params.choice(name, dict(choices[name]))
-            for name in ("category", "finding", "audit", "fault", "review")
+            for name in ("category", "finding", "audit", "fault", "review", "withheld")
         },
         **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
         **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
@@ -135,5 +138,6 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
         "fault": list(FAULTS.items()),
         "review": [(name, str(words)) for name, words in ReviewState.choices],
+        "withheld": CHOICES,
         "source": [(name, name) for name in queries.sources()],
     }

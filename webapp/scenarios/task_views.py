@@ -29,6 +29,7 @@ from webapp.scenarios.references import reference_of
 from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
 from webapp.scenarios.task_filters import TASKS, read_filters
+from webapp.scenarios.withheld.page import withheld_context
 
 FINDINGS_SHOWN = 1_000
 TABS = {"task": "Task", "audit": "Audit", "attempts": "Attempts"}
@@ -93,7 +94,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_fragment(request, "checks"):
         return render(request, "scenarios/checks.html", context)
     if revision is not None:
-        context |= audit_context(row, revision) | frame_context(row, revision)
+        context |= audit_context(row, revision) | frame_context(row, revision) | withheld_context(row, revision)
         context["form_rows"] = form_rows(form_of(revision))
     context |= {"tab": Params(request.GET).choice("tab", TABS, "task"), "tabs": list(TABS.items())}
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])

@@ -17,11 +17,10 @@ from synthesis.runtime import Sandbox
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
-from webapp.environments.services import program_of
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import frame_of_revision
+from webapp.scenarios.references import frame_of_revision, offered_program
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -72,7 +71,7 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
 def setting_of(revision: TaskRevision) -> ReplaySetting:
     checks = list(revision.checks.order_by("position"))
     return ReplaySetting(
-        program=program_of(revision.scenario.version),
+        program=offered_program(revision),
         initial=load_state(revision.scenario.initial_id),
         checks=tuple(check.source for check in checks),
         rule=revision.score_rule,  # type: ignore[arg-type]
@@ -95,7 +94,7 @@ def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevis
         task = tasks.filter(key=record.task_key).first()
         if task is not None and task.current is not None:
             return _fitting(task, task.current, instruction)
-    matches = list(tasks.filter(current__instruction=instruction)[:2]) if instruction.strip() else []
+    matches = list(tasks.filter(current__instruction=instruction, withheld="")[:2]) if instruction.strip() else []
     if len(matches) == 1 and matches[0].current is not None:
         return matches[0].current, f"Matched by its instruction; it names the task {record.task_key}."
     if known is None:

@@ -31,7 +31,7 @@ from webapp.environments.models import Environment, Version
 from webapp.environments.services import program_of
 from webapp.scenarios.audits import services
 from webapp.scenarios.importer import import_task
-from webapp.scenarios.references import reference_of
+from webapp.scenarios.references import offered_program, reference_of
 from webapp.scenarios.services import save_scenario
 from webapp.scenarios.states import load_state, store_state
 from webapp.trajectories.models import Trajectory
@@ -125,7 +125,7 @@ def task_key(given: SaveRequest, environment: Environment, state: ScenarioDraft,
     root, _, below = given.item.path.partition("/")
     if APART not in root:
         return below.replace("/", "-")
-    rows = environment.tasks.filter(source=given.source, current__instruction=draft.instruction)
+    rows = environment.tasks.filter(source=given.source, current__instruction=draft.instruction, withheld="")
     same = rows.filter(scenario__initial=store_state(encode_state(state.state)))
     return same.order_by("id").values_list("key", flat=True).first() or given.item.path.replace("/", "-")
 
@@ -198,7 +198,7 @@ def store_attempt(
     of the same item is stored once."""
     revision = above.revision
     assert revision is not None
-    program = program_of(revision.scenario.version)
+    program = offered_program(revision)
     initial = load_state(revision.scenario.initial_id)
     start: State | None = None
     if attempt.steps:

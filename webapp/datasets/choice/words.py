@@ -5,6 +5,7 @@ from __future__ import annotations
 from webapp.datasets.models import Dataset
 from webapp.datasets.selection import DatasetSelection, Likeness
 from webapp.environments.models import Environment
+from webapp.scenarios.withheld.filters import WORDS
 from webapp.taxonomy.former import present_node
 
 
@@ -23,6 +24,8 @@ def words(choice: DatasetSelection) -> list[tuple[str, str]]:
         lines.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
     if choice.approval:
         lines.append(("Approval", choice.approval.replace("_", " ")))
+    if choice.withheld:
+        lines.append(("Withheld", WORDS[choice.withheld]))
     if choice.policy:
         lines.append(("Policy", f"begins with {choice.policy}"))
     if choice.by_attempts:

@@ -64,6 +64,7 @@ PROBE_FAMILIES = {
     "argument_altered": "an argument altered",
     "call_added": "an unasked call",
     "record_swapped": "another record",
+    "solution_tried": "the solution tried all the same",
     "answer_altered": "another answer",
     "answer_respelled": "the right answer in other words",
     "answer_contrary": "a hedged or contrary answer",
@@ -278,7 +279,7 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         place=mutant["place"],
         before=before,
         after=after,
-        altered=mutant["kind"] in ("argument_altered", "record_swapped", *ANSWERS),
+        altered=mutant["kind"] in ("argument_altered", "record_swapped", "solution_tried", *ANSWERS),
         wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
         outside=outside_sentence(OutsideChange.model_validate(item) for item in mutant.get("outside", ())),
@@ -297,6 +298,8 @@ def _mutant_name(mutant: dict[str, Any]) -> str:
         return ANSWERS[mutant["kind"]]
     if mutant["kind"] == "record_swapped":
         return "Every call, on another record"
+    if mutant["kind"] == "solution_tried":
+        return f"The solution, as far as it goes without {mutant['tool']}"
     if mutant["kind"] == "call_added":
         return f"{mutant['tool']} called {'after' if mutant['step'] else 'before'} the reference"
     return f"Call {mutant['step'] + 1} {mutant['tool']}"
@@ -335,7 +338,12 @@ def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> M
 
 
 def _column(mutant: dict[str, Any]) -> str:
-    named = {"call_added": "unasked call", "record_swapped": "other record", **dict.fromkeys(ANSWERS, "answer")}
+    named = {
+        "call_added": "unasked call",
+        "record_swapped": "other record",
+        "solution_tried": "solution",
+        **dict.fromkeys(ANSWERS, "answer"),
+    }
     return named.get(mutant["kind"]) or f"{mutant['step'] + 1} {mutant['tool']}"
 
 

@@ -13,7 +13,7 @@ from django.db.models import F
 from synthesis.contracts import Program
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.values import clean
-from synthesis.runtime import Sandbox
+from synthesis.runtime import Sandbox, offered
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject
@@ -30,7 +30,7 @@ from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
-from webapp.scenarios.references import as_reference, frame_of_revision, reference_of
+from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of
 from webapp.scenarios.states import load_state
 
 VALUE_CHARS = 2_000
@@ -87,6 +87,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
     scenario = revision.scenario
     judged = [revision.instruction, judge] if revision.verifier_kind == "rubric" or judge else []
     framed = [revision.frame] if revision.frame is not None else []
+    withheld = [["withheld", revision.withheld]] if revision.withheld is not None else []
     return content_hash(
         [
             AUDIT_VERSION,
@@ -97,6 +98,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
             reference.content_hash if reference else "",
             *judged,
             *framed,
+            *withheld,
         ]
     )
 
@@ -107,7 +109,9 @@ def is_stale(audit: Audit, revision: TaskRevision) -> bool:
 
 
 def subject_of(case: Case, program: Program) -> Subject:
-    """What the sandbox and the verifier need of a case. Raises InputError (a damaged state)."""
+    """What the sandbox and the verifier need of a case, whose version has this program. Raises InputError (a damaged
+    state)."""
+    program = offered(program, withheld_of(case.revision))
     initial = load_state(case.revision.scenario.initial_id)
     reference = as_reference(case.reference) if case.reference else None
     if case.revision.verifier_kind == "rubric":
@@ -127,6 +131,7 @@ def subject_of(case: Case, program: Program) -> Subject:
         labels=tuple(label for _, label in checks),
         rule=case.revision.score_rule,
         frame=frame_of_revision(case.revision),
+        withheld=withheld_of(case.revision),
         reference=reference,
     )
 

@@ -10,13 +10,14 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from synthesis.contracts import State
+from synthesis.contracts import Tool as OfferedTool
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Tool
 from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.models import Playground, PlaygroundCall
 from webapp.scenarios.playground import argument_form as reading
-from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.playground.services import cached_state, program
 from webapp.scenarios.state_views import state_context
 
 RESULT_SHOWN = 100_000
@@ -38,11 +39,25 @@ class Form:
 
 
 def tools_of(row: Playground) -> list[Tool]:
-    return list(row.version.tools.only("name", "kind", "description", "position", "version_id"))
+    """The tools that can be called: all of the version's, but for what the task at hand withholds."""
+    listed = row.version.tools.only("name", "kind", "description", "position", "version_id")
+    return [tool for tool in listed if row.revision_id is None or _offered(row, tool)]
 
 
 def find_tool(row: Playground, name: str) -> Tool | None:
-    return row.version.tools.filter(name=name.replace("\0", "")).first()
+    tool = row.version.tools.filter(name=name.replace("\0", "")).first()
+    if tool is None or row.revision_id is None:
+        return tool
+    known = _offered(row, tool)
+    if known is None:
+        return None
+    tool.parameters, tool.description = known.parameters, known.description
+    return tool
+
+
+def _offered(row: Playground, tool: Tool) -> OfferedTool | None:
+    """The tool as the task of the playground offers it; None where it is withheld."""
+    return next((one for one in program(row.version_id, row.revision_id).tools if one.name == tool.name), None)
 
 
 def read_form(posted: QueryDict, tool: Tool) -> Form:

@@ -20,6 +20,7 @@ from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.models import Playground, PlaygroundCall, Scenario, TaskRevision
 from webapp.scenarios.playground.live_episodes import CACHE, LiveEpisode
+from webapp.scenarios.references import offered_program
 from webapp.scenarios.states import load_state, store_state
 
 MOST_CALLS = 500
@@ -59,8 +60,11 @@ class Diverged(EnvariumError):
 
 
 @lru_cache(maxsize=32)
-def program(version_id: int) -> Program:
-    """A version's program; versions never change."""
+def program(version_id: int, revision_id: int | None = None) -> Program:
+    """A version's program, or what a revision of a task offers of it; neither ever changes."""
+    if revision_id is not None:
+        rows = TaskRevision.objects.select_related("scenario__version").defer("record", "scenario__version__record")
+        return offered_program(rows.get(pk=revision_id))
     return program_of(Version.objects.get(pk=version_id))
 
 
@@ -74,7 +78,7 @@ def create(user: Any, version: Version, scenario: Scenario | None, origin: Playg
     """Start an episode and the playground that owns it. Raises what the sandbox raises."""
     initial = scenario.initial_id if scenario else None
     seed, now = (origin.seed, origin.now) if origin else (DEFAULT_SEED, DEFAULT_NOW)
-    episode = _begin(version.pk, initial, seed, now)
+    episode = _begin(program(version.pk), initial, seed, now)
     try:
         start = store_state(episode.state())
     except BaseException:
@@ -167,9 +171,9 @@ def reset(row: Playground) -> Playground:
     return create(row.user, row.version, row.scenario, origin=row)
 
 
-def _begin(version_id: int, initial: str | None, seed: int, now: str) -> Episode:
+def _begin(begun: Program, initial: str | None, seed: int, now: str) -> Episode:
     state = cached_state(initial) if initial else {}
-    return default_sandbox().reset(program(version_id), state, seed=seed, now=now, validation="source")
+    return default_sandbox().reset(begun, state, seed=seed, now=now, validation="source")
 
 
 def executed(call: PlaygroundCall) -> bool:
@@ -189,7 +193,7 @@ def live_of(row: Playground) -> LiveEpisode:
 
 def _rebuild(row: Playground) -> Episode:
     calls = list(row.calls.only("index", "tool", "arguments", "patch", "error", "state_hash"))
-    episode = _begin(row.version_id, row.initial_id, row.seed, row.now)
+    episode = _begin(program(row.version_id, row.revision_id), row.initial_id, row.seed, row.now)
     try:
         for call in calls:
             if executed(call) and episode.call(call.tool, call.arguments).patch != call.patch:
@@ -219,7 +223,7 @@ def run_call(
     validation = cast(Validation, row.validation or validation)
     if row.length >= MOST_CALLS:
         raise CallLost(f"A playground holds {MOST_CALLS} calls. Reset to go on; this history stays.")
-    refusal = refusal_of(program(row.version_id), tool, arguments) if validation == "schema" else None
+    refusal = refusal_of(program(row.version_id, row.revision_id), tool, arguments) if validation == "schema" else None
     if refusal is not None:
         return _store(row, serial, tool, arguments, validation, refusal, hash_now(row), None)
     live = live_of(row)

@@ -9,9 +9,10 @@ from typing import Any
 from django.db.models import Count, Q
 from pydantic import ValidationError
 
-from synthesis.contracts import Message, Tool
+from synthesis.contracts import Message, Tool, Withheld
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation, read_conversation
+from synthesis.runtime import offered_tools
 from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
 from webapp.scenarios.models import TaskRevision
@@ -33,7 +34,8 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RecordOrigin:
-    """The revision that an attempt was made at. `offered` are the tools of its environment version."""
+    """The revision that an attempt was made at. `offered` are the tools of its environment version, without what the
+    task withholds."""
 
     about: dict[str, Any]
     offered: tuple[Tool, ...]
@@ -107,13 +109,16 @@ class Origins:
             "task__environment__key",
             "scenario__version_id",
             "scenario__version__content_hash",
+            "withheld",
         )
         names = ("revision", "content_hash", "verifier_hash", "task", "key", "source", "environment")
         revision_rows = list(rows)
-        self._learn_tools({version for *_, version, _ in revision_rows})
-        for pk, *values, version, version_hash in revision_rows:
+        self._learn_tools({version for *_, version, _, _ in revision_rows})
+        for pk, *values, version, version_hash, withheld in revision_rows:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
-            self._known[pk] = RecordOrigin(about, self._tools[version])
+            taken = None if withheld is None else Withheld.model_validate(withheld)
+            about |= {} if taken is None else {"withheld": taken.name}
+            self._known[pk] = RecordOrigin(about, offered_tools(self._tools[version], taken))
 
     def of(self, revision: int) -> RecordOrigin:
         return self._known[revision]

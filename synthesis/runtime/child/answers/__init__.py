@@ -11,8 +11,9 @@ several, read as one: the messages that a tool sent, say) and the value that it 
 How. `tokens.py` cuts a text of at most `MOST_CHARS` characters into tokens; `numerals.py` finds numbers among them,
 `quantities.py` money and durations, `dates.py` days, `clock_times.py` times, `labels.py` names and phrases: candidates,
 each with the values it may stand for. `statements.py` says which candidates are denied, hedged, superseded or one of a
-choice, and judges. Every step is linear in the text but for pairs of candidates, of which at most `MOST_CANDIDATES` are
-looked at. An answer that is given in a form is read as data by `fields.py`.
+choice, and judges; `refusals.py` reads whether a text says that something cannot be done. Every step is linear in the
+text but for pairs of candidates, of which at most `MOST_CANDIDATES` are looked at. An
+answer that is given in a form is read as data by `fields.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .fields import FIELD_TYPES, answer_fields
 from .helpers import (
     denies,
     mentions,
+    says_cannot,
     says_date,
     says_duration,
     says_list,
@@ -38,6 +40,7 @@ HELPERS = {
         answer_fields,
         denies,
         mentions,
+        says_cannot,
         says_date,
         says_duration,
         says_list,

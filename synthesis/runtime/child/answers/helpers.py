@@ -10,6 +10,7 @@ from itertools import combinations
 from . import labels, quantities
 from .clock_times import clock_times
 from .dates import DAYS, dates
+from .refusals import refuses
 from .statements import Candidate, CannotTell, judge
 from .tokens import MOST_CHARS, Token, cut, joined
 
@@ -197,6 +198,12 @@ def denies(texts: object, *phrases: str) -> bool:
         if all(one.denied or one.hedged for one in found):
             return True
         raise
+
+
+def says_cannot(texts: object, *about: str) -> bool:
+    """Whether the text says that what was asked cannot be done here, for want of a tool or an option; `about` are words
+    for the act (`"cancel*"`). Another reason, or a claim that it was done, is no such text. Raises CannotTell."""
+    return refuses(_read(texts), about)
 
 
 def _read(texts: object) -> list[Token]:
