@@ -95,7 +95,7 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Being saved")
     carried_out("save_edit")
-    page.wait_for_selector("text=Saved")
+    page.wait_for_selector(".note.good >> text=Saved")
     assert not faults(page, "edits")
     assert RIGHT in Version.objects.get(environment=made.environment, number=2).source
     assert (made.task("three").review_state, made.task("eight").review_state) == ("approved", "in_review")
@@ -127,7 +127,7 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
     page.wait_for_selector("#checks details:nth-of-type(3)")
     page.locator("#checks [name=check_out]").last.check()
     page.get_by_role("button", name="Save as a new revision").click()
-    page.wait_for_selector("text=Your edit is being saved")
+    page.wait_for_selector("text=Being saved")
     assert page.evaluate("location.pathname") == desk
     carried_out("save_edit")
     page.wait_for_selector("text=Your edit is saved as revision 3")

@@ -127,6 +127,7 @@ def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site:
     his.get_by_role("button", name="Save as a new revision").click()
     his.wait_for_selector("text=Being saved")
     carried_out("save_edit")
+    his.wait_for_selector(".note.good >> text=Saved")
     his.goto(f"/tasks/{task.pk}/")
     assert his.locator(".head, header").get_by_text("in review").count()
     task.refresh_from_db()
