@@ -24,7 +24,7 @@ from synthesis.tasks.instruction import write_task
 from synthesis.tasks.reference_search import solve
 from synthesis.tasks.teacher import teach
 from synthesis.tasks.trajectory_filters import filter_attempt
-from synthesis.themes import dedupe
+from synthesis.themes.same_themes import same_themes
 from synthesis.themes.tasks import discover
 from synthesis.verifiers.audit_report import AuditedTask
 
@@ -42,12 +42,6 @@ def assessed(settings: StageSettings, spec: ItemSpec) -> bool:
     """Whether an environment that is there need not be assessed again."""
     enough = spec.score is not None and spec.score >= settings.assessment_threshold
     return spec.environment is not None and enough and not settings.reassess
-
-
-def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
-    texts = [dedupe.theme_text(theme.name, theme.description, [tool.name for tool in theme.tools]) for theme in themes]
-    groups = dedupe.group(texts, settings.duplicate_at)
-    return [[group.kept, *(member.index for member in group.members)] for group in groups]
 
 
 async def plan_it(kit: Kit, spec: ItemSpec, theme: ThemeDraft) -> Plan:
@@ -138,7 +132,7 @@ def unsolved(level: Level, drafts: Mapping[str, Any]) -> bool:
 
 THEME = (
     Stage("discover", "theme", ("author",), (), ThemeDraft, find_theme),  # ES 3.1
-    Stage("deduplicate", "theme", (), ("discover",), group=alike),
+    Stage("deduplicate", "theme", ("judge",), ("discover",), group=same_themes),  # ES 3.1, the judge is ours
     Stage("plan", "theme", ("author",), ("discover",), Plan, plan_it),  # ES 3.2
     Stage("code", "theme", ("author",), ("plan",), CodeDraft, code_it),
     Stage("assemble", "theme", ("author",), ("discover", "plan", "code"), AssembledProgram, assemble_it, given=taken),

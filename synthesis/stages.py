@@ -48,7 +48,9 @@ class StageSettings(Frozen):
     least_modelability: int = Field(default=7, ge=0, le=10)
     """Published (released code)."""
     duplicate_at: float = Field(default=0.85, gt=0, le=1)
-    """Cosine similarity from which two themes are one (ours)."""
+    """Cosine similarity from which two themes are one, where no judge is asked (ours)."""
+    duplicate_pairs: int = Field(default=12, ge=0, le=50)
+    """Nearest themes that the judge compares each theme with; with 0 vectors alone decide (ours)."""
     least_tools: int = Field(default=8, ge=1)
     most_tools: int = Field(default=30, ge=1, le=60)
     repairs: int = Field(default=3, ge=0, le=10)
@@ -189,11 +191,29 @@ class ItemSpec(Frozen):
 
 
 @dataclass(frozen=True)
+class Barrier:
+    """What a barrier works with: the kit of each item that stands there, by index, in which what it asks is counted.
+    Items of `apart` are to be folded into nothing."""
+
+    settings: StageSettings
+    kit_of: Callable[[int], Kit]
+    apart: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class BarrierGroups:
+    """Lists of indices that are one thing, the one that goes on first; by index, what is to be said of an item."""
+
+    groups: Sequence[Sequence[int]]
+    notes: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Stage:
     """A row of the pipeline: `run(kit, spec, *drafts)` gives a draft of the type `gives`.
 
     `takes` names the earlier stages, of the item or of those above it, whose drafts it is given. A stage with `group`
-    is a barrier instead: once all items of the level have come so far, `group(settings, drafts)` gives lists of indices
+    is a barrier instead: once all items of the level have come so far, `group(barrier, drafts)` gives lists of indices
     that are one thing, and the first of each list goes on. Where `given` finds the draft in the item's spec, the item
     begins here with it and nothing is asked; where `skipped` is true the item goes past.
     With `amends` its draft may hold a `program`, which takes the place of that stage's draft from then on.
@@ -205,7 +225,7 @@ class Stage:
     takes: tuple[str, ...] = ()
     gives: type[BaseModel] | None = None
     run: Callable[..., Awaitable[Any]] | None = None
-    group: Callable[[StageSettings, Sequence[Any]], Sequence[Sequence[int]]] | None = None
+    group: Callable[[Barrier, Sequence[Any]], Awaitable[BarrierGroups]] | None = None
     given: Callable[[ItemSpec], Any] = lambda spec: None
     skipped: Callable[[StageSettings, ItemSpec], bool] = lambda settings, spec: False
     amends: str = ""

@@ -14,6 +14,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from webapp.batches.api import router as batches
+from webapp.batches.yields.api import router as batch_yields
 from webapp.datasets.api import router as datasets
 from webapp.datasets.export.api import router as dataset_exports
 from webapp.datasets.file_api import router as files
@@ -71,6 +72,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", labelling),
     ("", edits),
     ("", batches),
+    ("", batch_yields),
     ("", files),
     ("", datasets),
     ("", dataset_exports),

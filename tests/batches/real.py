@@ -29,7 +29,14 @@ from webapp.jobs.registry import KINDS, JobKind
 
 APART = "__"
 SHORT = StageSettings(
-    scenarios=1, tasks=1, teacher_runs=1, conversational=False, assessment_calls=12, solver_runs=1, repairs=1
+    scenarios=1,
+    tasks=1,
+    teacher_runs=1,
+    conversational=False,
+    assessment_calls=12,
+    solver_runs=1,
+    repairs=1,
+    duplicate_pairs=0,  # themes of a test are one bundled theme under several names
 )
 _SUBJECTS = ("harbour", "orchard", "museum", "bakery", "theatre", "garage", "vineyard", "clinic", "printer", "zoo")
 

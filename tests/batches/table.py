@@ -15,7 +15,7 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
 from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state
-from synthesis.stages import ItemPart, ItemSpec, Kit, Level, Pipeline, Stage, StageSettings
+from synthesis.stages import Barrier, BarrierGroups, ItemPart, ItemSpec, Kit, Level, Pipeline, Stage, StageSettings
 from synthesis.verifiers.audit_report import AuditedTask, untried
 from tests.fixtures.llm import DROP, Request, Scripted, html, say
 from tests.rollout.support import CHECKS, SOURCE, program
@@ -63,11 +63,11 @@ async def discover(kit: Kit, spec: ItemSpec) -> ThemeDraft:
     return ThemeDraft(key=spec.key, name=f"Theme {words}", description=words, origin="tasks", origin_text=spec.text)
 
 
-def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
+async def alike(barrier: Barrier, themes: Sequence[ThemeDraft]) -> BarrierGroups:
     first: dict[str, list[int]] = {}
     for index, one in enumerate(themes):
         first.setdefault(one.description, []).append(index)
-    return list(first.values())
+    return BarrierGroups(list(first.values()))
 
 
 async def assemble(kit: Kit, spec: ItemSpec, found: ThemeDraft) -> AssembledProgram:

@@ -21,21 +21,13 @@ from synthesis.tasks.repair_form import read_repair
 from synthesis.tasks.trajectory_filters import InventedVerdict, PossibleVerdict
 from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
+from synthesis.themes.pair_judge import SameThemeVerdict
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
-    *(
-        CallReply,
-        VerdictReply,
-        JudgedTask,
-        InferredTheme,
-        PossibleVerdict,
-        InventedVerdict,
-        ReviewReply,
-        PlaceReply,
-        GroupReply,
-    ),
+    *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply),
+    *(GroupReply, SameThemeVerdict),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
 

@@ -315,3 +315,12 @@ class LaunchLimit(models.Model):
 
     annotator_cap = models.FloatField(default=5.0)
     annotator_themes = models.PositiveIntegerField(default=50)
+
+
+class BatchYield(models.Model):
+    """The yield of a batch as it was last read (`yields/figures.py`). `mark` tells whether the batch moved on since."""
+
+    batch = models.OneToOneField(Batch, on_delete=models.CASCADE, related_name="read_yield")
+    mark = models.CharField(max_length=64)
+    figures = OrderedJSONField(default=dict)
+    read_at = models.DateTimeField()

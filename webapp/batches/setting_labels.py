@@ -72,7 +72,12 @@ FINDING = (
         "how well a program can stand for it: from this mark on, of 10",
         "published",
     ),
-    SettingLabel("duplicate_at", "Near-duplicates from", "likeness at which two themes are one", "ours"),
+    SettingLabel(
+        "duplicate_pairs", "Themes compared", "with each, by the judge, the nearest first; 0: by likeness", "ours"
+    ),
+    SettingLabel(
+        "duplicate_at", "Near-duplicates from", "likeness at which two themes are one without a judge", "ours"
+    ),
 )
 BUILDING = (
     SettingLabel("least_tools", "Least tools", "of an environment", "ours"),

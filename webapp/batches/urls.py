@@ -2,6 +2,7 @@ from django.urls import URLPattern, path
 
 from webapp.batches.launch import gaps, launch_views
 from webapp.batches.pages import action_views, batch_views, provenance_views
+from webapp.batches.yields import yield_views
 
 app_name = "batches"
 urlpatterns: list[URLPattern] = [
@@ -18,6 +19,8 @@ urlpatterns: list[URLPattern] = [
     path("<int:pk>/clone/estimate/", launch_views.clone_estimate, name="clone_estimate"),
     path("<int:pk>/clone/differences/", launch_views.clone_differences, name="clone_differences"),
     path("<int:pk>/", batch_views.batch, name="batch"),
+    path("<int:pk>/yield/", yield_views.batch_yield, name="yield"),
+    path("<int:pk>/yield/read/", yield_views.read_yield, name="read_yield"),
     path("<int:pk>/live/", batch_views.live, name="live"),
     path("<int:pk>/start/", action_views.start, name="start"),
     path("<int:pk>/pause/", action_views.pause, name="pause"),

@@ -1,4 +1,5 @@
-"""The judge: whether a recorded task was possible at all, which facts a user made up, and whether criteria are met.
+"""The judge: whether a recorded task was possible at all, which facts a user made up, whether criteria are met, and
+whether two themes are one.
 
 It reads the evidence that its prompt shows and takes no word in it for a verdict.
 """
@@ -12,6 +13,7 @@ from typing import Any
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
 from synthesis.scripted.programs.prompt_reader import as_json, unrendered
+from synthesis.scripted.programs.theme_reader import compared
 from synthesis.scripted.programs.user import sentences
 
 _FACT = re.compile(r"\b[A-Z]-?\d+\b|\b\d[\d:.-]*\b|\b[A-Z][a-z]{2,}\b")
@@ -21,8 +23,11 @@ PLAIN = frozenset(("That", "Thank", "The", "Please", "Put", "Write", "Carry", "H
 
 
 def answer(call: StageCall) -> str:
-    """The reply to `teaching/possible`, `teaching/invented` or `judge/rubric`."""
+    """The reply to `teaching/possible`, `teaching/invented`, `themes/same_theme` or `judge/rubric`."""
     text = call.messages[0].content
+    themes = unrendered(prompt("themes", "same_theme"), text)
+    if themes is not None:
+        return json.dumps(compared(themes["first"], themes["second"]))
     talk = unrendered(prompt("teaching", "invented"), text)
     if talk is not None:
         return json.dumps({"invented": invented(_lines(talk["talk"]))})

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 
 from synthesis.drafts import ThemeDraft
+from synthesis.llm.cost import Price
 from synthesis.runtime import default_sandbox
-from synthesis.stages import ItemSpec, Kit, StageSettings
+from synthesis.stages import Barrier, BarrierGroups, ItemSpec, Kit, StageSettings
+from synthesis.themes.same_themes import same_themes
 from tests.batches.support import settings_at, work_off
 from tests.batches.table import TABLE, answer
-from tests.fixtures.llm import llm_server
+from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.engine import barriers
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.stage_runs import EndedStage, add_run
-from webapp.batches.models import Batch, BatchItem, StageState
+from webapp.batches.models import Batch, BatchItem, LLMCall, StageState
 from webapp.jobs.registry import KINDS, JobKind
 from webapp.taxonomy.models import Decision, Theme
 from webapp.taxonomy.near_duplicates.services import undo
@@ -89,11 +94,11 @@ def test_a_duplicate_that_is_kept_all_the_same_is_kept_apart_there_and_in_later_
 def test_items_that_move_while_a_barrier_groups_are_grouped_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def alike(settings: StageSettings, themes: Sequence[ThemeDraft]) -> list[list[int]]:
+    async def alike(barrier: Barrier, themes: Sequence[ThemeDraft]) -> BarrierGroups:
         seen.append(len(themes))
         if len(seen) == 1:  # a person cancels one meanwhile
-            BatchItem.objects.filter(position=1).update(state="cancelled")
-        return TABLE.stage("deduplicate").group(settings, themes)  # type: ignore[misc]
+            await sync_to_async(BatchItem.objects.filter(position=1).update)(state="cancelled")
+        return await TABLE.stage("deduplicate").group(barrier, themes)  # type: ignore[misc]
 
     first, barrier, *others = TABLE.stages
     pipeline = replace(TABLE, stages=(first, replace(barrier, group=alike), *others))
@@ -104,7 +109,62 @@ def test_items_that_move_while_a_barrier_groups_are_grouped_anew(monkeypatch: py
         for item in batch.items.all():
             found = {"key": item.path, "name": item.path, "description": "Same."}
             add_run(item, EndedStage("discover", StageState.KEPT, found))
-        assert barriers.pass_barrier(batch.pk, pipeline, StageSettings())
-        assert barriers.pass_barrier(batch.pk, pipeline, StageSettings())
+        for _ in range(2):
+            standing = barriers.look(batch.pk, batch.lanes.get().job_id, pipeline)
+            assert standing is not None
+            found = async_to_sync(pipeline.stages[1].group)(  # type: ignore[arg-type]
+                Barrier(StageSettings(), lambda index: None),  # type: ignore[arg-type, return-value]
+                standing.drafts,
+            )
+            assert barriers.pass_barrier(batch.pk, pipeline, StageSettings(), standing, found, {})
     assert seen == [3, 2]
     assert states(batch) == ["waiting", "cancelled", "rejected"]
+
+
+def judged_batch(url: str, names: Sequence[str], **changes: Any) -> Batch:
+    first, barrier, *others = TABLE.stages
+    pipeline = replace(TABLE, stages=(first, replace(barrier, roles=("judge",), group=same_themes), *others))
+    KINDS["run_batch"] = JobKind(
+        "run_batch", "llm", lambda context: run_lane(default_sandbox(), context, pipeline), close_lane
+    )
+    specs = [services.of_theme(ThemeDraft(key=name, name=name, description=f"{name} lends.")) for name in names]
+    settings = settings_at(url).model_copy(update=changes)
+    return work_off(services.create_batch(None, "Judged", specs, settings, pipeline))
+
+
+def says_same(request: Request) -> Scripted:
+    """The judge finds that what is called a library is one."""
+    text = request["messages"][0]["content"]
+    if "The first theme" not in text:
+        return answer(request)
+    return say(json.dumps({"reason": "Both lend books.", "same": text.count("library") >= 2 and "hotel" not in text}))
+
+
+def test_the_judge_decides_and_what_it_used_is_counted_with_the_item() -> None:
+    with llm_server(says_same) as server:
+        prices = {"Server/scripted-1": Price(prompt=1.0, completion=1.0)}
+        batch = judged_batch(server.url, ("library", "hotel", "library of a town"), prices=prices)
+    assert states(batch) == ["kept", "kept", "rejected"]
+    left_out = batch.items.get(state="rejected")
+    assert (left_out.reason, "Both lend books." in left_out.message) == ("duplicate", True)
+    calls = LLMCall.objects.filter(batch=batch, stage="same_theme")
+    assert {call.role for call in calls} == {"judge"}
+    counted = batch.counts.filter(stage="deduplicate")
+    assert sum(row.requests for row in counted) == calls.count() == 3
+    assert sum(row.prompt_tokens for row in counted) == sum(call.prompt_tokens for call in calls)
+    run = left_out.runs.get(stage="deduplicate")
+    assert run.used["roles"] == ["judge"]
+    assert "themes/same_theme" in run.used["prompts"]
+
+
+def test_a_judge_that_gives_no_usable_reply_leaves_themes_apart_with_the_reason() -> None:
+    def useless(request: Request) -> Scripted:
+        text = request["messages"][0]["content"]
+        return say("I would rather not say.") if "The first theme" in text else answer(request)
+
+    with llm_server(useless) as server:
+        batch = judged_batch(server.url, ("library", "library of a town"))
+    assert states(batch) == ["kept", "kept"]
+    run = batch.items.get(position=1).runs.get(stage="deduplicate")
+    assert "could not be decided" in run.message
+    assert "no usable reply" in run.message

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
 from django.db import transaction
 
-from synthesis.stages import ItemSpec, Pipeline, Stage, StageSettings
+from synthesis.stages import BarrierGroups, ItemSpec, Pipeline, Stage, StageSettings
 from webapp.batches.engine.item_state import OPEN, leave_out, put_back
-from webapp.batches.engine.lane_jobs import lock
+from webapp.batches.engine.lane_jobs import lock, open_lanes
 from webapp.batches.engine.near_duplicates import kept_apart, tell_duplicates
-from webapp.batches.engine.stage_runs import SAVE, EndedStage, add_run
+from webapp.batches.engine.stage_runs import SAVE, EndedStage, add_run, note_barrier_used
 from webapp.batches.models import BatchItem, BatchState, Body, ItemState, StageRun, StageState
 from webapp.content_store import unpack
 
@@ -27,33 +30,62 @@ def due(batch: int, pipeline: Pipeline) -> Stage | None:
     return None
 
 
-def pass_barrier(batch: int, pipeline: Pipeline, settings: StageSettings) -> bool:
-    """Let the first of each group go on, reject the others. False where there was nothing to do.
+@dataclass(frozen=True)
+class StandingItems:
+    """Items that stand at a barrier, those that passed earlier first, and what they are compared by."""
+
+    stage: Stage
+    items: list[BatchItem]
+    drafts: list[object]
+    apart: frozenset[int]
+    """Indices of those whose theme a person keeps apart."""
+
+
+def look(batch: int, job: int, pipeline: Pipeline) -> StandingItems | None:
+    """The items at a barrier that is due. Of several lanes only the first is told, or the judge was asked twice."""
+    stage = due(batch, pipeline)
+    if stage is None or open_lanes(batch).order_by("job_id").values_list("job_id", flat=True).first() not in (
+        job,
+        None,
+    ):
+        return None
+    places = _standing(batch, stage)
+    rows = BatchItem.objects.in_bulk(places)
+    items = [rows[pk] for pk in places]
+    apart = kept_apart(items)
+    held = frozenset(index for index, pk in enumerate(places) if pk in apart)
+    return StandingItems(stage, items, _drafts(pipeline, stage, places), held)
+
+
+def pass_barrier(
+    batch: int,
+    pipeline: Pipeline,
+    settings: StageSettings,
+    standing: StandingItems,
+    found: BarrierGroups,
+    used: Mapping[int, EndedStage],
+) -> bool:
+    """Let the first of each group go on, reject the others; by item, `used` is what the judge was asked of it.
 
     Grouping takes its time, so nothing is locked for it. What is decided is decided under the batch's lock, and only
     where the same items still stand there: else the next look groups anew. Items that went on earlier (before a
     retry) stay: what is like them is a duplicate.
     """
-    stage = due(batch, pipeline)
-    if stage is None:
-        return False
-    assert stage.group is not None
-    places = _standing(batch, stage)
-    drafts = _drafts(pipeline, stage, places)
-    groups = stage.group(settings, drafts)
+    stage, places = standing.stage, [item.pk for item in standing.items]
     with transaction.atomic():
         row = lock(batch)
-        if due(batch, pipeline) != stage or row.state != BatchState.RUNNING:
-            return False
+        if due(batch, pipeline) != stage or row.state != BatchState.RUNNING or _standing(batch, stage) != places:
+            note_barrier_used(batch, used)
+            return row.state == BatchState.RUNNING
         rows = BatchItem.objects.select_for_update(of=("self",), no_key=True).order_by("id").in_bulk(places)
-        if _standing(batch, stage) != places:
-            return True
         items = [rows[pk] for pk in places]
-        apart = kept_apart(items)
+        decision = BarrierDecision(stage, pipeline, settings, kept_apart(items), used)
         left_out = []
-        for group in groups:
-            left_out += _decide(stage, pipeline, settings, [items[index] for index in group], apart)
+        for group in found.groups:
+            left_out += decision.carry_out([(items[index], found.notes.get(index, "")) for index in group])
         tell_duplicates(row, left_out)
+        waited = {pk for pk, item in rows.items() if pk not in decision.written}
+        note_barrier_used(batch, {pk: ended for pk, ended in used.items() if pk in waited})
     return True
 
 
@@ -79,27 +111,44 @@ def _drafts(pipeline: Pipeline, stage: Stage, items: list[int]) -> list[object]:
     return [outputs[pk] for pk in items]
 
 
-def _decide(
-    stage: Stage, pipeline: Pipeline, settings: StageSettings, group: list[BatchItem], apart: set[int]
-) -> list[tuple[BatchItem, BatchItem]]:
-    """Those that are left out, each with the one that goes on."""
-    kept, left_out = group[0], []
-    for row in group:
-        if row.stage != stage.name or row.state != ItemState.WAITING:
-            continue
-        if row is kept or row.pk in apart:
-            go_on(row, stage, pipeline, settings)
-            continue
-        message = f"It is nearly the same theme as {kept.path}, which goes on."
-        evidence = {"kept": kept.path, "item": kept.pk}
-        add_run(row, EndedStage(stage.name, StageState.REJECTED, evidence, "duplicate", message))
-        leave_out(row, stage.name, "duplicate", message, "a near-duplicate of another theme")
-        left_out.append((row, kept))
-    return left_out
+@dataclass
+class BarrierDecision:
+    """What a barrier decides of its items, within the batch's transaction."""
+
+    stage: Stage
+    pipeline: Pipeline
+    settings: StageSettings
+    apart: set[int]
+    used: Mapping[int, EndedStage]
+    written: set[int] = field(default_factory=set)
+
+    def carry_out(self, group: list[tuple[BatchItem, str]]) -> list[tuple[BatchItem, BatchItem]]:
+        """Those of a group that are left out, each with the one that goes on."""
+        kept, left_out = group[0][0], []
+        for row, note in group:
+            if row.stage != self.stage.name or row.state != ItemState.WAITING:
+                continue
+            ended = self.used.get(row.pk, EndedStage(self.stage.name, StageState.KEPT))
+            row.cost, row.seconds = row.cost + ended.cost, row.seconds + ended.seconds
+            self.written.add(row.pk)
+            if row is kept or row.pk in self.apart:
+                go_on(row, self.stage, self.pipeline, self.settings, replace(ended, message=note))
+                continue
+            message = f"It is nearly the same theme as {kept.path}, which goes on.{f' {note}' if note else ''}"
+            evidence = {"kept": kept.path, "item": kept.pk} | ({"judge": note} if note else {})
+            add_run(
+                row,
+                replace(ended, state=StageState.REJECTED, output=evidence, reason="duplicate", message=message),
+            )
+            leave_out(row, self.stage.name, "duplicate", message, "a near-duplicate of another theme")
+            left_out.append((row, kept))
+        return left_out
 
 
-def go_on(row: BatchItem, stage: Stage, pipeline: Pipeline, settings: StageSettings) -> None:
+def go_on(
+    row: BatchItem, stage: Stage, pipeline: Pipeline, settings: StageSettings, ended: EndedStage | None = None
+) -> None:
     """Past the barrier. Within a transaction that holds the item."""
     following = pipeline.after(stage.name, settings, ItemSpec.model_validate(row.spec))
-    add_run(row, EndedStage(stage.name, StageState.KEPT))
+    add_run(row, ended or EndedStage(stage.name, StageState.KEPT))
     put_back(row, following.name if following else SAVE)

@@ -152,7 +152,7 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
         drafts = await _drafts(shared, item, stage.takes, known)
         return await stage.run(kit, spec, *drafts)
 
-    kit = _kit(shared, item, store)
+    kit = kit_of(shared, item, store)
     with prompts.noting() as filled:
         ended = await _attempt(shared, item, stage.name, store, act)
     noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
@@ -309,7 +309,7 @@ def _slug(error: Exception) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _kit(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
+def kit_of(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
     return Kit(
         asker=Asker(shared.models, store, shared.meter, shared.settings.sampling),
         sandbox=shared.sandbox,

@@ -18,7 +18,8 @@ from synthesis.errors import InputError, LLMError, SpendCapReached
 from synthesis.llm.cost import CostMeter
 from synthesis.runtime import Sandbox
 from synthesis.stages import Pipeline
-from webapp.batches.engine import barriers, item_state
+from webapp.batches.engine import item_state
+from webapp.batches.engine.barrier_groups import pass_due_barrier
 from webapp.batches.engine.call_store import CallWriter
 from webapp.batches.engine.cast import Cast, cast, models_of, plays_otherwise
 from webapp.batches.engine.item import BatchStopped, EndpointAway, LaneContext, released, work
@@ -205,13 +206,28 @@ async def _idle(lane: Lane) -> bool:
     batch = shared.batch
     if len(lane.tasks) >= shared.settings.at_once:
         return True
-    if await shared.write(barriers.pass_barrier, batch, shared.pipeline, shared.settings.stages):
+    if await _passed_barrier(lane):
         return True
     if lane.tasks:
         return True
     if await shared.write(_over, batch):
         return False
     await asyncio.sleep(LOOK_SECONDS)
+    return True
+
+
+async def _passed_barrier(lane: Lane) -> bool:
+    """Group what waits at a barrier, if one is due. What ends the lane there stops it as an item's call would."""
+    shared = lane.shared
+    try:
+        return await pass_due_barrier(shared)
+    except BatchStopped:
+        return True
+    except SpendCapReached as error:
+        await shared.write(_capped, shared, 0, str(error), shared.meter.cap)
+    except EndpointAway as error:
+        await shared.write(_away, shared, 0, error)
+    shared.stop.set()
     return True
 
 

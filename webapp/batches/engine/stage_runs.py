@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,13 @@ def note_used(claim: JobClaim, item: int, ended: EndedStage) -> None:
             used = Counter({"count": 0, **_used(ended)})
             batch = mine.values_list("batch_id", flat=True).get()
             _count(batch, ended.stage, str(ended.state), "", used)
+
+
+def note_barrier_used(batch: int, used: Mapping[int, EndedStage]) -> None:
+    """Count what a judge was asked at a barrier of items that it then wrote no run of. Within a transaction."""
+    for item, ended in sorted(used.items()):
+        BatchItem.objects.filter(pk=item).update(cost=F("cost") + ended.cost, seconds=F("seconds") + ended.seconds)
+        _count(batch, ended.stage, str(StageState.KEPT), "", Counter({"count": 0, **_used(ended)}))
 
 
 def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:

@@ -46,7 +46,12 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
         return _assessing(settings, late=False)
     if level == "theme":
         reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
-        return (reading_text if text else {}) | _building(settings) | _assessing(settings, late=True)
+        return (
+            (reading_text if text else {})
+            | _comparing(settings)
+            | _building(settings)
+            | _assessing(settings, late=True)
+        )
     if level == "scenario":
         return {("author", "initial_state"): AssumedUsage(Bounds(1, 2), STATE_READING, LONG)}
     if level == "task":
@@ -56,6 +61,13 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
         ("judge", "judge_run"): AssumedUsage(Bounds(0, 2), LONG_READING, FEW_WORDS, late=True),
     }
     return runs | ({("user", "user"): AssumedUsage(Bounds(2, 12), SHORT_READING, FEW_WORDS)} if talk else {})
+
+
+def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """Of one theme among many; among few there are fewer to compare it with."""
+    if not settings.duplicate_pairs:
+        return {}
+    return {("judge", "same_theme"): AssumedUsage(Bounds(0, settings.duplicate_pairs), SHORT_READING, FEW_WORDS)}
 
 
 def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:

@@ -1,0 +1,134 @@
+"""Yield of a batch: on its page, by command and over the API; and two batches side by side."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from synthesis.stages import StageSettings
+from tests.batches.pages.test_batch_pages import client, mixed, page, rows
+from tests.batches.support import SMALL, make_batch, settings_at, work_off
+from tests.batches.table import answer
+from tests.fixtures.api import program
+from tests.fixtures.llm import llm_server
+from tests.rollouts_web.support import person
+from webapp.batches.models import Batch, BatchYield
+from webapp.batches.yields import services
+from webapp.batches.yields.comparison import compared, newcombe
+from webapp.jobs.jobs import run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def reported(*arguments: Any) -> dict[str, Any]:
+    out = io.StringIO()
+    call_command("yield_report", *arguments, "--json", stdout=out)
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def test_every_number_by_stage_leads_to_as_many_items_and_adds_up() -> None:
+    batch, who = mixed(), client("viewer", "vi")
+    text = page(who, "yield", batch.pk)
+    links = re.findall(r'href="([^"]*\?tab=items[^"]*)">\s*([\d,]+)\s*<span', text)
+    assert len(links) > 12
+    for href, count in links:
+        seen = who.get(href.replace("&amp;", "&")).content.decode()
+        assert rows(seen) == int(count), href
+    figures = reported(batch.pk)["figures"]
+    stages = {row["stage"]: row for row in figures["stages"]}
+    assert stages["deduplicate"]["rejected"] == 1
+    assert figures["kept"] == {"theme": 2, "scenario": 2, "task": 2, "trajectory": 2}
+    for row in stages.values():
+        assert row["entered"] == row["kept"] + row["rejected"] + row["failed"]
+        assert sum(reason["count"] for reason in row["reasons"]) == row["rejected"] + row["failed"]
+    tokens = sum(stages[name]["tokens"] for name in stages if stages[name]["level"] == "theme")
+    assert figures["one_environment"]["tokens"] == tokens / 2
+    assert figures["solve_rates"]["tasks"] == figures["kept"]["task"]
+    assert figures["solve_rates"]["histogram"]["10"] == figures["kept"]["task"]
+    assert "EnvScaler" in text
+    assert "published" in text
+
+
+def test_an_empty_batch_has_a_yield_of_nothing() -> None:
+    user = person("operator", "op9")
+    with llm_server(answer) as server:
+        batch = make_batch(user, settings_at(server.url), ["one"], start=False)
+    text = page(client(), "yield", batch.pk)
+    assert "none was kept" in text
+    assert "No model was asked." in text
+    figures = reported(batch.pk)["figures"]
+    assert (figures["one_task"], figures["kept"]["task"]) == (None, 0)
+    with pytest.raises(CommandError, match="There is no batch 9999"):
+        reported(9999)
+
+
+def test_two_batches_are_compared_with_intervals() -> None:
+    user = person("operator", "op9")
+    with llm_server(answer) as server:
+        names = ["good", "fine", "nice", "poor"]
+        first = work_off(make_batch(user, settings_at(server.url), names))
+        more = settings_at(server.url, stages=StageSettings(**(SMALL.model_dump() | {"tasks": 3})))
+        second = work_off(make_batch(user, more, names))
+    found = reported(first.pk, "--with", second.pk)
+    lines = {line["key"]: line for line in found["differences"]}
+    per_theme = lines["tasks_a_theme"]
+    assert (per_theme["first"], per_theme["second"], per_theme["difference"]) == (0.75, 2.25, 1.5)
+    assert per_theme["low"] <= 1.5 <= per_theme["high"]
+    assert "same themes" in per_theme["method"]
+    stage = lines["stage:assemble"]
+    assert (stage["difference"], stage["low"] < 0 < stage["high"]) == (0, True)
+    text = page(client(), "yield", first.pk, query=f"?with={second.pk}")
+    assert "Tasks" in text
+    assert "More there" in text
+    assert "There is no batch 99999" in page(client(), "yield", first.pk, query="?with=99999")
+    caller = program(user, "read", "synthesise")
+    seen = caller.get(f"/batches/{first.pk}/yield?with={second.pk}").json()
+    assert seen["compared_with"] == second.pk
+    assert [line["key"] for line in seen["differences"]] == [line["key"] for line in found["differences"]]
+    assert "themes" not in seen["figures"]
+
+
+def test_a_large_batch_is_read_by_a_job_and_said_to_be_stale_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "AT_ONCE", 3)
+    batch, who = mixed(), client("researcher", "res")
+    assert "read in the background" in page(who, "yield", batch.pk)
+    assert not BatchYield.objects.exists()
+    caller = program(person("operator", "op9"), "read", "synthesise")
+    assert caller.get(f"/batches/{batch.pk}/yield").json()["figures"] is None
+    assert caller.get(f"/batches/{batch.pk}/yield?with={batch.pk}").status_code == 409
+    assert who.post(reverse("batches:read_yield", args=[batch.pk])).status_code == 302
+    job = services.start_reading(None, batch)
+    run(job.pk)
+    assert "By stage" in page(who, "yield", batch.pk)
+    Batch.objects.filter(pk=batch.pk).update(requests=10_000)
+    text = page(who, "yield", batch.pk)
+    assert "has moved on" in text
+    assert "By stage" in text
+    assert client("viewer", "vi").post(reverse("batches:read_yield", args=[batch.pk])).status_code == 403
+
+
+def test_the_interval_of_two_shares_is_newcombes() -> None:
+    low, high = newcombe(48, 80, 56, 70)  # his example (a): 56/70 less 48/80
+    assert (round(low, 4), round(high, 4)) == (0.0524, 0.3339)
+    low, high = newcombe(3, 10, 9, 10)
+    assert (round(low, 4), round(high, 4)) == (0.1705, 0.8090)
+
+
+def test_more_kept_tasks_of_every_theme_are_no_chance() -> None:
+    def of(tasks: int) -> dict[str, Any]:
+        rows = {f"t{number}": [1, tasks + number % 2, 4, 0, 0, 100, 0, 5] for number in range(12)}
+        return {"stages": [], "themes": rows}
+
+    lines = {line.key: line for line in compared(of(1), of(3))}
+    assert lines["tasks_a_theme"].sure
+    assert not lines["environments_a_theme"].sure
+    assert lines["solved"].difference is None
+    alone = compared({"stages": [], "themes": {"t": [1] * 8}}, {"stages": [], "themes": {"t": [1] * 8}})
+    assert all(line.low is None for line in alone)

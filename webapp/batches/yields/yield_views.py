@@ -1,0 +1,103 @@
+"""Page of a batch's yield, alone or beside another batch's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import access
+from webapp.batches import queries
+from webapp.batches.models import Batch
+from webapp.batches.setting_labels import differences
+from webapp.batches.spec import BatchSettings
+from webapp.batches.yields import services
+from webapp.batches.yields.comparison import compared
+from webapp.batches.yields.published import ENVSCALER, NOT_SAID
+from webapp.query_params import Params
+from webapp.rest.api_examples import api_call
+
+OFFERED = 50
+"""Newest batches that can be chosen to compare with; any other one by its number in the address."""
+TENTHS = 10
+
+
+@access("read")
+@require_safe
+@never_cache
+def batch_yield(request: HttpRequest, pk: int) -> HttpResponse:
+    """`?with=` names the batch beside it."""
+    row = get_object_or_404(queries.batches(), pk=pk)
+    read = services.known_yield(row)
+    context: dict[str, Any] = {
+        "batch": row,
+        "read": read,
+        "figures": read.figures,
+        "others": _offered(row),
+        "copy_as": api_call(request, "GET", "api:get_batch_yield", args=(pk,)),
+    }
+    if read.figures is not None:
+        context |= _parts(read.figures)
+    number = Params(request.GET).number("with")
+    if number is not None and number != pk:
+        context |= _beside(row, read, number)
+    return render(request, "batches/yield.html", context)
+
+
+@access("synthesise")
+@require_POST
+def read_yield(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have the yield of a large batch read by a job."""
+    job = services.start_reading(request.user, get_object_or_404(Batch, pk=pk))
+    messages.success(request, f"Job {job.pk} reads the yield. Reload this page in a moment.")
+    return redirect("batches:yield", pk)
+
+
+def _offered(row: Batch) -> list[tuple[int, str]]:
+    rows = Batch.objects.exclude(pk=row.pk).order_by("-pk").values_list("pk", "name")[:OFFERED]
+    return list(rows)
+
+
+def _parts(figures: Mapping[str, Any]) -> dict[str, Any]:
+    rates = figures["solve_rates"]
+    most = max([*rates["histogram"].values(), 1])
+    return {
+        "bins": [
+            {"label": f"{tenth * TENTHS} %", "count": count, "share": 100 * count / most}
+            for tenth, count in sorted((int(key), value) for key, value in rates["histogram"].items())
+        ],
+        "solved_share": rates["solved"] / rates["attempts"] if rates["attempts"] else None,
+        "published": [(figure, ours(figures).get(figure.beside)) for figure in ENVSCALER],
+        "not_said": NOT_SAID,
+    }
+
+
+def ours(figures: Mapping[str, Any]) -> dict[str, float | None]:
+    """What stands beside figures of the paper."""
+    kept, rates = figures["kept"], figures["solve_rates"]
+    return {
+        "environments": kept["theme"],
+        "scenarios": kept["scenario"],
+        "scenarios_an_environment": kept["scenario"] / kept["theme"] if kept["theme"] else None,
+        "trajectories": kept["trajectory"],
+        "mean_reward": rates["mean_reward"],
+        "mean_reward_talk": rates["mean_reward_talk"],
+    }
+
+
+def _beside(row: Batch, read: services.YieldRead, number: int) -> dict[str, Any]:
+    other = queries.batches().filter(pk=number).first()
+    if other is None:
+        return {"not_there": number}
+    other_read = services.known_yield(other)
+    settings = [BatchSettings.model_validate(one.settings) for one in (row, other)]
+    beside: dict[str, Any] = {"other": other, "other_read": other_read, "changes": differences(*settings)}
+    if read.figures is not None and other_read.figures is not None:
+        beside["lines"] = compared(read.figures, other_read.figures)
+        beside["replayed"] = [one["used"]["replayed"] for one in (read.figures, other_read.figures)]
+    return beside
