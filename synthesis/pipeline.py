@@ -6,7 +6,7 @@ keeps of an item is what its stages gave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from synthesis.assessment.dual_agent import assess

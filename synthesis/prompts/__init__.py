@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -46,14 +46,26 @@ class Prompt:
         return _PLACE.sub(lambda match: values[match[1]], self.text)
 
 
-@functools.cache
 def prompt(stage: str, name: str) -> Prompt:
-    """The prompt in `synthesis/prompts/STAGE/NAME.md`. Raises PromptError where there is none."""
+    """The prompt in `synthesis/prompts/STAGE/NAME.md`, or the text that a batch tries in its place (`trial.py`).
+
+    Raises PromptError where there is none.
+    """
+    own = tried_prompts.get().get(f"{stage}/{name}")
+    return own if own is not None else standing(stage, name)
+
+
+@functools.cache
+def standing(stage: str, name: str) -> Prompt:
+    """The prompt as its file has it. Raises PromptError where there is none."""
     path = HERE / stage / f"{name}.md"
     if not (stage + name).replace("_", "").isalnum() or not path.is_file():
         raise PromptError(f"There is no prompt {stage}/{name}.")
     data = path.read_bytes()
     return Prompt(f"{stage}/{name}", data.decode("utf-8").rstrip("\n"), hashlib.sha256(data).hexdigest())
+
+
+tried_prompts: ContextVar[Mapping[str, Prompt]] = ContextVar("prompts that a batch tries", default={})  # noqa: B039
 
 
 @functools.cache

@@ -131,10 +131,10 @@ def _short(call: ReferenceCall, parameter: str) -> ReferenceCall:
 def _answers(reference: Reference, kind: str, expects: str, texts: Sequence[str]) -> list[Mutant]:
     return [
         Mutant(
-            kind=kind,  # type: ignore[arg-type]
+            kind=kind,
             before=reference.answer,
             after=text,
-            expects=expects,  # type: ignore[arg-type]
+            expects=expects,
             reference=reference.model_copy(update={"answer": text}),
         )
         for text in dict.fromkeys(texts)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from synthesis.prompts.trial import checked_trials
 from synthesis.stages import ItemSpec, Pipeline
 from synthesis.themes.keys import theme_key, version_key
 from webapp.accounts.models import Role
@@ -85,7 +86,7 @@ def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
 
     Who is held to a limit is not asked what models cost: prices are then those of the endpoints.
     """
-    settings = with_defaults(settings)
+    settings = with_defaults(settings).model_copy(update={"prompts": checked_trials(settings.prompts)})
     require_models(settings)
     settings = _within(user, settings, themes)
     if settings.cap is not None and (unknown := unpriced_models(settings)):

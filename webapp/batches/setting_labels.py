@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from synthesis.prompts.trial import tried
 from synthesis.stages import StageSettings
 from webapp.batches.models import Batch
 from webapp.batches.spec import SCRIPTED, BatchSettings, difference, flat
@@ -111,6 +112,7 @@ RUNNING = (
     ("lanes", "Lanes", "jobs side by side; each has its share of what an endpoint takes at once"),
     ("at_once", "Items at once", "in each lane"),
 )
+PROMPTS = "prompts"
 STAGE_SETTINGS = (*COUNTS, *(setting for _, group in GROUPS for setting in group))
 
 
@@ -128,7 +130,8 @@ def differences(before: BatchSettings, after: BatchSettings) -> list[SettingChan
     changes = difference(before, after)
     models = {choice.value: choice.label for choice in choices()} if changes else {}
     return [
-        SettingChange(_label(row["name"]), _said(row["before"], models), _said(row["after"], models)) for row in changes
+        SettingChange(_label(row["name"]), *(_named(row["name"], row[side], models) for side in ("before", "after")))
+        for row in changes
     ]
 
 
@@ -149,9 +152,19 @@ def _label(name: str) -> str:
     if place == "sampling":
         role, _, name = rest.partition(".")
         return f"{name.replace('_', ' ').capitalize()} of the {role}"
+    if place == PROMPTS:
+        return f"Prompt {rest}"
     if place == "prices":
         return f"Price of {rest}"
     return {"cap": "Spend cap", **{name: label for name, label, _ in RUNNING}}.get(name, name)
+
+
+def _named(name: str, value: Any, models: dict[str, str]) -> str:
+    """A prompt is said by the hash of its text."""
+    prefix, _, rest = name.partition(".")
+    if prefix != PROMPTS:
+        return _said(value, models)
+    return "the standing one" if value is None else f"its own, {tried(rest, str(value)).sha256[:12]}"
 
 
 def _said(value: Any, models: dict[str, str]) -> str:
@@ -175,4 +188,4 @@ def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
     values = flat(settings.model_dump(mode="json"))
     said = {name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")}
-    return [(_label(name), _said(value, models), hints.get(name, "")) for name, value in said.items()]
+    return [(_label(name), _named(name, value, models), hints.get(name, "")) for name, value in said.items()]

@@ -28,6 +28,8 @@ class BatchSettings(Frozen):
     models: dict[str, str] = Field(default_factory=dict)
     sampling: dict[str, Sampling] = Field(default_factory=dict)
     prices: dict[str, Price] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """Its own texts of prompts, by name; checked where they are given (`synthesis/prompts/trial.py`)."""
     cap: Annotated[float, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     lanes: Annotated[int, Field(ge=1, le=8)] = 1

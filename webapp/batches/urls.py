@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.batches.launch import gaps, launch_views
+from webapp.batches.launch import gaps, launch_views, prompt_trials
 from webapp.batches.pages import action_views, batch_views, provenance_views
 from webapp.batches.yields import yield_views
 
@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern] = [
     path("new/estimate/", launch_views.new_estimate, name="new_estimate"),
     path("new/matching/", launch_views.matching, name="matching"),
     path("new/typed/", launch_views.typed_row, name="typed_row"),
+    path("new/prompt/", prompt_trials.prompt_text, name="prompt_text"),
     path("made/", provenance_views.made, name="made"),
     path("limits/", launch_views.limits, name="limits"),
     path("selected/<slug:act>/", action_views.bulk, name="bulk"),

@@ -12,6 +12,7 @@ from django.db import transaction
 from synthesis import prompts
 from synthesis.drafts import StageUsage
 from synthesis.errors import LLMError
+from synthesis.prompts.trial import trying
 from synthesis.stages import Barrier, Kit
 from webapp.batches.engine import barriers
 from webapp.batches.engine.barriers import StandingItems
@@ -32,7 +33,7 @@ async def pass_due_barrier(shared: LaneContext) -> bool:
     asked = AskedOfItems(shared, standing)
     barrier = Barrier(shared.settings.stages, asked.kit, standing.apart)
     try:
-        with prompts.noting() as asked.prompts:
+        with prompts.noting() as asked.prompts, trying(shared.settings.prompts):
             found = await standing.stage.group(barrier, standing.drafts)
         used = asked.used()
     except BaseException as error:

@@ -29,6 +29,7 @@ from synthesis.errors import SpendCapReached as CapReached
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site
 from synthesis.llm.cost import CostMeter
+from synthesis.prompts.trial import trying
 from synthesis.runtime import Sandbox
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, Stage
 from synthesis.themes.keys import theme_of
@@ -153,7 +154,7 @@ async def _one_stage(shared: LaneContext, item: BatchItem, stage: Stage, known: 
         return await stage.run(kit, spec, *drafts)
 
     kit = kit_of(shared, item, store)
-    with prompts.noting() as filled:
+    with prompts.noting() as filled, trying(shared.settings.prompts):
         ended = await _attempt(shared, item, stage.name, store, act)
     noted = {"roles": sorted(kit.noted.roles), "prompts": filled, "seeds": kit.noted.seeds}
     amended = stage.amendment(ended.output)

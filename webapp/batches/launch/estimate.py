@@ -21,6 +21,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.store import MemoryStore
+from synthesis.prompts.trial import trying
 from synthesis.runtime import default_sandbox
 from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.keys import theme_of
@@ -285,7 +286,8 @@ class _Nobody:
 def sample_prompt(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeline) -> tuple[dict[str, Any] | None, str]:
     """(the first call that an item would make, why there is none). Nothing is sent and nothing is stored."""
     try:
-        asyncio.run(_until_asked(spec, settings, pipeline))
+        with trying(settings.prompts):
+            asyncio.run(_until_asked(spec, settings, pipeline))
     except _EstimateDone as seen:
         site = seen.call.site
         messages = [{"role": message.role, "content": message.content[:SHOWN]} for message in seen.call.messages]

@@ -16,7 +16,7 @@ from synthesis.scripted import themes as bundled_themes
 from synthesis.themes.typed import typed
 from webapp.batches.engine.cast import with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
-from webapp.batches.launch import choice, task_files
+from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems, RowFilter
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
@@ -98,6 +98,7 @@ class SettingsForm(forms.Form):
         models = [(SCRIPTED, SCRIPTED_LABEL), *((model.value, model.label) for model in choices())]
         for role in ROLES:
             self._add_role(role, models)
+        prompt_trials.add_fields(self)
         sampling_fields.add_fields(self, ROLES, sampling_defaults() | before.sampling)
 
     def _add_role(self, role: str, models: list[tuple[str, str]]) -> None:
@@ -124,6 +125,7 @@ class SettingsForm(forms.Form):
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
+        whole["prompts"] = prompt_trials.chosen(self, self.before.prompts)
         if sampling_fields.has_fields(self.data, ROLES):
             asked = sampling_fields.chosen(cleaned, [role for role in ROLES if models.get(role) != SCRIPTED])
             whole["sampling"] = {role: values.model_dump(mode="json") for role, values in asked.items()}

@@ -16,7 +16,7 @@ from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, may, takes_bytes
 from webapp.batches import queries, services
-from webapp.batches.launch import choice, task_files
+from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
@@ -295,6 +295,7 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
         "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
         "running": [form[name] for name, _, _ in RUNNING],
         "sampling": sampling_fields.rows(form, ROLES),
+        "prompt_opened": bool(form[prompt_trials.NAME].value()) or bool(form.before.prompts),
         "sampling_wrong": form.sampling_wrong,
         "running_wrong": form.is_bound and any(name in form.errors for name, _, _ in RUNNING),
         "roles": models,

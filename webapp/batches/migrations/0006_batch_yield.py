@@ -8,7 +8,7 @@ import webapp.fields
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("batches", "0004_away_and_readings"),
+        ("batches", "0005_attempts"),
     ]
 
     operations = [

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import queries, setting_labels
+from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
 from webapp.batches.pages import descriptions, filters, progress
 from webapp.batches.schemas import CallQuery
@@ -122,6 +123,7 @@ def _settings(request: HttpRequest, row: Batch) -> dict[str, Any]:
     return {
         "described": setting_labels.described(BatchSettings.model_validate(row.settings)),
         "differences": setting_labels.differs_from_origin(row),
+        "prompt_changes": prompt_trials.changes(BatchSettings.model_validate(row.settings)),
         "copy_as": api_call(request, "GET", "api:get_batch", args=(row.pk,)),
     }
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import access
 from webapp.batches import queries
+from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch
 from webapp.batches.setting_labels import differences
 from webapp.batches.spec import BatchSettings
@@ -97,6 +98,7 @@ def _beside(row: Batch, read: services.YieldRead, number: int) -> dict[str, Any]
     other_read = services.known_yield(other)
     settings = [BatchSettings.model_validate(one.settings) for one in (row, other)]
     beside: dict[str, Any] = {"other": other, "other_read": other_read, "changes": differences(*settings)}
+    beside["prompt_changes"] = prompt_trials.between(*settings)
     if read.figures is not None and other_read.figures is not None:
         beside["lines"] = compared(read.figures, other_read.figures)
         beside["replayed"] = [one["used"]["replayed"] for one in (read.figures, other_read.figures)]

@@ -148,7 +148,7 @@ def _means_missing(said: Sequence[str]) -> bool:
         idle = bool(behind) and behind[0] in _NO_MATTER
         if not (text in _MEANS or weak) or idle:
             continue
-        behind = said[at + 1 : at + 4]
+        behind = list(said[at + 1 : at + 4])
         if behind[:1] and behind[0] in _FOR and any(word in _LOOKS for word in behind[1:]):
             continue
         if _denied_before(said, at) or _denied_behind(said, at) or _by_means(said, at):
@@ -162,7 +162,7 @@ def _denied_before(said: Sequence[str], at: int) -> bool:
         text = said[place]
         if not (_negates(text) or text in _LACKS or text in ("cannot", "couldn't", "can't")):
             continue
-        between = said[place + 1 : at]
+        between = list(said[place + 1 : at])
         if between[-1:] and between[-1] in ("needed", "necessary", "required"):
             between.pop()
         apart = any(word in _NO_MATTER or word in ("but", "and", "used", "using", "uses") for word in between)

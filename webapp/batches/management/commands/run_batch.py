@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -34,6 +35,13 @@ class Command(BaseCommand):
         parser.add_argument("--scenarios", type=int, help="initial states an environment")
         parser.add_argument("--tasks", type=int, help="tasks a scenario")
         parser.add_argument("--at-once", type=int, default=16, help="items at once")
+        parser.add_argument(
+            "--prompt",
+            action="append",
+            default=[],
+            metavar="NAME=FILE",
+            help="a text of its own of a prompt (tasks/instruction=mine.md), for this batch alone",
+        )
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -60,5 +68,15 @@ class Command(BaseCommand):
         changes: dict[str, Any] = {"seed": options["seed"], "at_once": options["at_once"], "stages": counts}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
         changes |= {"models": dict.fromkeys(ROLES, SCRIPTED)} if options["demo"] else {}
+        changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
         name = options["name"] or ("Demo" if options["demo"] else "")
         return create_batch(None, name, specs, settings_of(changes), PIPELINE)
+
+
+def _tried(said: str) -> tuple[str, str]:
+    """(name, text) of `NAME=FILE`. Raises InputError."""
+    name, _, file = said.partition("=")
+    try:
+        return name, Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"--prompt {said[:120]}: give a name and a file of UTF-8 text ({error}).") from None

@@ -20,8 +20,8 @@ from django.db.migrations.state import ModelState, ProjectState
 def _add_model(self: ProjectState, model_state: ModelState) -> None:
     key = model_state.app_label, model_state.name_lower
     self.models[key] = model_state
-    if self._relations is not None:
-        self.resolve_model_relations(key)  # type: ignore[attr-defined]
+    if self._relations is not None:  # type: ignore[attr-defined]
+        self.resolve_model_relations(key)
     if "apps" in self.__dict__:
         self.apps.render_multiple([model_state])
 
