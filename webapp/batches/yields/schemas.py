@@ -27,7 +27,7 @@ class PublishedOut(Schema):
     place: str
 
 
-class DifferenceOut(Schema):
+class YieldDifferenceOut(Schema):
     """`difference` is the second batch's figure less the first's, `low` and `high` its 95 % interval by `method`."""
 
     key: str
@@ -54,7 +54,7 @@ class YieldOut(Schema):
     figures: Json
     published: list[PublishedOut]
     compared_with: int | None = None
-    differences: list[DifferenceOut] = []
+    differences: list[YieldDifferenceOut] = []
 
 
 def yield_out(read: YieldRead, other: YieldRead | None = None, lines: Sequence[Difference] = ()) -> dict[str, Any]:
