@@ -42,7 +42,7 @@ def test_a_worker_killed_in_the_middle_ends_with_the_same_rows(tmp_path: Path) -
     before = Audit.objects.count()
     assert before < TASKS
     with celery_worker(tmp_path, "second"):
-        done = wait_for(lambda: ended(job), seconds=90, what="the end")
+        done = wait_for(lambda: ended(job), seconds=240, what="the end")
     assert (done.state, done.attempt) == (JobState.SUCCEEDED, 2)
     assert done.result["cached"] >= before - 1
     assert done.result["cached"] + done.result["audited"] == TASKS

@@ -37,7 +37,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
 
 ATTEMPTS = 12
-ANSWER_SECONDS = 120.0
+ANSWER_SECONDS = 300.0
 STEPS = 24
 T = TypeVar("T")
 WIPE = "TRUNCATE environments_environment, batches_batch, batches_llmcall, batches_body CASCADE"
