@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +61,6 @@ class AskedOfItems:
     stores: dict[int, ItemStore] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
-    ended: Callable[[], float] = time.monotonic
 
     def kit(self, index: int) -> Kit:
         if index not in self.kits:
@@ -74,7 +72,7 @@ class AskedOfItems:
 
     def used(self) -> dict[int, EndedStage]:
         """By item, as a stage that is kept; the time is shared among them. Taken once."""
-        share = (self.ended() - self.began) / max(1, len(self.kits))
+        share = (time.monotonic() - self.began) / max(1, len(self.kits))
         runs: dict[int, EndedStage] = {}
         for index, kit in self.kits.items():
             item = self.standing.items[index]

@@ -44,10 +44,10 @@ class StandingItems:
 def look(batch: int, job: int, pipeline: Pipeline) -> StandingItems | None:
     """The items at a barrier that is due. Of several lanes only the first is told, or the judge was asked twice."""
     stage = due(batch, pipeline)
-    if stage is None or open_lanes(batch).order_by("job_id").values_list("job_id", flat=True).first() not in (
-        job,
-        None,
-    ):
+    if stage is None:
+        return None
+    first = open_lanes(batch).order_by("job_id").values_list("job_id", flat=True).first()
+    if first not in (job, None):
         return None
     places = _standing(batch, stage)
     rows = BatchItem.objects.in_bulk(places)

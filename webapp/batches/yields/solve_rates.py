@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.db.models import Avg, Count, Q
 
-from synthesis.contracts import SOLVED_AT
-from webapp.batches.models import BatchItem, ItemState
+from webapp.batches.models import AttemptRole, BatchAttempt
 
-ATTEMPTED = (ItemState.KEPT, ItemState.REJECTED)
 TENTHS = 10
 
 
@@ -28,36 +25,21 @@ class SolveRates:
 
 
 def solve_rates(batch: int) -> SolveRates:
-    """From the attempts that teachers made, kept and rejected ones: those of solvers are not stored."""
-    rows = BatchItem.objects.filter(batch_id=batch, level="trajectory", state__in=ATTEMPTED)
-    solved = Q(product__trajectory__outcome="solved") | Q(attempt__outcome="solved")
-    known = rows.filter(Q(product__trajectory__isnull=False) | Q(attempt__isnull=False))
-    by_task = known.order_by().values("parent").annotate(tried=Count("pk"), won=Count("pk", filter=solved))
+    """From the attempts that teachers made, kept and rejected ones; solvers' were tries at a reference."""
+    made = BatchAttempt.objects.filter(item__batch_id=batch, role=AttemptRole.TEACHER, trajectory__isnull=False)
+    solved = Q(trajectory__outcome="solved")
+    by_task = made.order_by().values("item__parent").annotate(tried=Count("pk"), won=Count("pk", filter=solved))
     by_pair = Counter((row["tried"], row["won"]) for row in by_task.iterator(chunk_size=5_000))
     histogram: Counter[int] = Counter()
     for (tried, won), tasks in by_pair.items():
-        histogram[int(TENTHS * won / tried + SOLVED_AT - 1 + 1e-9)] += tasks
+        histogram[TENTHS * won // tried] += tasks
     return SolveRates(
         tasks=sum(by_pair.values()),
         attempts=sum(tried * tasks for (tried, _), tasks in by_pair.items()),
         solved=sum(won * tasks for (_, won), tasks in by_pair.items()),
         histogram={tenth: histogram[tenth] for tenth in range(TENTHS + 1)},
-        **_rewards(known),
+        **made.aggregate(
+            mean_reward=Avg("trajectory__reward", filter=Q(trajectory__conversational=False)),
+            mean_reward_talk=Avg("trajectory__reward", filter=Q(trajectory__conversational=True)),
+        ),
     )
-
-
-def _rewards(known: Any) -> dict[str, float | None]:
-    """Mean rewards by setting; `talk-…` are the conversations."""
-    means: dict[str, float | None] = {}
-    for name, prefix in (("mean_reward", "/work-"), ("mean_reward_talk", "/talk-")):
-        rows = known.filter(path__contains=prefix)
-        sums = rows.aggregate(
-            kept=Avg("product__trajectory__reward"),
-            kept_count=Count("product__trajectory__reward"),
-            left=Avg("attempt__reward"),
-            left_count=Count("attempt__reward"),
-        )
-        count = sums["kept_count"] + sums["left_count"]
-        total = (sums["kept"] or 0.0) * sums["kept_count"] + (sums["left"] or 0.0) * sums["left_count"]
-        means[name] = total / count if count else None
-    return means
