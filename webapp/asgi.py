@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -124,6 +126,23 @@ def bounded(app: App, ask: Ask) -> App:
     return application
 
 
+def apart(app: App) -> App:
+    """Answer each request in the context that the process began with.
+
+    uvicorn goes on reading from a connection in the context of the request that made it pause, and answers those that
+    follow there: what such a one belonged to has ended, its thread above all.
+    """
+    began = contextvars.copy_context()
+
+    async def answered(scope: Message, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+
+    async def application(scope: Message, receive: Receive, send: Send) -> None:
+        await asyncio.get_running_loop().create_task(answered(scope, receive, send), context=began.copy())
+
+    return application
+
+
 def behind(proxies: list[str], app: App) -> App:
     """Take client and scheme from the headers of these proxies (addresses, networks), and of nobody else.
 
@@ -165,5 +184,5 @@ async def refuse(send: Send, path: str, problem: problems.Problem) -> None:
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-application = behind(settings.TRUSTED_PROXIES, bounded(SynchronousHandler(), sync_to_async(allowance)))
+application = apart(behind(settings.TRUSTED_PROXIES, bounded(SynchronousHandler(), sync_to_async(allowance))))
 settle()

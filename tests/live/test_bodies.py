@@ -8,6 +8,7 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.fixtures import pages_seed
@@ -47,6 +48,14 @@ def test_bodies_are_refused_by_who_sends_them_before_they_are_sent(site_process:
     assert (status, "257 MiB are taken" in body) == (413, True)
     status, body = sent(site_process, "/training/files/upload/", 100 * MIB, f"Cookie: {cookie(viewer)}")
     assert (status, "<h1>This was not taken</h1>" in body) == (413, True)
+
+
+def test_large_bodies_follow_each_other_on_one_connection(site_process: str) -> None:
+    token = token_of(pages_seed.person(Role.RESEARCHER), "read", "train")
+    with httpx.Client(base_url=site_process, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+        answers = [client.post("/api/v1/files", content=b" " * (4 * MIB)).status_code for _ in range(4)]
+        assert client.get("/api/v1/files").status_code == 200
+    assert set(answers) == {422}, "each is answered, though the server paused reading amid the one before it"
 
 
 def test_a_body_in_chunks_from_a_stranger_is_broken_off(site_process: str) -> None:
