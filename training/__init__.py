@@ -1,6 +1,6 @@
 """Training: SFT and RL on datasets of tasks and trajectories; framework-free, runs on a GPU box that has no database.
 
-Settings and what decides without computing need no torch: `config.py` and `presets/` (every value published or ours),
+Settings and what decides without computing need no torch: `config/` and `presets/` (every value published or ours),
 `dataset/`, `schedule.py` (horizon at a step), `sampler.py` (which tasks a step tries), `rewards.py`, `metrics.py` (the
 append-only record: one writer, gapless numbers, a tailing reader), `job.py` (a job out of files), `worker/`.
 

@@ -1,0 +1,89 @@
+"""What is learnt from attempts: advantage, loss, divergence, masks."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from synthesis.contracts import Frozen
+
+AdvantageKind = Literal["group", "environment", "leave_one_out", "global", "global_baseline"]
+
+
+LossForm = Literal["trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo"]
+
+
+MeuScope = Literal["all", "failed"]
+
+
+RewardRule = Literal["score", "all_or_nothing"]
+
+
+KlEstimator = Literal["k1", "k2", "k3"]
+
+
+class Advantage(Frozen):
+    kind: AdvantageKind = Field(
+        default="group",
+        description="`group`: AF Eq. 3 (GRPO). `environment`: AF Eq. 4 (ERPO). `leave_one_out`: less the mean of the "
+        "other attempts (RLOO). `global`: whitened over the batch (Reinforce++). `global_baseline`: the same after "
+        "the group's mean is taken off.",
+    )
+    epsilon: float = Field(
+        default=1e-4, gt=0, le=1, description="Added to every standard deviation (n - 1), as TRL does."
+    )
+
+
+class Kl(Frozen):
+    """A penalty for leaving a policy. Coefficient 0 turns it off."""
+
+    coefficient: float = Field(default=0.0, ge=0, le=100, description="The beta of AF Eq. 2 and AW Eq. 1.")
+    to: Literal["old", "reference"] = Field(
+        default="reference", description="`old`: the policy that made the attempts (AF Eq. 2). `reference`: AW Eq. 1."
+    )
+    place: Literal["loss", "reward", "reward_to_go"] = Field(
+        default="loss",
+        description="`reward`: an attempt's reward pays for all its tokens. `reward_to_go`: each token pays for itself "
+        "and those after it (Reinforce++), with `global` advantages and a loss by token.",
+    )
+    estimator: KlEstimator = Field(
+        default="k3",
+        description="d = log reference - log policy: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1. In the loss k1 has a "
+        "gradient of mean 0, so it is for the reward.",
+    )
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.coefficient and self.place != "loss" and self.to == "old":
+            raise ValueError(
+                "to: in the reward the divergence from `old` is always 0, since `old` made the attempts; "
+                "take `reference`, or put it into the loss"
+            )
+        if self.coefficient and self.place == "loss" and self.estimator == "k1":
+            raise ValueError("estimator: k1 in the loss has a gradient of mean 0; take k2 or k3")
+        return self
+
+
+class Loss(Frozen):
+    form: LossForm = Field(
+        default="dapo",
+        description="`trajectory`: AF Eq. 2, the ratio of whole attempts. `gspo`: the same, its log by the number of "
+        "tokens (TRL's sequence level). `grpo`: AW Eq. 1, the mean over each "
+        "attempt's tokens, then over attempts. `dapo`: the mean over all tokens of the step. `bnpo`: over those of a "
+        "micro batch. `dr_grpo`: the sum over tokens by a constant length.",
+    )
+    clip_low: float = Field(default=0.2, ge=0, lt=1, description="Ratios below 1 - this are clipped.")
+    clip_high: float = Field(default=0.2, ge=0, le=100, description="Ratios above 1 + this are clipped.")
+    updates: int = Field(default=1, ge=1, le=64, description="Passes over the same attempts.")
+
+
+class Masking(Frozen):
+    meu: bool = Field(default=True, description="Mask attempts in which the simulated user erred (AF 3.4).")
+    meu_scope: MeuScope = Field(
+        default="all", description="`all`: each of them (AF Eq. 2). `failed`: only those that failed (AF 1, 4.3)."
+    )
+    program_errors: bool = Field(
+        default=False,
+        description="Mask attempts that the environment's program ended (`program_error`); else they earn 0.",
+    )

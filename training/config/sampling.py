@@ -1,0 +1,94 @@
+"""What a step tries and how: tasks drawn, turns sampled, attempts carried out, evaluations."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from synthesis.contracts import Frozen
+from training.config.units import SettingName, Turns, Weight
+
+
+class Mixture(Frozen):
+    """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out.
+
+    RL draws environments in proportion to their weights, however many tasks they have. SFT goes through a row as many
+    times an epoch as its environment's and its setting's weight say together: 2 is twice, 0.5 every other epoch.
+    """
+
+    environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
+    settings: dict[SettingName, Weight] = Field(default_factory=dict, description="Weight by setting.")
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> Self:
+        if len(self.settings) == 2 and not any(self.settings.values()):
+            raise ValueError("both settings have weight 0: give one of them a weight")
+        return self
+
+
+class Sampling(Frozen):
+    """What one step tries: `environments` x (`tasks` / `environments`) tasks x `rollouts` attempts."""
+
+    environments: int = Field(default=8, ge=1, le=4096, description="Environments a step.")
+    tasks: int = Field(default=32, ge=1, le=65_536, description="Tasks a step, over all its environments.")
+    rollouts: int = Field(default=8, ge=2, le=1024, description="Attempts a task (AF's M, AW's G).")
+
+    @property
+    def tasks_each(self) -> int:
+        """AF's P: tasks of one environment in a step."""
+        return self.tasks // self.environments
+
+    @model_validator(mode="after")
+    def _at_least_two_tasks(self) -> Self:
+        if self.tasks % self.environments:
+            raise ValueError("tasks: must be a multiple of environments, so that each gives as many tasks")
+        if self.tasks_each < 2:
+            raise ValueError("tasks: an environment needs at least 2 tasks a step (AF Eq. 4): take 2 x environments")
+        return self
+
+
+class Decoding(Frozen):
+    """How turns are sampled."""
+
+    temperature: float = Field(default=1.0, ge=0, le=5, description="0 takes the likeliest token.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus; below 1 the policy's own probabilities lie.")
+    turn_tokens: int = Field(default=4096, ge=1, le=1_000_000, description="Tokens that one turn may have.")
+    trajectory_tokens: int = Field(default=32_768, ge=16, le=10_000_000, description="Tokens of a whole attempt.")
+
+
+class Attempts(Frozen):
+    """How attempts are carried out."""
+
+    at_once: int = Field(default=32, ge=1, le=4096, description="Attempts under way at the same time, a process.")
+    deadline_s: float = Field(
+        default=900.0,
+        gt=0,
+        le=86_400,
+        description="Seconds of one attempt; then `infra_error`, or `program_error` if its program took most of them.",
+    )
+    unusable: int = Field(
+        default=3, ge=1, le=100, description="So many turns in a row without a usable call or words end an attempt."
+    )
+
+
+class DynamicSampling(Frozen):
+    """Groups whose attempts all earned the same are left out and others drawn instead (AF 4.1, DAPO)."""
+
+    enabled: bool = False
+    rounds: int = Field(default=3, ge=1, le=100, description="At most so many times is drawn for one step.")
+    drop: Literal["before", "after"] = Field(
+        default="before",
+        description="Whether such groups leave before the environment's standard deviation is taken, or after.",
+    )
+
+
+class Evaluation(Frozen):
+    """Attempts at the held-out split; its horizon is its own."""
+
+    every: int = Field(default=10, ge=0, le=100_000, description="Steps between evaluations; 0: only at the end.")
+    tasks: int = Field(default=64, ge=1, le=100_000, description="Held-out tasks, the same each time.")
+    rollouts: int = Field(default=1, ge=1, le=1_000, description="Attempts a task.")
+    turns: Turns = Field(default=30, description="Horizon in turns.")
+    temperature: float = Field(default=1.0, ge=0, le=5, description="0 takes the likeliest token.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus.")

@@ -1,0 +1,15 @@
+"""Units and ranges that several settings share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Turns = Annotated[int, Field(ge=1, le=1_000)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+SettingName = Literal["task", "conversation"]
+"""`task`: the agent is told the whole task (ES: Non-Conv.). `conversation`: a simulated user tells it (Conv.)."""
