@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -96,6 +97,29 @@ def test_a_change_reaches_browsers_at_either_process(tier: Tier) -> None:
         for process in tier.serving():
             process.send_signal(signal.SIGCONT)
         for connection in opened:
+            connection.close()
+
+
+def test_connections_that_are_kept_are_spread_evenly(tier: Tier) -> None:
+    kept = [http.client.HTTPConnection(urlsplit(tier.url).netloc, timeout=20) for _ in range(8)]
+    try:
+        for connection in kept:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+        held = Counter(tier.process_of(connection) for connection in kept)
+        assert sorted(held.values()) == [4, 4], held
+        for connection in kept:  # those of one process go, and the next ones come to it
+            if tier.process_of(connection) == min(held):
+                connection.close()
+        wait_for(lambda: sum(tier.process_of(one) == min(held) for one in kept if one.sock) == 0, what="closed ones")
+        again = [http.client.HTTPConnection(urlsplit(tier.url).netloc, timeout=20) for _ in range(4)]
+        kept += again
+        for connection in again:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+        assert {tier.process_of(connection) for connection in again} == {min(held)}
+    finally:
+        for connection in kept:
             connection.close()
 
 

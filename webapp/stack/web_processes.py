@@ -22,6 +22,7 @@ import traceback
 import uvicorn
 
 from webapp.stack.account import die_with_parent
+from webapp.stack.shared_listener import OpenConnections, SharedListener
 from webapp.stack.supervisor import describe
 
 logger = logging.getLogger("webapp.stack.web_processes")
@@ -39,8 +40,11 @@ class WebProcesses:
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, number: int) -> None:
         self.config, self.listener, self.number = config, listener, number
+        self.connections = OpenConnections(number)
         self.began: dict[int, float] = {}
         """By process, when it was forked."""
+        self.places: dict[int, int] = {}
+        """By process, its place among `connections`."""
         self._quick_ends = 0
         self._start_at = 0.0
 
@@ -60,6 +64,7 @@ class WebProcesses:
 
     def _fork(self) -> None:
         parent = os.getpid()
+        place = min(set(range(self.number)) - set(self.places.values()))
         try:
             pid = os.fork()
         except OSError as error:  # no memory, or no more processes: those that run go on
@@ -67,12 +72,14 @@ class WebProcesses:
             self._start_at = time.monotonic() + LONGEST_DELAY_SECONDS
             return
         if pid:
-            self.began[pid] = time.monotonic()
+            self.began[pid], self.places[pid] = time.monotonic(), place
             return
         try:
             die_with_parent(parent, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-            uvicorn.Server(self.config).run([self.listener])
+            listener = SharedListener(self.listener, self.connections, place)
+            self.config.http_protocol_class = listener.protocol()
+            uvicorn.Server(self.config).run([listener])
         except BaseException:
             # Boundary of the process: nothing may return into the parent's loop.
             traceback.print_exc()
@@ -84,7 +91,7 @@ class WebProcesses:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
-            del self.began[pid]
+            del self.began[pid], self.places[pid]
             now = time.monotonic()
             self._quick_ends = 0 if now - began > STEADY_SECONDS else self._quick_ends + 1
             delay = FIRST_DELAY_SECONDS * 2 ** (self._quick_ends - 1) if self._quick_ends > 1 else 0.0
