@@ -106,3 +106,22 @@ def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_da
     assert (row.state, row.attempt_id, attempt.rejected) == ("kept", None, "")
     assert BatchProduct.objects.get(item=row).trajectory_id == attempt.pk
     assert [one for one, _ in FilterCounts(FilterSettings()).passed([attempt], lambda row, talk: "")] == [attempt]
+    listed = client.get(f"/api/v1/batches/{batch.pk}/attempts?limit=1").json()
+    rest = client.get(f"/api/v1/batches/{batch.pk}/attempts?cursor={listed['next_cursor']}").json()
+    told = {one["role"]: one for one in (*listed["data"], *rest["data"])}
+    assert (told["solver"]["solver"], told["solver"]["trajectory_id"]) == (True, solver.pk)
+    assert (told["solver"]["outcome"], told["solver"]["rejected"]) == ("solved", "solver_run")
+    assert (told["teacher"]["solver"], told["teacher"]["trajectory_id"], told["teacher"]["reward"]) == (
+        *(False, attempt.pk),
+        1.0,
+    )
+    assert [one["id"] for one in told.values()] == [
+        one["id"] for one in sorted(told.values(), key=lambda row: -row["id"])
+    ]
+
+    def counted(query: str) -> int:
+        return len(client.get(f"/api/v1/batches/{batch.pk}/attempts?{query}").json()["data"])
+
+    assert [counted(query) for query in ("role=solver", "kept=true", "kept=false", "outcome=solved")] == [1, 2, 0, 2]
+    assert [counted(f"item={row.pk}"), counted("outcome=none")] == [1, 0]
+    assert client.get(f"/api/v1/trajectories/{solver.pk}").json()["solver"] is True
