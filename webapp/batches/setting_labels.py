@@ -17,7 +17,7 @@ ROLE_WORDS = {
     "checker": "judges what each tool call did",
     "teacher": "solves tasks: references, and trajectories to learn from",
     "user": "plays the person in conversations",
-    "judge": "says which trajectories are worth keeping",
+    "judge": "says which themes are one, and which trajectories are worth keeping",
 }
 STAGE_WORDS = {
     "discover": "takes the theme as it is, or finds one in a task of a file and says whether it is worth growing",

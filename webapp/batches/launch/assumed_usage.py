@@ -68,7 +68,7 @@ def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     if not settings.duplicate_pairs:
         return {}
     return {
-        ("judge", "like_themes"): AssumedUsage(Bounds(0, 1), LONG_READING, FEW_WORDS),
+        ("judge", "like_themes"): AssumedUsage(Bounds(0, 0.1), LONG_READING, FEW_WORDS),  # a list for many themes
         ("judge", "same_theme"): AssumedUsage(Bounds(0, settings.duplicate_pairs), SHORT_READING, FEW_WORDS),
     }
 
