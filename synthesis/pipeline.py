@@ -24,6 +24,7 @@ from synthesis.tasks.instruction import write_task
 from synthesis.tasks.reference_search import solve
 from synthesis.tasks.teacher import teach
 from synthesis.tasks.trajectory_filters import filter_attempt
+from synthesis.tasks.withheld_teacher import teach_withheld
 from synthesis.themes.same_themes import same_themes
 from synthesis.themes.tasks import discover
 from synthesis.verifiers.audit_report import AuditedTask
@@ -97,11 +98,13 @@ async def audit_it(
 async def act(
     kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, audited: AuditedTask
 ) -> Attempt:
+    if spec.withheld:
+        return await teach_withheld(kit, made.record, scenario, audited.task, spec.ordinal)
     return await teach(kit, made.record, scenario, audited.task, spec.conversational, spec.ordinal)
 
 
 async def sift(kit: Kit, spec: ItemSpec, made: AssembledProgram, audited: AuditedTask, attempt: Attempt) -> Attempt:
-    return await filter_attempt(kit, made.record, audited.task, attempt)
+    return await filter_attempt(kit, made.record, audited.task, attempt, withheld=spec.withheld)
 
 
 def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
@@ -121,6 +124,9 @@ def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
             )
             for talk in talks
             for ordinal in range(settings.teacher_runs)
+        ] + [
+            ItemPart("trajectory", f"without-{ordinal}", ItemSpec(ordinal=ordinal, withheld=True))
+            for ordinal in range(settings.withheld_runs)
         ]
     return []
 

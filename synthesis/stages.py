@@ -81,6 +81,8 @@ class StageSettings(Frozen):
     """Trajectories a task and setting; none of a task that no solver run solved (ours)."""
     conversational: bool = True
     """Teachers also act in conversations with a simulated user."""
+    withheld_runs: int = Field(default=0, ge=0, le=8)
+    """Teacher runs at a variant of each solved task that withholds what it needs (ES 5.5; the number is ours)."""
     least_reward: float = Field(default=1.0, ge=0, le=1)
     """What a kept trajectory must have earned."""
     action_range: ActionRange = None
@@ -176,7 +178,7 @@ class ItemSpec(Frozen):
     Of a theme: the `theme` where it is known, else the `text` of a task set (`source`) that one is to be found in, with
     the `key` that it will have. Of an environment that is there: its record, the number of the `version` that whoever
     keeps environments knows it by, and the `score` of its newest assessment. Below: `ordinal` among its siblings, and
-    for a trajectory whether it is a conversation.
+    for a trajectory whether it is a conversation, and whether it is at a variant of the task that withholds something.
     """
 
     theme: ThemeDraft | None = None
@@ -188,6 +190,7 @@ class ItemSpec(Frozen):
     key: str = ""
     ordinal: int = 0
     conversational: bool = False
+    withheld: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,22 @@
-"""An endpoint's embeddings, as a vectoriser of themes (`synthesis.themes.vectors.Vectoriser`)."""
+"""An endpoint's embeddings: a vectoriser of themes (`synthesis.themes.vectors.Vectoriser`), and a model for stages."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from synthesis.contracts import Message, Tool
+from synthesis.errors import LLMError
+from synthesis.llm.chat import Reply
 from synthesis.llm.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from synthesis.llm.client import Connection
 
 CHARACTERS = 6_000
 """Of a text: embedding models read a few thousand tokens and refuse more."""
@@ -38,3 +47,47 @@ class EndpointVectors:
         async with connect(self.endpoint) as connection:
             embedded = await connection.embed(self.model, [text[:CHARACTERS] or " " for text in texts])
         return embedded.vectors
+
+
+@dataclass(frozen=True)
+class EmbeddingModel:
+    """An embedding model asked as chat models are, so that what it gave is stored, counted and held to the cap: a
+    message is a text, and the reply's words hold a vector of each (`read_vectors`)."""
+
+    connection: Connection
+    model: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.connection.endpoint.name}/{self.model}"
+
+    async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
+        """Raises LLMError."""
+        texts = [message.content[:CHARACTERS] or " " for message in messages]
+        embedded = await self.connection.embed(self.model, texts)
+        words = write_vectors(embedded.vectors)
+        return Reply(message=Message(role="assistant", content=words), usage=embedded.usage, model=self.model)
+
+
+def write_vectors(vectors: Sequence[Sequence[float]]) -> str:
+    """Vectors as JSON, each of length 1 (or 0) and with half the digits: they are only compared."""
+    import numpy as np
+
+    rows = np.array(vectors, dtype=np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    packed = (rows / np.where(lengths > 0, lengths, 1)).astype("<f2").tobytes()
+    return json.dumps(
+        {"vectors": rows.shape[0], "numbers": rows.shape[1], "float16": base64.b64encode(packed).decode()}
+    )
+
+
+def read_vectors(words: str, count: int) -> Any:
+    """Rows (numpy) of what `write_vectors` wrote. Raises LLMError where it is not of so many texts."""
+    import numpy as np
+
+    try:
+        told = json.loads(words)
+        rows = np.frombuffer(base64.b64decode(told["float16"], validate=True), dtype="<f2").astype(np.float32)
+        return rows.reshape(count, told["numbers"])
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        raise LLMError("malformed", f"The stored vectors cannot be read ({error}).") from None

@@ -43,7 +43,13 @@ async def teach(
     again. A user whose words could not be used, even when asked again, and a program that ends the episode are facts
     about the attempt: it comes back without a reward.
     """
-    given = rollout_task(kit, await world_of(kit, record, scenario), task)
+    world = await world_of(kit, record, scenario)
+    return await attempted(kit, world, task, conversational=conversational, ordinal=ordinal)
+
+
+async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: bool, ordinal: int) -> Attempt:
+    """The teacher's attempt in a world that is constructed. Raises as `teach`."""
+    given = rollout_task(kit, world, task)
     teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)))
     user = None
     if conversational:

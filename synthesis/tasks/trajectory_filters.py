@@ -147,11 +147,17 @@ def run_of(attempt: Attempt) -> AttemptFacts:
     )
 
 
-async def filter_attempt(kit: Kit, record: EnvironmentRecord, task: TaskDraft, attempt: Attempt) -> Attempt:
-    """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises."""
+async def filter_attempt(
+    kit: Kit, record: EnvironmentRecord, task: TaskDraft, attempt: Attempt, *, withheld: bool = False
+) -> Attempt:
+    """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises.
+
+    Of a variant that withholds something nobody is asked whether it was possible: it was not, and to say so is right.
+    """
     settings, run = kit.settings, run_of(attempt)
     _require(run, first_filters())
-    await _require_possible(kit, record, task, attempt)
+    if not withheld:
+        await _require_possible(kit, record, task, attempt)
     if attempt.conversational:
         await _require_faithful_user(kit, task, attempt)
     _require(run, last_filters(FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)))

@@ -7,7 +7,7 @@ same make groups, also through a third theme, but never across a pair that was j
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,10 @@ class JudgedGroups:
     same: dict[tuple[int, int], str] = field(default_factory=dict)
     different: dict[tuple[int, int], str] = field(default_factory=dict)
     undecided: dict[tuple[int, int], str] = field(default_factory=dict)
+    gave_up: str = ""
+    """Why nobody was asked further, where the judge could not be asked."""
+    likeness: dict[tuple[int, int], float] = field(default_factory=dict)
+    """Of the pairs that were proposed, as far as vectors say it."""
 
 
 def candidates(
@@ -108,11 +112,26 @@ async def judged_groups(
             if (early, late) in judged.same:
                 merged.join(early, late, judged.different)
         if failed >= GIVE_UP:
-            why = next(reversed(judged.undecided.values()))
-            judged.undecided |= dict.fromkeys(open_pairs, why)
+            judged.gave_up = next(reversed(judged.undecided.values()))
+            judged.undecided |= dict.fromkeys(open_pairs, judged.gave_up)
             break
-    judged.groups = _groups(len(texts), merged, {(early, late): value for early, late, value in pairs})
+    judged.likeness = {(early, late): value for early, late, value in pairs}
+    judged.groups = _groups(len(texts), merged, judged.likeness)
     return judged
+
+
+def groups_of(
+    count: int,
+    same: Iterable[tuple[int, int]],
+    different: Collection[tuple[int, int]],
+    likeness: Mapping[tuple[int, int], float],
+    apart: Collection[int] = (),
+) -> list[FoldedGroup]:
+    """Groups of texts by verdicts that are known, in an order of the texts that may be another one."""
+    merged = _Merged(count, apart)
+    for early, late in same:
+        merged.join(early, late, different)
+    return _groups(count, merged, likeness)
 
 
 class _Merged:
@@ -125,7 +144,7 @@ class _Merged:
 
     def join(self, early: int, late: int, different: Collection[tuple[int, int]]) -> None:
         """Unless that brought together two that were judged different, or that a person keeps apart."""
-        kept, gone = sorted((self.root[early], self.root[late]), key=lambda root: (root not in self.apart, root))
+        kept, gone = sorted((self.root[early], self.root[late]))
         if kept == gone or gone in self.apart:
             return
         left, right = self.members[kept], self.members[gone]
@@ -165,7 +184,7 @@ async def _asked(ask: Ask, wave: Sequence[tuple[int, int]]) -> list[SameThemeVer
             task.cancel()
 
 
-def _groups(count: int, merged: _Merged, likeness: dict[tuple[int, int], float]) -> list[FoldedGroup]:
+def _groups(count: int, merged: _Merged, likeness: Mapping[tuple[int, int], float]) -> list[FoldedGroup]:
     """In the order of their kept texts. Where two were never compared, the likeness to the nearest of the group."""
     groups = []
     for kept in range(count):
@@ -180,7 +199,7 @@ def _groups(count: int, merged: _Merged, likeness: dict[tuple[int, int], float])
     return groups
 
 
-def _likeness(index: int, kept: int, ids: Iterable[int], known: dict[tuple[int, int], float]) -> float:
+def _likeness(index: int, kept: int, ids: Iterable[int], known: Mapping[tuple[int, int], float]) -> float:
     direct = known.get((min(index, kept), max(index, kept)))
     if direct is not None:
         return direct

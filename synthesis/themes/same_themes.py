@@ -7,51 +7,59 @@ from collections.abc import Sequence
 
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import LLMError
+from synthesis.llm.asker import Asker
+from synthesis.llm.calls import Site
 from synthesis.stages import Barrier, BarrierGroups
 from synthesis.themes import dedupe
+from synthesis.themes.asked_vectors import ROLE, asked_vectors
 from synthesis.themes.dedupe import FoldedGroup
-from synthesis.themes.judged_groups import JudgedGroups, candidates, judged_groups
-from synthesis.themes.pair_judge import STAGE, SameThemeVerdict, same_theme
+from synthesis.themes.judged_groups import JudgedGroups
+from synthesis.themes.judged_themes import judged_themes
+from synthesis.themes.vectors import Vectoriser, local
 
 REASON = 300
 """Characters of a judge's reason that are said of an item."""
 
 
-class JudgeAwayError(Exception):
-    """Carries what a judge's endpoint that cannot be reached said past what takes failed calls for undecided pairs."""
-
-    def __init__(self, error: LLMError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 async def same_themes(barrier: Barrier, themes: Sequence[ThemeDraft]) -> BarrierGroups:
     """Groups of themes that are one. A pair that nobody could decide on stays apart, and the later one says why.
 
-    Raises LLMError only where the judge's endpoint cannot be reached: whoever runs the batch waits for it.
+    Raises LLMError where the judge's endpoint cannot be reached, for which whoever runs the batch waits, and what the
+    vectors of an endpoint raise.
     """
     texts = [dedupe.theme_text(theme.name, theme.description, [tool.name for tool in theme.tools]) for theme in themes]
-    if not barrier.settings.duplicate_pairs:
-        groups = await asyncio.to_thread(dedupe.group, texts, barrier.settings.duplicate_at)
-        return BarrierGroups([_indices(group) for group in groups])
     if len(texts) < 2:
         return BarrierGroups([[index] for index in range(len(texts))])
-    pairs = await asyncio.to_thread(candidates, texts, nearest=barrier.settings.duplicate_pairs)
+    vectorise, unused = await _vectoriser(barrier, texts)
+    if not barrier.settings.duplicate_pairs:
+        groups = await asyncio.to_thread(dedupe.group, texts, barrier.settings.duplicate_at, vectorise)
+        return BarrierGroups([_indices(group) for group in groups], unused)
 
-    async def ask(early: int, late: int) -> SameThemeVerdict:
-        kit = barrier.kit_of(late)
-        try:
-            return await same_theme(kit.asker, kit.site("judge", STAGE), texts[early], texts[late])
-        except LLMError as error:
-            if error.away:
-                raise JudgeAwayError(error) from error
-            raise
+    def judge(index: int, stage: str) -> tuple[Asker, Site]:
+        kit = barrier.kit_of(index)
+        return kit.asker, kit.site("judge", stage)
 
+    judged = await judged_themes(
+        texts,
+        judge,
+        vectorise=vectorise,
+        nearest=barrier.settings.duplicate_pairs,
+        apart=barrier.apart,
+    )
+    return BarrierGroups([_indices(group) for group in judged.groups], unused | _notes(judged, themes))
+
+
+async def _vectoriser(barrier: Barrier, texts: Sequence[str]) -> tuple[Vectoriser, dict[int, str]]:
+    """The batch's embedding model, else the local vectors; with a note on the first theme where the model's are of no
+    use. Raises LLMError where its endpoint cannot be reached."""
+    if ROLE not in barrier.kit_of(0).asker.models:
+        return local, {}
     try:
-        judged = await judged_groups(texts, pairs, ask, apart=barrier.apart)
-    except JudgeAwayError as away:
-        raise away.error from away
-    return BarrierGroups([_indices(group) for group in judged.groups], _notes(judged, themes))
+        return await asked_vectors(texts, barrier.kit_of), {}
+    except LLMError as error:
+        if error.away:
+            raise
+        return local, {0: f"Themes were compared by local vectors: {error}"[:REASON]}
 
 
 def _indices(group: FoldedGroup) -> list[int]:

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from synthesis.contracts import Reference, State
+from synthesis.formats.transcript import told_user
 from synthesis.runtime.child.answers.dates import DAYS
 from synthesis.runtime.child.answers.opposites import contradiction
 from synthesis.verifiers.answers.asked_values import AskedPlace, answer_value, asked_places, form_answer, form_types
@@ -83,6 +84,26 @@ def respelled(reference: Reference, checks: Sequence[str], labels: Sequence[str]
         others += [form for form in spelled[:2] if one.kind != "number"]
         others.append(written)
     return _mutants(reference, "answer_respelled", "full", others)
+
+
+CLOSINGS = (
+    ("Is there anything else I can help you with?",),
+    ("You are welcome. Have a nice day!",),
+    ("Yes, that is right.", "Thank you, goodbye!"),
+)
+"""What an agent says in a conversation after it has answered."""
+OPENING = "Let me look into that for you."
+
+
+def conversed(reference: Reference) -> list[Mutant]:
+    """The reference with its answer said first and something after it, as a conversation is read: who answers first and
+    says goodbye later must earn what the reference earns."""
+    text = reference.answer.strip()
+    if not text:
+        return []
+    told = [told_user([text, *closing], conversational=True) for closing in CLOSINGS]
+    told.append(told_user([OPENING, text, *CLOSINGS[0]], conversational=True))
+    return _mutants(reference, "answer_respelled", "full", told)
 
 
 def contrary(reference: Reference, checks: Sequence[str], initial: State, labels: Sequence[str] = ()) -> list[Mutant]:

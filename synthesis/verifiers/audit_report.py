@@ -9,7 +9,7 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 6
+AUDIT_VERSION = 7
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[

@@ -14,7 +14,7 @@ from typing import TypeVar
 from synthesis.contracts import State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.additive_mutants import additive_mutants
-from synthesis.verifiers.answer_variants import altered, contrary, respelled
+from synthesis.verifiers.answer_variants import altered, contrary, conversed, respelled
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
@@ -68,6 +68,11 @@ def _respelled(subject: Subject, start: State, first: ExecutedSequence) -> list[
     return respelled(subject.reference, sources, conditions) if sources and subject.reference else []
 
 
+def _conversed(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    sources, _ = _reading(subject)
+    return conversed(subject.reference) if sources and subject.reference else []
+
+
 def _contrary(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
     sources, conditions = _reading(subject)
     return contrary(subject.reference, sources, subject.initial, conditions) if sources and subject.reference else []
@@ -84,6 +89,7 @@ FAMILIES: tuple[ProbeFamily, ...] = (
     ProbeFamily("mutants", _mutants, "mutant_passes"),
     ProbeFamily("unasked changes", None, "unguarded_change", tried_variants=additive_mutants),
     ProbeFamily("right answers in other words", _respelled, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("answers of a conversation", _conversed, "answer_too_narrow"),
     ProbeFamily("hedged and contrary answers", _contrary, "answer_too_loose", most=MOST_ANSWERS),
 )
 
@@ -92,6 +98,7 @@ WITHHELD_FAMILIES: tuple[ProbeFamily, ...] = (
     *FAMILIES[:2],
     ProbeFamily("tries of the solution", None, "mutant_passes", tried_variants=solution_variants),
     ProbeFamily("refusals in other words", honest_variants, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("answers of a conversation", _conversed, "answer_too_narrow"),
     ProbeFamily("claims and other reasons", false_variants, "answer_too_loose", most=MOST_ANSWERS),
 )
 """Of a task that withholds something: its right answer is to say so."""

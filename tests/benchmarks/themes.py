@@ -4,7 +4,9 @@
 
 FILE is JSON Lines of `{first: [name, description], second: [name, description], same}`; left out, the pairs that are in
 the repository. All texts of the file are one set, as a batch's are: a pair counts as found where both stand in one
-group. `precision` and `recall` are those of the new way (candidates by vectors, each decided by the judge, who is the
+group. It goes the way of batches: `lists` of themes in which the judge looks for some that may be the same, the nearest
+by local vectors, then the judge's decision on each pair (`asked`). The scripted judge knows the same words in both.
+`precision` and `recall` are those of the new way (candidates by vectors, each decided by the judge, who is the
 offline provider unless an endpoint is named), `vectors_alone` those of the old one at its usual threshold, and
 `best_threshold` those of the threshold at which vectors alone do best. `candidates` is the share of the same pairs of
 which the judge heard, perhaps through a third theme; `wrong` lists what was decided otherwise than it is labelled.
@@ -28,8 +30,9 @@ from synthesis.llm.store import MemoryStore
 from synthesis.scripted import ScriptedModel
 from synthesis.stages import StageSettings
 from synthesis.themes.dedupe import FoldedGroup, grouped, theme_text
-from synthesis.themes.judged_groups import JudgedGroups, candidates, judged_groups
-from synthesis.themes.pair_judge import STAGE, SameThemeVerdict, same_theme
+from synthesis.themes.judged_groups import JudgedGroups
+from synthesis.themes.judged_themes import judged_themes
+from synthesis.themes.theme_lists import lists
 from synthesis.themes.vectors import local
 
 PAIRS = Path(__file__).parents[1] / "themes" / "pairs.jsonl"
@@ -62,11 +65,10 @@ def figures(groups: Sequence[FoldedGroup], pairs: Sequence[Labelled]) -> dict[st
 async def judged(texts: Sequence[str], model: Any) -> JudgedGroups:
     asker = Asker({"judge": model}, MemoryStore())
 
-    async def ask(early: int, late: int) -> SameThemeVerdict:
-        site = Site(role="judge", stage=STAGE, item=f"theme-{late}")
-        return await same_theme(asker, site, texts[early], texts[late])
+    def judge(index: int, stage: str) -> tuple[Asker, Site]:
+        return asker, Site(role="judge", stage=stage, item=f"theme-{index}")
 
-    return await judged_groups(texts, candidates(texts), ask)
+    return await judged_themes(texts, judge)
 
 
 async def by_judge(texts: Sequence[str], endpoint: str, model: str) -> JudgedGroups:
@@ -106,6 +108,7 @@ def measured(path: Path, endpoint: str = "", model: str = "") -> dict[str, Any]:
         "recall": new["recall"],
         "seconds": round(seconds, 3),
         "judge": f"{endpoint}/{model}" if endpoint else "scripted",
+        "lists": len(lists(len(texts))),
         "asked": found.asked,
         "undecided": len(found.undecided),
         "candidates": round(sum(of[a] == of[b] or (a, b) in heard for a, b in same) / max(1, len(same)), 4),

@@ -23,11 +23,12 @@ from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
 from synthesis.themes.pair_judge import SameThemeVerdict
 from synthesis.themes.tasks import InferredTheme, JudgedTask
+from synthesis.themes.theme_lists import LikeThemesReply
 
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply),
-    *(GroupReply, SameThemeVerdict),
+    *(GroupReply, SameThemeVerdict, LikeThemesReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
 

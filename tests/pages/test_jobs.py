@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -11,6 +14,20 @@ from webapp.datasets.models import Dataset
 from webapp.jobs.models import Job, JobState
 
 pytestmark = pytest.mark.django_db
+
+
+def test_a_file_of_atif_in_another_field_is_told_where_it_belongs(page: Client) -> None:
+    atif = json.dumps({"schema_version": "ATIF-v1.4", "session_id": "a", "steps": []}).encode()
+    for what, field, named in (
+        ("environments", "environments", "not environments"),
+        ("environments", "scenarios", "not scenarios"),
+        ("servers", "servers", "not MCP servers"),
+    ):
+        for content in (atif, gzip.compress(atif)):
+            answer = page.post("/import/", {"what": what, field: SimpleUploadedFile("run.json", content)})
+            assert answer.status_code == 422
+            assert f"trajectories in ATIF (Harbor), {named}. Send it under Trajectories" in answer.content.decode()
+    assert not Job.objects.exists()
 
 
 def test_the_list_filters_by_state(page: Client) -> None:

@@ -151,7 +151,7 @@ def test_a_grouping_is_a_job_and_one_at_a_time(page: Client) -> None:
     plant()
     assert "groups the themes" in said(page, "/taxonomy/themes/duplicates/group/", {"threshold": "0.9"})
     job = Job.objects.get(kind="group_themes")
-    assert job.payload == {"threshold": 0.9, "model": ""}
+    assert job.payload == {"threshold": 0.9, "model": "", "judge": "none", "most": 2_000}
     html = body(page, DUPLICATES)
     assert f'data-live="job:{job.pk}"' in html
     assert "grouping themes already" in said(page, "/taxonomy/themes/duplicates/group/", {"threshold": "0.8"})

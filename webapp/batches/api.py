@@ -13,6 +13,7 @@ from ninja import Query, Router, Status
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
+from webapp.batches.attempt_lines import AttemptOut, AttemptQuery
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import Batch, BatchItem, LLMCall
 from webapp.batches.pages import filters
@@ -133,8 +134,15 @@ def list_batch_items(request: HttpRequest, pk: Id, query: Query[ItemQuery]) -> A
 def list_batch_calls(request: HttpRequest, pk: Id, query: Query[CallQuery]) -> Any:
     """The LLM calls that this batch was the first to make, newest first."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)
-    chosen = filters.CallFilter(query.state or "", query.role, query.stage, query.lost)
+    chosen = filters.CallFilter(query.state or "", query.role, query.stage, query.lost, query.read or "", query.model)
     return cursor_page(filters.calls(pk, chosen), query)
+
+
+@router.get("/batches/{pk}/attempts", auth=needs("read"), response=PageOf[AttemptOut])
+def list_batch_attempts(request: HttpRequest, pk: Id, query: Query[AttemptQuery]) -> Any:
+    """Attempts of solvers and teachers at the batch's tasks, newest first, those of which no trajectory is kept too."""
+    get_object_or_404(Batch.objects.only("id"), pk=pk)
+    return cursor_page(query.rows(pk), query)
 
 
 @router.get("/batches/{pk}/failures", auth=needs("read"), response=list[FailureOut])

@@ -229,7 +229,7 @@ class ItemQuery(PageQuery):
     ] = None
     stage: Annotated[ShortText, Field(description="Stands in this stage, or ended there.")] = ""
     ended: Annotated[
-        Literal["entered", "kept", "rejected", "failed"] | None,
+        Literal["entered", "kept", "rejected", "failed", "repaired"] | None,
         Field(description="With `stage`: what it came to there, whatever became of the item since."),
     ] = None
     reason: Annotated[ShortText, Field(description="For this reason; with `ended` the stage's.")] = ""
@@ -307,6 +307,10 @@ class CallQuery(PageQuery):
     role: Annotated[ShortText, Field(description="Asked as this role.")] = ""
     stage: Annotated[ShortText, Field(description="Asked in this stage.")] = ""
     lost: Annotated[bool, Field(description="Only those of which a request gave no reply that was stored.")] = False
+    read: Annotated[
+        Literal["repaired", "unusable"] | None, Field(description="Whose reply was repaired in its form, or of no use.")
+    ] = None
+    model: Annotated[str, Field(max_length=300, description="Asked of this model (`endpoint/model`).")] = ""
 
 
 class CallLine(Schema):

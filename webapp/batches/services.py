@@ -17,7 +17,7 @@ from synthesis.themes.keys import theme_key, version_key
 from webapp.accounts.models import Role
 from webapp.accounts.services import audit
 from webapp.batches.engine.barriers import go_on
-from webapp.batches.engine.cast import is_scripted, require_models, unpriced_models, with_defaults
+from webapp.batches.engine.cast import asks_nobody, is_scripted, require_models, unpriced_models, with_defaults
 from webapp.batches.engine.item_state import cancel_waiting, new_item, put_back
 from webapp.batches.engine.lane_jobs import is_unfinished, launch, lock, stand_still
 from webapp.batches.engine.near_duplicates import keep_theme_apart
@@ -32,7 +32,7 @@ from webapp.batches.models import (
     StageRun,
     StageState,
 )
-from webapp.batches.spec import MOST_THEMES, SCRIPTED, BatchSettings
+from webapp.batches.spec import MOST_THEMES, BatchSettings
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
 from webapp.events.services import publish
@@ -100,7 +100,7 @@ def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
 def _require_within(user: Any, batch: Batch) -> None:
     """Who is held to a limit lets no batch go on that is beyond it, whoever launched it. Raises InputError."""
     settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": batch.cap})
-    if getattr(user, "role", None) not in CAPPED_ROLES or {*with_defaults(settings).models.values()} == {SCRIPTED}:
+    if getattr(user, "role", None) not in CAPPED_ROLES or asks_nobody(settings):
         return
     if batch.cap is None:
         raise InputError(

@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.prompts.trial import tried
 from synthesis.stages import StageSettings
 from webapp.batches.models import Batch
-from webapp.batches.spec import SCRIPTED, BatchSettings, difference, flat
+from webapp.batches.spec import LOCAL, SCRIPTED, BatchSettings, difference, flat
 from webapp.endpoints.queries import choices
 
 ROLE_WORDS = {
@@ -17,7 +17,7 @@ ROLE_WORDS = {
     "checker": "judges what each tool call did",
     "teacher": "solves tasks: references, and trajectories to learn from",
     "user": "plays the person in conversations",
-    "judge": "says which trajectories are worth keeping",
+    "judge": "says which themes are one, and which trajectories are worth keeping",
 }
 STAGE_WORDS = {
     "discover": "takes the theme as it is, or finds one in a task of a file and says whether it is worth growing",
@@ -63,6 +63,9 @@ COUNTS = (
     ),
     SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
     SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user", "published"),
+    SettingLabel(
+        "withheld_runs", "Withheld variants", "runs at each solved task without a tool it needs; 0: none", "ours"
+    ),
 )
 FINDING = (
     SettingLabel("stateful_only", "Stateful only", "tasks of a file that need no state are left out", "published"),
@@ -112,6 +115,8 @@ RUNNING = (
     ("lanes", "Lanes", "jobs side by side; each has its share of what an endpoint takes at once"),
     ("at_once", "Items at once", "in each lane"),
 )
+EMBEDDINGS = SettingLabel("embeddings", "Vectors of themes", "say which themes the judge compares", "ours")
+LOCAL_LABEL = "computed here, from words: no LLM"
 PROMPTS = "prompts"
 STAGE_SETTINGS = (*COUNTS, *(setting for _, group in GROUPS for setting in group))
 
@@ -156,7 +161,8 @@ def _label(name: str) -> str:
         return f"Prompt {rest}"
     if place == "prices":
         return f"Price of {rest}"
-    return {"cap": "Spend cap", **{name: label for name, label, _ in RUNNING}}.get(name, name)
+    named = {setting: label for setting, label, _ in RUNNING} | {EMBEDDINGS.name: EMBEDDINGS.label, "cap": "Spend cap"}
+    return named.get(name, name)
 
 
 def _named(name: str, value: Any, models: dict[str, str]) -> str:
@@ -176,7 +182,8 @@ def _said(value: Any, models: dict[str, str]) -> str:
         return " to ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:g}"
-    return models.get(str(value), "the scripted provider" if value == SCRIPTED else str(value))
+    ours = {SCRIPTED: "the scripted provider", LOCAL: LOCAL_LABEL, "": "the default"}
+    return models.get(str(value)) or ours.get(str(value), str(value))
 
 
 def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
@@ -185,6 +192,7 @@ def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
     hints = {f"stages.{setting.name}": setting.hint for setting in STAGE_SETTINGS} | {
         name: hint for name, _, hint in RUNNING
     }
+    hints |= {EMBEDDINGS.name: EMBEDDINGS.hint}
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
     values = flat(settings.model_dump(mode="json"))
     said = {name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")}

@@ -12,6 +12,10 @@ from synthesis.llm.sampling import Sampling
 from synthesis.stages import StageSettings
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
+EMBEDDER = "embedder"
+"""The role that is not asked in words: its model gives vectors of themes, or none does."""
+LOCAL = "local"
+"""In place of a model's: vectors that are computed here."""
 SCRIPTED = "scripted"
 """The model value of the offline provider; others are `endpoint id/model`."""
 MOST_THEMES = 10_000
@@ -28,6 +32,8 @@ class BatchSettings(Frozen):
     models: dict[str, str] = Field(default_factory=dict)
     sampling: dict[str, Sampling] = Field(default_factory=dict)
     prices: dict[str, Price] = Field(default_factory=dict)
+    embeddings: str = ""
+    """`endpoint id/model` whose vectors say which themes may be one, or `local`; "" is the site's default."""
     prompts: dict[str, str] = Field(default_factory=dict)
     """Its own texts of prompts, by name; checked where they are given (`synthesis/prompts/trial.py`)."""
     cap: Annotated[float, Field(ge=0)] | None = None

@@ -9,7 +9,7 @@ from django.utils.safestring import mark_safe
 from synthesis.llm.cost import Price
 from synthesis.llm.sampling import Sampling
 from webapp.endpoints import sampling_fields
-from webapp.endpoints.models import Endpoint, LLMRole, StructuredOutput
+from webapp.endpoints.models import ASKED, Endpoint, StructuredOutput
 from webapp.endpoints.queries import sampling_defaults
 from webapp.endpoints.services import MAX_PRICE, EndpointChanges, names_in
 
@@ -91,13 +91,13 @@ class SamplingForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        sampling_fields.add_fields(self, LLMRole.values, sampling_defaults())
+        sampling_fields.add_fields(self, ASKED, sampling_defaults())
 
     def rows(self) -> list[sampling_fields.SamplingRow]:
-        return sampling_fields.rows(self, LLMRole.values)
+        return sampling_fields.rows(self, ASKED)
 
     def chosen(self) -> dict[str, Sampling]:
-        return sampling_fields.chosen(self.cleaned_data, LLMRole.values)
+        return sampling_fields.chosen(self.cleaned_data, ASKED)
 
 
 class PriceForm(forms.Form):

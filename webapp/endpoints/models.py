@@ -16,6 +16,11 @@ class LLMRole(models.TextChoices):
     CHECKER = "checker", "checker: judges what tools did"
     TEACHER = "teacher", "teacher: makes trajectories to learn from"
     DIAGNOSER = "diagnoser", "diagnoser: explains failures"
+    EMBEDDER = "embedder", "embedder: turns texts of themes into vectors"
+
+
+ASKED = tuple(role for role in LLMRole if role != LLMRole.EMBEDDER)
+"""Roles that are asked in words, with a temperature and the like."""
 
 
 class StructuredOutput(models.TextChoices):

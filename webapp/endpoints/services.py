@@ -20,7 +20,7 @@ from synthesis.llm.sampling import DEFAULTS, Sampling
 from webapp.accounts.services import audit
 from webapp.endpoints.addresses import check_address
 from webapp.endpoints.key_encryption import seal, unseal
-from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, RoleSampling, StructuredOutput
+from webapp.endpoints.models import ASKED, Endpoint, LLMRole, RoleModel, RoleSampling, StructuredOutput
 from webapp.endpoints.queries import find_choice
 
 ENVIRONMENT_NAME = "default"
@@ -196,7 +196,7 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
 def set_sampling(actor: Any, values: dict[str, Sampling]) -> None:
     """How roles are asked, by role. Raises InputError for one that is not there."""
     for role, sampling in values.items():
-        if role not in LLMRole.values:
+        if role not in ASKED:
             raise InputError(f"There is no role {role[:30]!r}.")
         chosen = sampling.model_dump(exclude_none=True)
         row = RoleSampling.objects.select_for_update().filter(role=role).first()

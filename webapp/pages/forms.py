@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from django import forms
@@ -12,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.formats import mcp
+from synthesis.formats.atif_reader import holds_atif
 from webapp.templatetags.show import number
 
 format_html_lazy = lazy(format_html, SafeString)
@@ -51,12 +53,34 @@ RUN_FRAMES = (
 )
 
 
+ELSEWHERE = (
+    "This file holds trajectories in ATIF (Harbor), not {}. Send it under Trajectories, where it comes in to be read "
+    "and searched."
+)
+HEAD_BYTES = 1 << 16
+"""Of a file: so much of it is looked at, unpacked, to say where it belongs."""
+
+
+def is_atif(file: UploadedFile) -> bool:
+    """Whether a file begins as trajectories in ATIF do, plain or gzipped."""
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        except zlib.error:  # whoever reads it says so
+            return False
+    return holds_atif(head)
+
+
 class UploadField(forms.FileField):
-    """A file within the installation's limit, refused with both sizes when it is larger."""
+    """A file within the installation's limit, refused with both sizes when it is larger. With `holds` it is refused
+    where it is of trajectories instead."""
 
     widget = forms.FileInput
 
-    def __init__(self, *, accept: str = JSON, **kwargs: Any) -> None:
+    def __init__(self, *, accept: str = JSON, holds: str = "", **kwargs: Any) -> None:
+        self.holds = holds
         super().__init__(widget=forms.FileInput(attrs={"accept": accept}), **kwargs)
 
     def clean(self, data: Any, initial: Any = None) -> Any:
@@ -65,12 +89,14 @@ class UploadField(forms.FileField):
         if isinstance(file, UploadedFile) and (file.size or 0) > limit:
             sizes = f"{filesizeformat(file.size or 0)}; this installation takes {filesizeformat(limit)} at most"
             raise forms.ValidationError(f"The file has {sizes} (ENVARIUM_UPLOAD_LIMIT_MIB).")
+        if self.holds and isinstance(file, UploadedFile) and is_atif(file):
+            raise forms.ValidationError(ELSEWHERE.format(self.holds))
         return file
 
 
 class EnvironmentsForm(forms.Form):
-    environments = UploadField(help_text=ENVIRONMENTS)
-    scenarios = UploadField(label="Scenarios (optional)", required=False, help_text=SCENARIOS)
+    environments = UploadField(help_text=ENVIRONMENTS, holds="environments")
+    scenarios = UploadField(label="Scenarios (optional)", required=False, help_text=SCENARIOS, holds="scenarios")
     frames = forms.BooleanField(label="Give tasks a frame", required=False, help_text=FRAMES)
 
 
@@ -80,4 +106,4 @@ class TrajectoriesForm(forms.Form):
 
 
 class ServersForm(forms.Form):
-    servers = UploadField(accept=PACKED, help_text=SERVERS)
+    servers = UploadField(accept=PACKED, help_text=SERVERS, holds="MCP servers")

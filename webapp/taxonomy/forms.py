@@ -3,6 +3,7 @@ from __future__ import annotations
 from django import forms
 
 from synthesis.themes.dedupe import FLOOR
+from synthesis.themes.judged_groups import MOST_PAIRS
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
 from webapp.forms.rows import PlainInput, PlainTextarea
 
@@ -36,3 +37,5 @@ class GroupingForm(forms.Form):
 
     threshold = forms.FloatField(min_value=FLOOR, max_value=1)
     model = forms.CharField(max_length=230, required=False)
+    judge = forms.CharField(max_length=230, required=False)
+    most = forms.IntegerField(min_value=1, max_value=MOST_PAIRS, required=False)

@@ -14,6 +14,8 @@ from webapp.jobs.registry import job
 from webapp.jobs.subjects import MadeLink, made_by, subject_page
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
+from webapp.taxonomy.near_duplicates.services import MOST_ASKED
+from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_named
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
@@ -42,5 +44,9 @@ def group_themes(context: JobContext) -> dict[str, Any]:
     """Compare all themes and fold near-duplicates. A second run of the job finds the grouping and changes nothing."""
     by = User.objects.filter(pk=context.user_id or 0).first()
     chosen = vectoriser(context.payload["model"])
-    grouping = regroup(context.payload["threshold"], chosen, context.progress, by, context.job_id)
-    return {"themes": grouping.themes, "groups": grouping.groups, "folded": grouping.folded, "grouping": grouping.pk}
+    judge = judge_named(context.payload.get("judge", VECTORS_ALONE), context.payload.get("most", MOST_ASKED))
+    grouping = regroup(context.payload["threshold"], chosen, context.progress, by, context.job_id, judge)
+    told = {"themes": grouping.themes, "groups": grouping.groups, "folded": grouping.folded, "grouping": grouping.pk}
+    if not grouping.judge:
+        return told
+    return told | {"judge": grouping.judge, "asked": grouping.asked, "undecided": grouping.undecided}

@@ -252,7 +252,22 @@ class Grouping(models.Model):
     groups = models.PositiveIntegerField()
     folded = models.PositiveIntegerField()
     counts = OrderedJSONField(default=list)
+    judge = models.CharField(max_length=300, blank=True)
+    """Who decided on pairs; where nobody did, vectors and the threshold."""
+    asked = models.PositiveIntegerField(default=0)
+    undecided = models.PositiveIntegerField(default=0)
+    """Pairs that stay apart because nobody decided on them."""
+    cost = models.FloatField(default=0)
+    unpriced = models.PositiveIntegerField(default=0)
     seconds = models.FloatField(default=0)
+    at = models.DateTimeField(auto_now_add=True)
+
+
+class ThemeReply(models.Model):
+    """A judge's reply on themes, by the key of its call: groupings that come later find it."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    reply = OrderedJSONField()
     at = models.DateTimeField(auto_now_add=True)
 
 

@@ -94,6 +94,7 @@ class TrajectoryLine(Schema):
     forked_at: Annotated[int | None, Field(description="Of a fork: its first step that is not the parent's.")]
     outcome: str
     rejected: Annotated[str, Field(description="The filter by which its batch left it out; empty of any other.")]
+    solver: Annotated[bool, Field(description="A batch's try at the task's reference, not made to be learnt from.")]
     recorded_reward: float | None
     reward: float | None
     replay: str

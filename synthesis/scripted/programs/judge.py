@@ -13,7 +13,7 @@ from typing import Any
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
 from synthesis.scripted.programs.prompt_reader import as_json, unrendered
-from synthesis.scripted.programs.theme_reader import compared
+from synthesis.scripted.programs.theme_reader import compared, listed
 from synthesis.scripted.programs.user import sentences
 
 _FACT = re.compile(r"\b[A-Z]-?\d+\b|\b\d[\d:.-]*\b|\b[A-Z][a-z]{2,}\b")
@@ -23,11 +23,14 @@ PLAIN = frozenset(("That", "Thank", "The", "Please", "Put", "Write", "Carry", "H
 
 
 def answer(call: StageCall) -> str:
-    """The reply to `teaching/possible`, `teaching/invented`, `themes/same_theme` or `judge/rubric`."""
+    """The reply to one of `themes/same_theme`, `like_themes`, `teaching/possible`, `invented`, `judge/rubric`."""
     text = call.messages[0].content
     themes = unrendered(prompt("themes", "same_theme"), text)
     if themes is not None:
         return json.dumps(compared(themes["first"], themes["second"]))
+    many = unrendered(prompt("themes", "like_themes"), text)
+    if many is not None:
+        return json.dumps(listed(many["themes"]))
     talk = unrendered(prompt("teaching", "invented"), text)
     if talk is not None:
         return json.dumps({"invented": invented(_lines(talk["talk"]))})

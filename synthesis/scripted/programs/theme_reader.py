@@ -78,6 +78,18 @@ def compared(first: str, second: str) -> dict[str, Any]:
     return {"reason": reason, "same": top == other_top and near >= ALIKE}
 
 
+def listed(lines: str) -> dict[str, Any]:
+    """Groups of numbered themes (`1. name: description`) that speak most of the same kind of place."""
+    groups: dict[str, list[int]] = {}
+    for line in lines.splitlines():
+        number, _, text = line.partition(". ")
+        found = places(text.replace(": ", "\n", 1))
+        if found and number.isdecimal():
+            groups.setdefault(_first(found), []).append(int(number))
+    alike = {place: numbers for place, numbers in groups.items() if len(numbers) > 1}
+    return {"reasoning": f"Several speak most of {', '.join(alike) or 'nothing'}.", "groups": list(alike.values())}
+
+
 def places(text: str) -> dict[str, float]:
     """How much a theme speaks of each kind of place; what its name says weighs more."""
     name, _, about = text.partition("\n")

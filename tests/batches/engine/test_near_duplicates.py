@@ -15,15 +15,16 @@ from synthesis.llm.cost import Price
 from synthesis.runtime import default_sandbox
 from synthesis.stages import Barrier, BarrierGroups, ItemSpec, Kit, StageSettings
 from synthesis.themes.same_themes import same_themes
-from tests.batches.support import settings_at, work_off
+from tests.batches.support import SMALL, settings_at, work_off
 from tests.batches.table import TABLE, answer
-from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.fixtures.llm import Request, Scripted, llm_server, raw, refuse, say
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.engine import barriers
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.stage_runs import EndedStage, add_run
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageState
+from webapp.endpoints.models import Endpoint
 from webapp.jobs.registry import KINDS, JobKind
 from webapp.taxonomy.models import Decision, Theme
 from webapp.taxonomy.near_duplicates.services import undo
@@ -168,3 +169,54 @@ def test_a_judge_that_gives_no_usable_reply_leaves_themes_apart_with_the_reason(
     run = batch.items.get(position=1).runs.get(stage="deduplicate")
     assert "could not be decided" in run.message
     assert "no usable reply" in run.message
+
+
+def by_meaning(request: Request) -> Scripted:
+    """Embeddings by what a text is of, and a judge that finds all libraries one."""
+    if not request["_path"].endswith("/embeddings"):
+        return says_same(request)
+    rows = [
+        {"index": number, "embedding": [1.0, 0.1] if "library" in text else [0.1, 1.0]}
+        for number, text in enumerate(request["input"])
+    ]
+    return raw(200, json.dumps({"data": rows, "usage": {"prompt_tokens": 7}}))
+
+
+def embedding(url: str) -> dict[str, Any]:
+    settings_at(url)
+    return {"embeddings": f"{Endpoint.objects.get(base_url=url).pk}/scripted-1"}
+
+
+def test_an_endpoints_embeddings_choose_what_is_compared_and_are_stored_and_counted_as_calls() -> None:
+    names = ("library", "hotel", "inn", "library of a town")
+    stages = SMALL.model_copy(update={"duplicate_pairs": 1})
+    with llm_server(by_meaning) as server:
+        prices = {"Server/scripted-1": Price(prompt=1.0, completion=1.0)}
+        chosen = embedding(server.url) | {"prices": prices, "stages": stages}
+        batch = judged_batch(server.url, names, **chosen)
+        asked = [request for request in server.requests if request["_path"].endswith("/embeddings")]
+        assert states(batch) == ["kept", "kept", "kept", "rejected"]
+        judged_batch(server.url, names, **chosen)
+        assert [request for request in server.requests if request["_path"].endswith("/embeddings")] == asked
+    assert len(asked) == 1
+    call = LLMCall.objects.get(role="embedder")
+    assert (call.stage, call.batch_id, call.prompt_tokens) == ("theme_vectors", batch.pk, 7)
+    same = LLMCall.objects.filter(batch=batch, stage="same_theme").count()
+    assert same == 2, "each theme is compared with the nearest one alone: two libraries, hotel and inn"
+    counted = batch.counts.filter(stage="deduplicate")
+    assert sum(row.requests for row in counted) == same + 1
+    runs = [run.used["roles"] for item in batch.items.all() for run in item.runs.filter(stage="deduplicate")]
+    assert any("embedder" in roles for roles in runs)
+
+
+def test_a_model_without_embeddings_leaves_the_local_vectors_and_says_so() -> None:
+    def chats(request: Request) -> Scripted:
+        gone = request["_path"].endswith("/embeddings")
+        return refuse(404, "This model does not support embeddings.") if gone else says_same(request)
+
+    with llm_server(chats) as server:
+        batch = judged_batch(server.url, ("library", "hotel", "library of a town"), **embedding(server.url))
+    assert states(batch) == ["kept", "kept", "rejected"]
+    run = batch.items.get(level="theme", position=0).runs.get(stage="deduplicate")
+    assert "compared by local vectors" in run.message
+    assert "does not support embeddings" in run.message

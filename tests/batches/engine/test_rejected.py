@@ -106,3 +106,23 @@ def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_da
     assert (row.state, row.attempt_id, attempt.rejected) == ("kept", None, "")
     assert BatchProduct.objects.get(item=row).trajectory_id == attempt.pk
     assert [one for one, _ in FilterCounts(FilterSettings()).passed([attempt], lambda row, talk: "")] == [attempt]
+    lists_attempts(client, batch.pk, solver.pk, attempt.pk, row.pk)
+
+
+def lists_attempts(client: Client, batch: int, solver: int, teacher: int, item_pk: int) -> None:
+    """Both attempts over the API, page by page and by each filter."""
+    listed = client.get(f"/api/v1/batches/{batch}/attempts?limit=1").json()
+    rest = client.get(f"/api/v1/batches/{batch}/attempts?cursor={listed['next_cursor']}").json()
+    told = {one["role"]: one for one in (*listed["data"], *rest["data"])}
+    assert (told["solver"]["solver"], told["solver"]["trajectory_id"]) == (True, solver)
+    assert (told["solver"]["outcome"], told["solver"]["rejected"]) == ("solved", "solver_run")
+    assert (told["teacher"]["solver"], told["teacher"]["trajectory_id"]) == (False, teacher)
+    assert told["teacher"]["reward"] == 1.0
+    assert listed["data"][0]["id"] > rest["data"][0]["id"]
+
+    def counted(query: str) -> int:
+        return len(client.get(f"/api/v1/batches/{batch}/attempts?{query}").json()["data"])
+
+    assert [counted(query) for query in ("role=solver", "kept=true", "kept=false", "outcome=solved")] == [1, 2, 0, 2]
+    assert [counted(f"item={item_pk}"), counted("outcome=none")] == [1, 0]
+    assert client.get(f"/api/v1/trajectories/{solver}").json()["solver"] is True

@@ -18,7 +18,7 @@ from tests.batches.table import answer
 from tests.fixtures.api import program
 from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
-from webapp.batches.models import Batch, BatchYield
+from webapp.batches.models import Batch, BatchYield, LLMCall, StageRun
 from webapp.batches.yields import services
 from webapp.batches.yields.comparison import compared, newcombe
 from webapp.jobs.jobs import run
@@ -54,6 +54,30 @@ def test_every_number_by_stage_leads_to_as_many_items_and_adds_up() -> None:
     assert figures["solve_rates"]["histogram"]["10"] == figures["kept"]["task"]
     assert "EnvScaler" in text
     assert "published" in text
+
+
+def test_counts_of_what_was_repaired_lead_to_it() -> None:
+    batch, who = mixed(), client("viewer", "vi")
+    run = StageRun.objects.filter(item__batch=batch, stage="assemble", state="kept").first()
+    assert run is not None
+    StageRun.objects.filter(pk=run.pk).update(used={"prompts": {"skeleton/repair": "5a"}})
+    read, unread = LLMCall.objects.filter(batch=batch)[:2]
+    LLMCall.objects.filter(pk=read.pk).update(repairs=["trailing comma"])
+    LLMCall.objects.filter(pk=unread.pk).update(unusable="It holds two answers.")
+    text = page(who, "yield", batch.pk)
+    (link,) = re.findall(r'href="([^"]*stage=assemble&amp;ended=repaired)"', text)
+    seen = who.get(link.replace("&amp;", "&")).content.decode()
+    assert (rows(seen), f"/batches/items/{run.item_id}/" in seen) == (1, True)
+    links = re.findall(r'href="([^"]*tab=calls[^"]*(?:read=\w+|repair=[^"]+))"', text)
+    leads = {link.rpartition("&amp;")[2]: who.get(link.replace("&amp;", "&")).content.decode() for link in links}
+    assert set(leads) == {"read=repaired", "read=unusable", "repair=trailing%20comma"}
+    for which, found in leads.items():
+        shown = {call.pk for call in (read, unread) if f"/batches/calls/{call.pk}/" in found}
+        assert shown == {unread.pk if which == "read=unusable" else read.pk}, which
+    caller = program(person("operator", "op9"), "read")
+    listed = {call["id"] for call in caller.get(f"/batches/{batch.pk}/calls?read=unusable").json()["data"]}
+    assert listed & {read.pk, unread.pk} == {unread.pk}
+    assert len(caller.get(f"/batches/{batch.pk}/items?stage=assemble&ended=repaired").json()["data"]) == 1
 
 
 def test_an_empty_batch_has_a_yield_of_nothing() -> None:

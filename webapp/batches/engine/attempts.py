@@ -10,6 +10,7 @@ from synthesis.drafts import SolverRun, TaskDraft
 from synthesis.errors import StateError
 from synthesis.formats.values import clean
 from synthesis.tasks.trajectory_filters import FilterSettings, dropped_by, first_filters, last_filters, run_of
+from synthesis.tasks.withheld_teacher import NOTHING_TO_WITHHOLD
 from webapp.batches.engine.products import SaveRequest, store_attempt
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, EndedStage
 from webapp.batches.models import AttemptRole, BatchAttempt, BatchItem, BatchProduct, StageState
@@ -56,6 +57,8 @@ def unkept(item: BatchItem, ended: EndedStage, runs: Iterable[SolverRun]) -> lis
     """The attempts of an item that did not get through, of which there is no trajectory: a teacher's that was lost, a
     solver's that was, and the solver's `runs` at a task that came to nothing."""
     told = {"unkept": ended.reason[:60], "message": clean(ended.message)[:MESSAGE_CHARS]}
+    if ended.reason == NOTHING_TO_WITHHOLD:
+        return []  # nobody tried
     if item.level == "trajectory":
         row = kept_teacher(item, None)
         row.outcome = "infra_error" if ended.state == StageState.FAILED else ""

@@ -34,6 +34,7 @@ from webapp.scenarios.importer import import_task
 from webapp.scenarios.references import offered_program, reference_of
 from webapp.scenarios.services import save_scenario
 from webapp.scenarios.states import load_state, store_state
+from webapp.scenarios.withheld.services import audited_variant
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.finished_attempt import record_whole
 
@@ -160,7 +161,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
 
 
 def save_trajectory(given: SaveRequest) -> BatchProduct:
-    above = _above(given)
+    above = _attempted(given)
     row = store_attempt(given, above, given.drafts["filter"], {})
     if row.rejected:  # by an earlier try, and not by this one
         row.rejected = ""
@@ -182,7 +183,7 @@ def save_rejected(given: SaveRequest, reason: str, message: str) -> Trajectory:
     if reason == INVENTED_FACTS:
         attempt = blamed_on_user(attempt, message)
     told = {"reason": reason, "message": clean(message)[:MESSAGE_CHARS]}
-    return store_attempt(given, _above(given), attempt, {"rejected": told}, reason)
+    return store_attempt(given, _attempted(given), attempt, {"rejected": told}, reason)
 
 
 def store_attempt(
@@ -228,6 +229,22 @@ def store_attempt(
 def _above(given: SaveRequest) -> BatchProduct:
     assert given.above is not None, "an item below another has a parent that was kept"
     return given.above
+
+
+def _attempted(given: SaveRequest) -> BatchProduct:
+    """What an attempt is at: the parent's task, or its variant that withholds something, which is stored by that."""
+    above = _above(given)
+    if not ItemSpec.model_validate(given.item.spec).withheld:
+        return above
+    assert above.task is not None
+    variant = audited_variant(given.sandbox, above.task)
+    return BatchProduct(
+        environment_id=above.environment_id,
+        version=above.version,
+        scenario=above.scenario,
+        task=variant.task,
+        revision=variant,
+    )
 
 
 SAVERS: dict[str, tuple[tuple[str, ...], Callable[[SaveRequest], BatchProduct]]] = {

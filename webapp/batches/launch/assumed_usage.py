@@ -67,7 +67,10 @@ def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     """Of one theme among many; among few there are fewer to compare it with."""
     if not settings.duplicate_pairs:
         return {}
-    return {("judge", "same_theme"): AssumedUsage(Bounds(0, settings.duplicate_pairs), SHORT_READING, FEW_WORDS)}
+    return {
+        ("judge", "like_themes"): AssumedUsage(Bounds(0, 0.1), LONG_READING, FEW_WORDS),  # a list for many themes
+        ("judge", "same_theme"): AssumedUsage(Bounds(0, settings.duplicate_pairs), SHORT_READING, FEW_WORDS),
+    }
 
 
 def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:

@@ -19,8 +19,16 @@ from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems, RowFilter
 from webapp.batches.services import of_theme
-from webapp.batches.setting_labels import ROLE_WORDS, RUNNING, SCRIPTED_LABEL, STAGE_SETTINGS, SettingLabel
-from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.batches.setting_labels import (
+    EMBEDDINGS,
+    LOCAL_LABEL,
+    ROLE_WORDS,
+    RUNNING,
+    SCRIPTED_LABEL,
+    STAGE_SETTINGS,
+    SettingLabel,
+)
+from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import choices, sampling_defaults
 from webapp.forms.rows import PlainInput, PlainSearch, offer, options
@@ -97,15 +105,18 @@ class SettingsForm(forms.Form):
             self.fields[name].label, self.fields[name].help_text = label, hint
         models = [(SCRIPTED, SCRIPTED_LABEL), *((model.value, model.label) for model in choices())]
         for role in ROLES:
-            self._add_role(role, models)
+            self._add_model(f"model_{role}", f"Model of the {role}", ROLE_WORDS[role], models)
+        vectors = [(LOCAL, LOCAL_LABEL), *models[1:]]
+        self._add_model(EMBEDDINGS.name, EMBEDDINGS.label, EMBEDDINGS.hint, vectors, required=False)
         prompt_trials.add_fields(self)
         sampling_fields.add_fields(self, ROLES, sampling_defaults() | before.sampling)
 
-    def _add_role(self, role: str, models: list[tuple[str, str]]) -> None:
-        gone = "This model is not listed at its endpoint any more. Choose another."
-        name, label = f"model_{role}", f"Model of the {role}"
+    def _add_model(
+        self, name: str, label: str, hint: str, models: list[tuple[str, str]], *, required: bool = True
+    ) -> None:
+        gone = {"invalid_choice": "This model is not listed at its endpoint any more. Choose another."}
         self.fields[name] = forms.ChoiceField(
-            choices=models, label=label, help_text=ROLE_WORDS[role], error_messages={"invalid_choice": gone}
+            choices=models, label=label, help_text=hint, error_messages=gone, required=required
         )
         listed, chosen = options(models, 80), self[name].value()
         if chosen not in dict(models):
@@ -125,6 +136,7 @@ class SettingsForm(forms.Form):
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
+        whole["embeddings"] = cleaned.get(EMBEDDINGS.name) or self.before.embeddings
         whole["prompts"] = prompt_trials.chosen(self, self.before.prompts)
         if sampling_fields.has_fields(self.data, ROLES):
             asked = sampling_fields.chosen(cleaned, [role for role in ROLES if models.get(role) != SCRIPTED])
@@ -318,13 +330,14 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     stages = settings.stages.model_dump(mode="json")
     wanted = stages.pop("action_range")
     own = isinstance(wanted, list)
-    models = with_defaults(settings).models
+    played = with_defaults(settings)
     return (
         stages
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
         | {"lanes": settings.lanes, "at_once": settings.at_once}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
-        | {f"model_{role}": models[role] for role in ROLES}
+        | {f"model_{role}": played.models[role] for role in ROLES}
+        | {EMBEDDINGS.name: played.embeddings}
     )
 
 

@@ -23,8 +23,8 @@ from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, Settin
 from webapp.batches.models import Batch
 from webapp.batches.pages import batch_list
 from webapp.batches.schemas import BatchQuery
-from webapp.batches.setting_labels import COUNTS, GROUPS, RUNNING, SettingLabel, differences
-from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel, differences
+from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import choices
 from webapp.environments.models import Environment
@@ -299,9 +299,10 @@ def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
         "sampling_wrong": form.sampling_wrong,
         "running_wrong": form.is_bound and any(name in form.errors for name, _, _ in RUNNING),
         "roles": models,
+        "embeddings": (EMBEDDINGS, form[EMBEDDINGS.name]),
         "models": choices(),
         "scripted": played,
-        "all_played": len(played) == len(models),
+        "all_played": len(played) == len(models) and form[EMBEDDINGS.name].value() in (None, "", LOCAL),
         "limit": _limit(request),
         "refused": request.method == "POST" and "more" not in request.POST and bool(form.errors),
     }

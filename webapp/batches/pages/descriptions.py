@@ -191,7 +191,8 @@ def path_of(item: BatchItem) -> list[PathStep]:
 def item_filter_form(pipeline: Pipeline, chosen: filters.ItemFilter) -> filter_bar.FilterForm:
     """The filters of a batch's items as a form above them."""
     stages = [*(stage.name for stage in pipeline.stages), SAVE]
-    went = [(name, "have been through it" if name == "entered" else f"were {name} by it") for name in filters.ENDED_AS]
+    words = {filters.ENTERED: "have been through it", filters.REPAIRED: "were repaired in it and kept"}
+    went = [(name, words.get(name, f"were {name} by it")) for name in filters.ENDED_AS]
     fields = {
         **filter_bar.hidden({"tab": "items", "signature": chosen.signature, "parent": chosen.parent}),
         "level": filter_bar.select("Level", LEVELS),

@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from django.db import connection
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import BooleanField, Exists, Model, OuterRef, QuerySet
+from django.db.models.expressions import RawSQL
 from django.http import QueryDict
 
 from synthesis.stages import LEVELS
@@ -16,7 +17,12 @@ from webapp.query_params import Params
 
 M = TypeVar("M", bound=Model)
 ENTERED = "entered"
-ENDED_AS = (ENTERED, *StageState.values)
+REPAIRED = "repaired"
+"""Kept, and a repair was asked for on the way."""
+ENDED_AS = (ENTERED, *StageState.values, REPAIRED)
+REPAIRS = ("skeleton/repair", "assessment/repair_tool", "tasks/repair")
+"""Prompts that are filled in where something is repaired."""
+READ_AS = (REPAIRED, "unusable")
 LONGEST = 300
 
 
@@ -45,12 +51,16 @@ FIELDS = tuple(field.name for field in fields(ItemFilter))
 
 @dataclass(frozen=True)
 class CallFilter:
-    """`lost`: only those of which a request gave no reply that was stored."""
+    """`lost`: only those of which a request gave no reply that was stored. `read`: those whose reply was repaired in
+    its form, or could not be used; `repair` is one way of it."""
 
     state: str = ""
     role: str = ""
     stage: str = ""
     lost: bool = False
+    read: str = ""
+    model: str = ""
+    repair: str = ""
 
     @property
     def place(self) -> str:
@@ -82,7 +92,15 @@ def call_filter(query: QueryDict) -> CallFilter:
     params = Params(query)
     role, _, stage = params.text("place", LONGEST).partition(":")
     state = params.choice("state", CallState.values)
-    return CallFilter(state=state, role=role, stage=stage, lost=params.flag("lost"))
+    return CallFilter(
+        state=state,
+        role=role,
+        stage=stage,
+        lost=params.flag("lost"),
+        read=params.choice("read", READ_AS),
+        model=params.text("model", LONGEST),
+        repair=params.text("repair", LONGEST),
+    )
 
 
 def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
@@ -98,13 +116,22 @@ def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
 
 def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
     runs = StageRun.objects.filter(item=OuterRef("pk"), stage=chosen.stage).order_by()
-    runs = runs.filter(state=chosen.ended) if chosen.ended != ENTERED else runs
+    if chosen.ended == REPAIRED:
+        asked = RawSQL("(used::jsonb -> 'prompts') ?| %s", [list(REPAIRS)], BooleanField())
+        runs = runs.filter(asked, state=StageState.KEPT)
+    elif chosen.ended != ENTERED:
+        runs = runs.filter(state=chosen.ended)
     return runs.filter(reason=chosen.reason) if chosen.reason else runs
 
 
 def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
     """Calls that this batch was the first to make, by a filter."""
-    rows = _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage")
+    rows = _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage", "model")
+    if chosen.read == REPAIRED or chosen.repair:
+        rows = rows.exclude(repairs=[])
+        rows = rows.filter(repairs__contains=[chosen.repair]) if chosen.repair else rows
+    elif chosen.read:
+        rows = rows.exclude(unusable="")
     return rows.filter(lost__gt=0) if chosen.lost else rows
 
 

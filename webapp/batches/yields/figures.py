@@ -12,13 +12,12 @@ from django.db.models import Count, Q, Sum
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
+from webapp.batches.pages.filters import REPAIRS
 from webapp.batches.pages.progress import StageLine, funnel, open_items, took
 from webapp.batches.yields.solve_rates import solve_rates
 
 VERSION = 1
 """Raised where figures change their meaning: what was stored before is read anew."""
-REPAIRS = ("skeleton/repair", "assessment/repair_tool", "tasks/repair")
-"""Prompts that are filled in where something is repaired."""
 THEME_COLUMNS = ("environments", "tasks", "tasks_entered", "runs", "solved", "tokens", "cost", "seconds")
 """Of a theme: its kept environments and tasks, tasks that were begun, attempts and solved ones, and what was used down
 to its tasks, without the attempts."""

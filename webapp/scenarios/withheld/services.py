@@ -11,10 +11,11 @@ from django.db import transaction
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, decode_state, offered
-from synthesis.tasks.withheld import Unsuitable, WithheldVariant, withheld_variants
+from synthesis.tasks.withheld import Unsuitable, WithheldVariant
+from synthesis.tasks.withheld_teacher import first_variant
 from webapp.accounts.services import audit
 from webapp.environments.services import program_of
-from webapp.scenarios.audits.services import case_of, subject_of
+from webapp.scenarios.audits.services import case_of, compute, known, store, subject_of
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import AuditState, Task, TaskRevision
 from webapp.scenarios.references import reference_of
@@ -98,12 +99,22 @@ def _first(sandbox: Sandbox, task: Task) -> WithheldVariant | list[Unsuitable]:
         return [Unsuitable("", "its verifier is a rubric: no check tells what is missing")]
     case = case_of(revision, reference_of(revision))
     subject = subject_of(case, program_of(revision.scenario.version))
-    refused: list[Unsuitable] = []
-    for found in withheld_variants(sandbox, subject):
-        if isinstance(found, WithheldVariant):
-            return found
-        refused.append(found)
-    return refused
+    return first_variant(sandbox, subject)
+
+
+def audited_variant(sandbox: Sandbox, parent: Task) -> TaskRevision:
+    """The revision of the variant that a task has, made and audited where it is not yet. Raises InputError (nothing
+    can be withheld) and InfrastructureError."""
+    found = _first(sandbox, parent)
+    if not isinstance(found, WithheldVariant):
+        raise InputError(f"Nothing can be withheld from the task {parent.key!r}: {found[0].reason if found else ''}.")
+    row, _ = save_variant(sandbox, parent, found)
+    revision = _revision(Task.objects.get(pk=row.pk))
+    assert revision is not None
+    case = case_of(revision, reference_of(revision))
+    if known(case) is None:
+        store(case, compute(sandbox, case, subject_of(case, program_of(revision.scenario.version))))
+    return revision
 
 
 def _revision(task: Task) -> TaskRevision | None:

@@ -67,7 +67,7 @@ def get_theme_grouping(request: HttpRequest, pk: Id) -> Grouping:
 @idempotent
 def group_themes(request: HttpRequest, body: GroupingIn) -> Job:
     """Compare all themes and fold near-duplicates. Follow the job at /jobs/{id}; its result names the grouping."""
-    return start_grouping(person(request), body.threshold, body.model)
+    return start_grouping(person(request), body.threshold, body.model, body.judge, body.most)
 
 
 @router.get("/theme-decisions", auth=needs("read"), response=PageOf[DecisionOut])

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from synthesis.stages import StageSettings
 from synthesis.themes.dedupe import FLOOR
+from synthesis.themes.judged_groups import MOST_PAIRS
 from webapp.accounts.access import access
 from webapp.endpoints.queries import choices
 from webapp.paging import keyset
@@ -23,11 +24,13 @@ from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import EXAMPLE
-from webapp.taxonomy.near_duplicates.services import start_grouping
+from webapp.taxonomy.near_duplicates.services import HELD, MOST_ASKED, start_grouping
+from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_of_role
 from webapp.taxonomy.theme_services import save_typed
 
 GROUPS = 20
 USUAL = StageSettings().duplicate_at
+MOST_WRONG = f"A judge is asked about 1 to {MOST_PAIRS:,} pairs."
 
 
 @access("synthesise")
@@ -64,6 +67,8 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "threshold": threshold,
         "floor": FLOOR,
         "models": choices(),
+        "judge": VECTORS_ALONE if request.user.role in HELD else judge_of_role(),  # type: ignore[union-attr]
+        "most": MOST_ASKED,
         "any_themes": Theme.objects.exists(),
         "page": page,
         "groups": queries.with_members(page.rows),
@@ -88,8 +93,12 @@ def group(request: HttpRequest) -> HttpResponse:
     form = GroupingForm(request.POST)
     try:
         if not form.is_valid():
-            raise InputError(f"A threshold is a number between {FLOOR:g} and 1. Nothing was grouped.")
-        job = start_grouping(request.user, form.cleaned_data["threshold"], form.cleaned_data["model"])
+            fault = f"A threshold is a number between {FLOOR:g} and 1." if "threshold" in form.errors else MOST_WRONG
+            raise InputError(f"{fault} Nothing was grouped.")
+        given = form.cleaned_data
+        job = start_grouping(
+            request.user, given["threshold"], given["model"], given["judge"], given["most"] or MOST_ASKED
+        )
     except InputError as error:
         messages.error(request, str(error))
     else:

@@ -9,9 +9,11 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.themes.dedupe import FLOOR
+from synthesis.themes.judged_groups import MOST_PAIRS
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
 from webapp.rest.types import BodyIn, Json, ShortText, Text
 from webapp.taxonomy.near_duplicates.queries import Retention, ThemeGroup
+from webapp.taxonomy.near_duplicates.services import MOST_ASKED
 from webapp.taxonomy.schemas import ThemeLine
 
 EXAMPLE: dict[str, Any] = {
@@ -32,12 +34,18 @@ class ThemeIn(BodyIn):
 
 
 class GroupingIn(BodyIn):
-    """`model` is `endpoint id/model` of an embedding model; left out, themes are compared here, without a model."""
+    """`model` is `endpoint id/model` of an embedding model; left out, themes are compared here, without a model.
+
+    `judge` decides on each pair that this proposes: `endpoint id/model`, `scripted`, or `none`, with which all are one
+    theme that are as similar as `threshold`. Left out it is the model that plays the judge, or none.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"threshold": 0.85}]})
 
     threshold: Annotated[float, Field(ge=FLOOR, le=1, description="Similarity from which two themes are one.")] = 0.85
     model: ShortText = ""
+    judge: ShortText = ""
+    most: Annotated[int, Field(ge=1, le=MOST_PAIRS, description="Pairs that the judge is asked about.")] = MOST_ASKED
 
 
 class CountOut(Schema):
@@ -62,7 +70,11 @@ class DecisionOut(Schema):
 
 
 class GroupingOut(Schema):
-    """One look at all themes. `counts` says what other thresholds would have folded."""
+    """One look at all themes. `counts` says what other thresholds would have folded; it is empty where a judge decided.
+
+    Of a judge: pairs that it was `asked` about, pairs that stay apart `undecided`, what that cost as far as prices are
+    known (`unpriced` replies came without).
+    """
 
     id: int
     job_id: int | None
@@ -72,6 +84,11 @@ class GroupingOut(Schema):
     groups: int
     folded: int
     counts: list[CountOut]
+    judge: str
+    asked: int
+    undecided: int
+    cost: float
+    unpriced: int
     seconds: float
     decision: DecisionOut
     at: datetime

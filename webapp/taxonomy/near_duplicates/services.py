@@ -14,6 +14,8 @@ from django.db import connection, transaction
 
 from synthesis.errors import InputError
 from synthesis.themes.dedupe import require_threshold
+from synthesis.themes.judged_groups import MOST_PAIRS
+from webapp.accounts.models import Role
 from webapp.accounts.services import audit
 from webapp.endpoints.queries import find_choice
 from webapp.errors import Conflict
@@ -21,10 +23,15 @@ from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.taxonomy.models import Decision, DecisionChange, Theme, Verdict
 from webapp.taxonomy.near_duplicates.queries import SUBJECT, open_job
+from webapp.taxonomy.near_duplicates.theme_judge import SCRIPTED, VECTORS_ALONE, judge_named
 from webapp.taxonomy.services import lock
 
 FOLD_LOCK = 7_305_103
 """Advisory lock of whoever folds, to the end of the transaction."""
+MOST_ASKED = 2_000
+"""Pairs that a judge is asked about in one grouping, unless somebody says otherwise."""
+HELD = (Role.ANNOTATOR, Role.ADJUDICATOR)
+"""Roles that may spend within a batch's cap alone."""
 LATER = "Themes of it have been decided on since. Undo the later decisions first."
 
 
@@ -216,16 +223,30 @@ def _count_duplicates(kept: set[int]) -> None:
         cursor.execute(sql, [sorted(kept)])
 
 
-def start_grouping(user: Any, threshold: float, model: str = "") -> Job:
-    """Queue a grouping of all themes. `model` is "" or `endpoint id/model`.
+def start_grouping(
+    user: Any, threshold: float, model: str = "", judge: str = VECTORS_ALONE, most: int = MOST_ASKED
+) -> Job:
+    """Queue a grouping of all themes. `model` is "" or `endpoint id/model`; `judge` decides on `most` pairs at most
+    (values: `theme_judge.judge_named`).
 
-    Raises `InputError` (threshold, unknown model, a grouping that has not ended yet).
+    Raises `InputError` (threshold, unknown model, a grouping that has not ended yet, a judge that costs for somebody
+    who may spend within batches alone).
     """
     require_threshold(threshold)
     if model and find_choice(model) is None:
         raise InputError("This model is not listed at its endpoint. Choose another one.")
+    if not 1 <= most <= MOST_PAIRS:
+        raise InputError(f"A judge is asked about 1 to {MOST_PAIRS:,} pairs; {most:,} were asked for.")
+    chosen = judge_named(judge, most)
+    if chosen is not None and chosen.name != SCRIPTED and getattr(user, "role", None) in HELD:
+        raise InputError(
+            f"{chosen.name} would be asked about up to {most:,} pairs, without a spend cap. Let likeness alone decide, "
+            "or ask a researcher or an operator to start it."
+        )
     running = open_job()
     if running is not None:
         raise InputError(f"Job {running.pk} is grouping themes already. Wait for it, or cancel it on its page.")
-    payload = {"threshold": threshold, "model": model}
-    return create("group_themes", f"Group themes at {threshold:g}", payload, user, subject=SUBJECT)
+    named = VECTORS_ALONE if chosen is None else chosen.value
+    payload: dict[str, Any] = {"threshold": threshold, "model": model, "judge": named, "most": most}
+    words = f"by {chosen.name[:60]}" if chosen is not None else f"at {threshold:g}"
+    return create("group_themes", f"Group themes {words}", payload, user, subject=SUBJECT)

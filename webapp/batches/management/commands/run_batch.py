@@ -13,7 +13,7 @@ from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.models import BatchState
 from webapp.batches.schemas import settings_of
 from webapp.batches.services import create_batch, of_theme, resume_batch
-from webapp.batches.spec import ROLES, SCRIPTED
+from webapp.batches.spec import LOCAL, ROLES, SCRIPTED
 from webapp.commands import as_json, one_clear_line, teller
 from webapp.templatetags.show import plain
 
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         counts = {name: options[name] for name in ("scenarios", "tasks") if options[name] is not None}
         changes: dict[str, Any] = {"seed": options["seed"], "at_once": options["at_once"], "stages": counts}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
-        changes |= {"models": dict.fromkeys(ROLES, SCRIPTED)} if options["demo"] else {}
+        changes |= {"models": dict.fromkeys(ROLES, SCRIPTED), "embeddings": LOCAL} if options["demo"] else {}
         changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
         name = options["name"] or ("Demo" if options["demo"] else "")
         return create_batch(None, name, specs, settings_of(changes), PIPELINE)

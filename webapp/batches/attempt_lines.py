@@ -1,0 +1,76 @@
+"""Attempts of a batch, as the API asks for and shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from django.db.models import Q, QuerySet
+from ninja import Schema
+from pydantic import Field
+
+from webapp.batches.models import AttemptRole, BatchAttempt
+from webapp.rest.paging import PageQuery
+from webapp.rest.types import Id
+from webapp.trajectories.schemas import OutcomeName
+
+
+class AttemptQuery(PageQuery):
+    role: Annotated[Literal["solver", "teacher"] | None, Field(description="Made as this role.")] = None
+    kept: Annotated[bool | None, Field(description="Whether there is a trajectory of it.")] = None
+    outcome: Annotated[OutcomeName | None, Field(description="`none`: nothing judged it.")] = None
+    item: Annotated[Id | None, Field(description="Of this task or trajectory of the batch.")] = None
+
+    def rows(self, batch: int) -> QuerySet[BatchAttempt]:
+        """Those of a batch that are asked for. A row says what it came to itself, or its trajectory does."""
+        rows = BatchAttempt.objects.filter(item__batch_id=batch).select_related("item", "trajectory")
+        rows = rows.defer("item__spec", *(f"trajectory__{name}" for name in ("record", "matrix", "provenance")))
+        rows = rows.filter(role=self.role) if self.role else rows
+        rows = rows.filter(item=self.item) if self.item else rows
+        rows = rows if self.kept is None else rows.filter(trajectory__isnull=not self.kept)
+        if self.outcome is None:
+            return rows
+        if self.outcome == "none":
+            return rows.filter(Q(trajectory=None) | Q(trajectory__outcome=""), outcome="")
+        return rows.filter(Q(outcome=self.outcome) | Q(outcome="", trajectory__outcome=self.outcome))
+
+
+class AttemptOut(Schema):
+    """One attempt that a batch's item made at a task. `solver`: a try at the task's reference; else a teacher's.
+
+    Where no trajectory is kept of it `unkept` and `message` say why; an `infra_error` counts in no rate. `rejected` is
+    the filter by which the batch left a kept one out of what is learnt from.
+    """
+
+    id: int
+    item_id: int
+    path: Annotated[str, Field(validation_alias="item.path")]
+    role: str
+    solver: bool
+    ordinal: int
+    conversational: bool | None
+    trajectory_id: int | None
+    outcome: str
+    reward: float | None
+    rejected: str
+    unkept: str
+    message: str
+
+    @staticmethod
+    def resolve_solver(row: BatchAttempt) -> bool:
+        return row.role == AttemptRole.SOLVER
+
+    @staticmethod
+    def resolve_outcome(row: BatchAttempt) -> str:
+        return row.outcome or (row.trajectory.outcome if row.trajectory else "")
+
+    @staticmethod
+    def resolve_conversational(row: BatchAttempt) -> bool | None:
+        return row.trajectory.conversational if row.trajectory else None
+
+    @staticmethod
+    def resolve_reward(row: BatchAttempt) -> float | None:
+        return row.trajectory.reward if row.trajectory else None
+
+    @staticmethod
+    def resolve_rejected(row: BatchAttempt) -> str:
+        return row.trajectory.rejected if row.trajectory else ""
