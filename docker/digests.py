@@ -14,6 +14,7 @@ from pathlib import Path
 
 IMAGES = {
     "ENVARIUM_PYTHON_IMAGE": "python:3.12-slim",
+    "ENVARIUM_GPU_PYTHON_IMAGE": "python:3.12",  # with the C compiler that Triton calls
     "ENVARIUM_POSTGRES_IMAGE": "postgres:18",
     "ENVARIUM_VALKEY_IMAGE": "valkey/valkey:9",
 }

@@ -25,6 +25,8 @@ ANY_MODEL = "*"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?")
 LLM_KEY = "ENVARIUM_LLM_KEY"
 """The environment variable with the key of the endpoints that play the user and judge; job files hold no keys."""
+SERVING_KEY = "ENVARIUM_SERVING_KEY"
+"""The environment variable with the key that a worker asks its own model server with."""
 THREADS_WAIT = ("OMP_WAIT_POLICY", "passive")
 """For the trainer's environment, before torch is loaded: its threads sleep while they wait. Those that spin take the
 processor from the sandbox, and where anything else runs they wait for one another twice as long."""

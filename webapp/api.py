@@ -48,6 +48,8 @@ from webapp.trajectories.forks.api import router as forks
 from webapp.trajectories.rollouts.api import router as rollouts
 from webapp.trajectories.side_by_side.api import router as side_by_side
 from webapp.workers.api import router as workers
+from webapp.workers.serving.api import router as served_models
+from webapp.workers.serving.worker_api import router as serving_workers
 
 ROUTERS: list[tuple[str, Router]] = [
     ("", endpoints),
@@ -79,6 +81,8 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", fine_tuning),
     ("", demo),
     ("", workers),
+    ("", serving_workers),
+    ("", served_models),
     ("", ecosystem),
     ("", jobs),
 ]

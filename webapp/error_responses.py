@@ -44,6 +44,7 @@ UPSTREAM = {
     "given_up": (502, "llm_given_up"),
     "context": (400, "context_length_exceeded"),
     "refused": (400, "llm_refused"),
+    "away": (503, "model_away"),
 }
 """What another server's failure is to who asked: 429 and 5xx are worth another try, 400 is not."""
 RETRY_SECONDS = 5

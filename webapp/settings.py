@@ -217,7 +217,7 @@ API_REQUESTS_A_MINUTE = env.integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=
 WORKER_REQUESTS_A_MINUTE = env.integer("ENVARIUM_WORKER_REQUESTS_A_MINUTE", 60_000, low=0, high=10_000_000)
 """The same for what training workers say of their work, and once more for the LLM requests of their jobs."""
 SITE_URL = env.text("ENVARIUM_URL", "http://127.0.0.1:8000")
-"""Where the worker beside the site reaches its API."""
+"""Where the worker beside the site reaches its API, and this site's own processes the models that workers serve."""
 TRAINING = env.boolean("ENVARIUM_TRAINING", True)
 """Off: no worker for training stands beside the site, and nothing is installed for it."""
 TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)

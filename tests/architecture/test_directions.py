@@ -39,7 +39,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"engines", "attempts"},
     {"step_record"},
     {"step"},
-    {"trainer", "evaluate"},
+    {"trainer", "evaluate", "chat_server"},
     {"trainer_callbacks"},
     {"sft", "rl"},
     {"job_setup"},

@@ -42,6 +42,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--rows 200 --only 'atif jsonl'",
         {"exports", "most_seconds", "most_growth_mib", "hashes_equal"},
     ),
+    "gpu_smoke": (
+        "--tiny --steps 24 --rl-steps 1 --each 10",
+        {"gpus", "software", "engine", "model", "sft", "resumed_from", "rl", "saved_bytes", "serve"},
+    ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
@@ -75,6 +79,14 @@ def called(module: str, arguments: str) -> dict[str, Any]:
 
 def test_no_benchmark_is_left_out() -> None:
     assert {path.stem for path in HERE.glob("[a-z]*.py")} - HELPERS - {"test_smoke"} == set(SMALLEST)
+
+
+def test_without_a_gpu_the_smoke_of_one_ends_with_3_and_a_sentence() -> None:
+    command = [sys.executable, "-m", "tests.benchmarks.gpu_smoke", "--json"]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.strip().splitlines()[-1].startswith("There is no GPU here that torch can use")
 
 
 @pytest.mark.parametrize("module", SMALLEST)

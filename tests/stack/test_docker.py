@@ -8,18 +8,23 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from docker.digests import IMAGES
+from docker.install_vllm import LOCK, WHERE
 from training.worker.child import TOKEN
 from training.worker.loop import _arguments as worker_arguments
+from training.worker.serving.model_server import VLLM
 from webapp.celery import QUEUES
 from webapp.jobs.registry import KINDS
+from webapp.stack.install import TORCH
 from webapp.stack.web_processes import configuration
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -96,7 +101,19 @@ def test_the_image_of_the_gpu_worker_holds_what_training_needs_with_cuda():
     target = DOCKERFILE.split("\nFROM base AS gpu")[1]
     assert "RUN ENVARIUM_TORCH_INDEX=none python webapp/stack/install.py train" in target.splitlines()
     assert {"COPY synthesis synthesis", "COPY training training"} <= set(target.splitlines())
+    assert "RUN python docker/install_vllm.py" in target.splitlines()
+    assert f"ENV {VLLM}={WHERE}/bin/vllm " in target
     assert json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0]) == SERVICES["worker-gpu"]["command"]
+
+
+def test_the_vllm_of_the_image_is_one_that_trl_goes_with_and_has_torch_as_the_trainer_has():
+    try:
+        [named] = [line for line in metadata.requires("trl") or () if line.startswith("vllm")]
+    except metadata.PackageNotFoundError:
+        pytest.skip("the extra train is not installed")
+    pins = dict(re.findall(r"^([a-z0-9-]+)==(\S+) ", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert SpecifierSet(re.findall(r"vllm([^;]+)", named)[0]).contains(pins["vllm"])
+    assert f"torch=={pins['torch']}" == TORCH
 
 
 def test_the_site_believes_no_header_of_a_proxy_by_uvicorn():

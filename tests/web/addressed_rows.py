@@ -32,6 +32,7 @@ from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource, TreeChange
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
+from webapp.workers.models import Deployment
 
 HELD_ROUTES = ("desk", "submit", "fill", "draft", "heartbeat", "skip", "leave")
 ITEM_ROUTES = ("item", "take", "settle", "unsettle", "discuss")
@@ -119,11 +120,12 @@ def a_labelling(owner: User) -> dict[str, Any]:
 def a_training(run: Trajectory) -> dict[str, Any]:
     """A job after two steps, its dataset, an uploaded file, and an attempt whose file is gone."""
     job = runs_seed.training_job(steps=2, environments=1)
-    job.checkpoints.create(attempt=1, step=2)
+    checkpoint = job.checkpoints.create(attempt=1, step=2)
+    deployment = Deployment.objects.create(job=job, checkpoint=checkpoint, model=f"ft:{job.public_id}:step-2")
     file = RolloutFile.objects.create(job=job, attempt=1, step=1, sha256="0" * 64, count=1)
     rollout = file.rollouts.create(index=0, row="a-row", task=run.task, revision=run.revision, outcome="failed")
     stored = StoredFile.objects.create(filename="rows.jsonl", kind="tasks", bytes=2)
-    return {"training": job, "rollout_of_step": rollout, "stored_file": stored}
+    return {"training": job, "rollout_of_step": rollout, "stored_file": stored, "deployment": deployment}
 
 
 def a_dataset() -> dict[str, Any]:
@@ -263,6 +265,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "datasets": {"dataset": made["dataset"].public_id, "side": "train", "export": made["export"].public_id},
         "datasets:file": {"file": made["file"].public_id},
         "scenarios": {"pk": run.task_id, "a": 1, "b": 1},
+        "workers": {"job": made["training"].public_id, "deployment": made["deployment"].public_id},
         "scenarios:of_environment": {"pk": run.environment_id},
         "scenarios:state": {"pk": run.task.scenario_id},
         "scenarios:check": {"pk": made["check"].pk},
@@ -284,6 +287,8 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches": {"pk": made["batch"].pk},
         "batch-items": {"pk": made["item"].pk},
         "llm-calls": {"pk": made["call"].pk},
+        "deployments": {"deployment": made["deployment"].public_id},
+        "serving": {},
         "datasets": {"dataset": made["dataset"].public_id, "export": made["export"].public_id},
         "edits": {"pk": made["edit"].pk},
         "endpoints": {"pk": made["endpoint"].pk},
@@ -302,6 +307,8 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "step": 1,
             "checkpoint": "ftckpt-none",
             "role": "user",
+            "deployment": made["deployment"].public_id,
+            "asked": "0" * 24,
         },
         "jobs": {"pk": made["job"].pk},
         "label-items": {"pk": made["label_item"].pk},

@@ -38,11 +38,11 @@ def lay_out(
     config = read_config(told.config)
     if told.model.kind == "demo" and config.type != "supervised":
         raise InputError("model: the demo's untrained model has to learn words first; begin with supervised training")
-    _require_room(told.files, folder, cache)
+    require_room(told.files, folder, cache)
 
     def fetch(files: Iterable[RemoteFile], into: Path, kept: bool) -> None:
         for file in files:
-            _bring(client, file, into / file.path, cache, kept, given_up)
+            bring(client, file, into / file.path, cache, kept, given_up)
 
     fetch(told.dataset.files, folder / DATASET, True)
     if told.evaluation is not None:
@@ -75,17 +75,19 @@ def _asked_model(client: Client, told: AssignedRole | None) -> AskedModelFile | 
     return AskedModelFile(base_url=client.own(told.base_url), model=told.model) if told is not None else None
 
 
-def _require_room(files: Iterable[RemoteFile], folder: Path, cache: Path) -> None:
+def require_room(files: Iterable[RemoteFile], folder: Path, cache: Path) -> None:
+    """Raises InfrastructureError: the disk has no room for what is not cached yet."""
     wanted = sum(file.bytes for file in files if not (cache / file.sha256).exists())
     free = shutil.disk_usage(folder).free
     if wanted + SPARE_BYTES > free:
         raise InfrastructureError(
-            f"The worker's disk is too full ({folder.parent}): the job needs {(wanted + SPARE_BYTES) >> 20} MiB, "
+            f"The worker's disk is too full ({folder.parent}): {(wanted + SPARE_BYTES) >> 20} MiB are needed, "
             f"{free >> 20} MiB are free. Free some space there, then resume."
         )
 
 
-def _bring(client: Client, file: RemoteFile, to: Path, cache: Path, kept: bool, given_up: Callable[[], bool]) -> None:
+def bring(client: Client, file: RemoteFile, to: Path, cache: Path, kept: bool, given_up: Callable[[], bool]) -> None:
+    """Put a file in its place out of the cache, fetched first where it is not there; `kept` leaves it in the cache."""
     held = cache / file.sha256
     with disk_of(to):
         cache.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,8 @@ from training.worker.attempt import Control, Workplace, carry_out, finish
 from training.worker.attempt_folder import prune
 from training.worker.child import TOKEN
 from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
+from training.worker.serving.model_server import kind_here
+from training.worker.serving.slots import Slots
 
 HOUSE = Path(__file__).resolve().parents[2]
 CLAIM_WAIT_S = 5.0
@@ -106,6 +108,21 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="", help="what the worker is called (else the host's name)")
     parser.add_argument("--threads", type=int, default=0, help="threads that the CPU computes with; 0: torch decides")
     parser.add_argument("--cache-gib", type=float, default=50.0, help="size of what is kept for the next job")
+    parser.add_argument(
+        "--serve",
+        type=int,
+        nargs="?",
+        const=1,
+        default=0,
+        metavar="N",
+        help="serve checkpoints, N at once (else 1), and train nothing",
+    )
+    parser.add_argument(
+        "--serve-with",
+        choices=("auto", "vllm", "transformers"),
+        default="auto",
+        help="what serves them; auto: vLLM where it is installed and a GPU is there",
+    )
     parser.add_argument("--once", action="store_true", help="end after one job")
     parser.add_argument("--until-idle", action="store_true", help="end when no job waits")
     parser.add_argument("--beside", action="store_true", help="this installation's own queue started it")
@@ -142,12 +159,23 @@ def _work(worker: WorkerProcess) -> None:
     beats = threading.Thread(target=_beats, args=(worker,), name="heartbeat", daemon=True)
     beats.start()
     try:
-        _finish_left(worker)
-        _claims(worker)
+        if worker.given.serve > 0:
+            _slots(worker).run(worker.given.serve)
+        else:
+            _finish_left(worker)
+            _claims(worker)
     finally:
         worker.over.set()
     with contextlib.suppress(InfrastructureError):
         worker.place.client.call("POST", f"workers/{worker.id}/goodbye", {}, tries=2)
+
+
+def _slots(worker: WorkerProcess) -> Slots:
+    given, place = worker.given, worker.place
+    return Slots(
+        place.client, lambda: worker.id, place.home, kind_here(given.serve_with), given.threads, worker.heartbeat_s,
+        given.until_idle, worker.ending, worker.say,
+    )  # fmt: skip
 
 
 def _register(worker: WorkerProcess) -> None:
@@ -162,6 +190,7 @@ def _register(worker: WorkerProcess) -> None:
         "engines": machine.engines(),
         "models": _models(given),
         "beside": given.beside,
+        "serves": max(0, given.serve),
         "was": read_id(worker.place.home),
     }
     reply = read_told(Registered, worker.place.client.call("POST", "workers", told))

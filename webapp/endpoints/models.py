@@ -47,11 +47,18 @@ class Endpoint(models.Model):
     """By model the parameters that it refuses, each with `instead` (its name there, or nothing) and `said`."""
     from_environment = models.BooleanField(default=False)
     """Registered at start from OPENAI_BASE_URL: whoever starts the server vouches for its address."""
+    served_here = models.BooleanField(default=False)
+    """This site's own: the models that its workers serve. Nobody edits it; its address is this site's."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["served_here"], condition=models.Q(served_here=True), name="endpoint_served_here_once"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

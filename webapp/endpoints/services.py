@@ -24,6 +24,8 @@ from webapp.endpoints.models import ASKED, Endpoint, LLMRole, RoleModel, RoleSam
 from webapp.endpoints.queries import find_choice
 
 ENVIRONMENT_NAME = "default"
+SERVED_PATH = "/api/v1/serving/v1"
+"""Where this site answers for the models that its workers serve."""
 MAX_MODELS = 500
 MAX_PRICE = 1_000_000
 _NAME = re.compile(r"[\w][\w .:-]{0,59}")
@@ -96,6 +98,8 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
     A new address needs its key typed again, so that no key goes where it was not meant to, and its prices said again.
     """
     before = Endpoint.objects.get(pk=pk) if pk is not None else None
+    if before is not None:
+        _require_registered(before)
     moved = before is not None and wish.base_url.strip().rstrip("/") != before.base_url
     if before is not None and wish.key is None and before.has_key and moved:
         raise InputError("The address has changed: type the key again, or choose to keep none.")
@@ -130,9 +134,18 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
     return row
 
 
+def _require_registered(row: Endpoint) -> None:
+    """Raises InputError for this site's own endpoint."""
+    if row.served_here:
+        raise InputError(
+            f"{row.name} is this site itself: its models are started and stopped on the pages of training jobs."
+        )
+
+
 @transaction.atomic
 def delete_endpoint(actor: Any, pk: int) -> None:
     row = Endpoint.objects.select_for_update().get(pk=pk)
+    _require_registered(row)
     audit(actor, "endpoint.delete", row, base_url=row.base_url)
     row.delete()
 
@@ -141,6 +154,7 @@ def delete_endpoint(actor: Any, pk: int) -> None:
 def save_models(actor: Any, pk: int, names: list[str]) -> None:
     """Keep the models that a server listed, in place of those there were."""
     row = Endpoint.objects.select_for_update().get(pk=pk)
+    _require_registered(row)
     row.model_names = names[:MAX_MODELS]
     row.save(update_fields=["model_names", "updated_at"])
     audit(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
@@ -232,9 +246,10 @@ def forget_left_out(actor: Any, pk: int, model: str) -> None:
 def opened(row: Endpoint) -> llm.Endpoint:
     """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
     its name is not known. Only its own address ever gets the key."""
-    reach = check_address(row.base_url, vouched=row.from_environment)
+    base_url = settings.SITE_URL.rstrip("/") + SERVED_PATH if row.served_here else row.base_url
+    reach = check_address(base_url, vouched=row.from_environment or row.served_here)
     key = unseal(row.sealed_key)
-    endpoint = _opened(row.name, row.base_url, key, row.max_concurrency, row.timeout_s, row.structured)
+    endpoint = _opened(row.name, base_url, key, row.max_concurrency, row.timeout_s, row.structured)
     left_out = {
         model: {name: str(known.get("instead", "")) for name, known in names.items()}
         for model, names in row.left_out.items()

@@ -39,9 +39,17 @@ def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
         if source is None:
             raise InputError("model: `after` needs a job in `after` whose model is taken.")
         return _final(source)
-    if not job.model.startswith("ft:"):
+    return named_checkpoint(job.model)
+
+
+def named_checkpoint(model: str) -> Checkpoint | None:
+    """The checkpoint that `ft:JOB` or `ft:JOB:step-N` names; None for a name of another kind.
+
+    Raises InputError: it is not there.
+    """
+    if not model.startswith("ft:"):
         return None
-    name, _, step = job.model.removeprefix("ft:").partition(":step-")
+    name, _, step = model.removeprefix("ft:").partition(":step-")
     source = TrainingJob.objects.filter(public_id=name).first()
     if source is None:
         raise InputError(f"model: there is no training job {name[:60]}.")
@@ -51,7 +59,7 @@ def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
     number = whole_number(step)
     row = rows.filter(step=number).order_by("-attempt").first() if number is not None else None
     if row is None:
-        raise InputError(f"model: {job.model[:100]} is no checkpoint that is kept; choose one of the job's list.")
+        raise InputError(f"model: {model[:100]} is no checkpoint that is kept; choose one of the job's list.")
     return row
 
 

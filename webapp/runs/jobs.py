@@ -52,7 +52,7 @@ WORK_SECONDS = 30 * 24 * 3600
 )
 def work() -> None:
     """Run a training worker until no job waits, if one waits and what training needs is here."""
-    if worker_process.is_wanted():
+    if worker_process.is_wanted() and not worker_process.is_working():
         worker_process.work()
 
 

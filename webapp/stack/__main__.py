@@ -84,7 +84,7 @@ def begin(supervisor: Supervisor, asked: Config, home: Home) -> None:
     if not asked.production:
         show(f"Log in as demo with the password {home.secret('demo-password')}")
     if asked.training:
-        supervisor.later([services.worker(environment, services.GPU, 1, home.records)])
+        supervisor.later([services.worker(environment, services.GPU, services.GPU_JOBS, home.records)])
     show(f"Logs: {home.logs}   (ready after {time.monotonic() - began:.1f} s; Ctrl-C stops)")
 
 

@@ -23,7 +23,9 @@ GRACE_SECONDS = 3
 WORKERS = {"llm": 2, "sandbox": 2}
 """Queue and how many jobs it runs at a time; each queue has a worker of its own name."""
 GPU = "gpu"
-"""The queue of training, one job at a time. Its worker comes up when the site is ready already."""
+"""The queue of training, one job at a time, and of serving. Its worker comes up when the site is ready already."""
+GPU_JOBS = 2
+"""A worker that trains and one that serves."""
 GPU_STOP_STEPS = ((SIGTERM, 30.0), (SIGQUIT, 4.0))
 """A trainer that is told to stop ends its step and hands in a checkpoint, so that the next start goes on from there."""
 

@@ -69,6 +69,13 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "failed": ("✕", "failed", "bad"),
         "cancelled": ("⊘", "cancelled", ""),
     },
+    "deployment": {
+        "starting": ("…", "starting", "accent"),
+        "away": ("⚠", "away", "warn"),
+        "ready": ("✓", "ready", "good"),
+        "failed": ("✕", "failed", "bad"),
+        "stopped": ("□", "stopped", ""),
+    },
     "dataset": {
         "freezing": ("▶", "being frozen", "accent"),
         "ready": ("✓", "frozen", "good"),

@@ -48,6 +48,7 @@ from webapp.workers.schemas import (
     WorkerIn,
     WorkerOut,
 )
+from webapp.workers.serving import deployment_claims
 
 router = Router(tags=["training workers"])
 PublicId = Annotated[ShortText, Field(max_length=48)]
@@ -62,6 +63,7 @@ def register_worker(request: HttpRequest, body: WorkerIn) -> dict[str, Any]:
     """Introduce a worker."""
     fields = body.model_dump()
     worker = registration.register(registration.Introduction(**fields), person(request))
+    deployment_claims.release(worker, f"The worker {worker.name} began anew.")
     lease = float(settings.TRAINING_LEASE_SECONDS)
     return {"id": worker.public_id, "heartbeat_s": lease / HEARTBEATS_A_LEASE, "lease_s": lease, "poll_s": 20.0}
 
@@ -76,7 +78,9 @@ def send_heartbeat(request: HttpRequest, worker: PublicId, body: HeartbeatIn) ->
 @router.post("/training/workers/{worker}/goodbye", auth=WORKS, response={204: None})
 def end_worker(request: HttpRequest, worker: PublicId) -> Status[None]:
     """Say that a worker ends. What it still holds is queued again."""
-    claims.goodbye(_worker(request, worker))
+    row = _worker(request, worker)
+    claims.goodbye(row)
+    deployment_claims.release(row, f"The worker {row.name} ended.")
     return Status(204, None)
 
 

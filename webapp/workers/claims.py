@@ -32,7 +32,7 @@ from webapp.runs.wakeups import ready_jobs, wake_workers
 from webapp.workers.assignment import Assignment, assignment
 from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
-from webapp.workers.registration import live_workers
+from webapp.workers.registration import live_trainers
 
 LOOK_EVERY_SECONDS = 0.5
 """So often a waiting claim looks for a job."""
@@ -267,7 +267,7 @@ def _could(worker: Worker) -> Q:
     own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names]) | Q(model__startswith="ft:")
     if ANY_MODEL not in worker.model_names:
         return own & Q(engine__in=worker.engines)
-    others = list(live_workers().exclude(pk=worker.pk).only("engines", "model_names"))
+    others = list(live_trainers().exclude(pk=worker.pk).only("engines", "model_names"))
     condition = Q(pk__in=[])
     for engine in worker.engines:
         theirs = {name for other in others if engine in other.engines for name in other.model_names}

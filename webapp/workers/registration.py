@@ -35,6 +35,7 @@ class Introduction:
     engines: list[str] = field(default_factory=lambda: ["transformers"])
     models: list[str] = field(default_factory=list)
     beside: bool = False
+    serves: int = 0
     was: str = ""
 
 
@@ -46,7 +47,7 @@ def register(about: Introduction, user: Any) -> Worker:
     own = same.filter(public_id=about.was).first() if about.was else None
     silent = Q(stopped_at__isnull=False) | Q(seen_at__lt=now - alive()) | Q(pid=about.pid)
     row = own or same.filter(silent).order_by("-pk").first() or Worker(**place)
-    row.pid, row.version, row.beside = about.pid, about.version, about.beside
+    row.pid, row.version, row.beside, row.serves = about.pid, about.version, about.beside, about.serves
     row.devices, row.software = about.devices, about.software
     row.engines, row.model_names = about.engines, about.models
     row.usage, row.seen_at, row.stopped_at = {}, now, None
@@ -65,10 +66,15 @@ def live_workers() -> QuerySet[Worker]:
     return Worker.objects.filter(seen_at__gte=timezone.now() - alive(), stopped_at=None)
 
 
+def live_trainers() -> QuerySet[Worker]:
+    """Live workers that take training jobs."""
+    return live_workers().filter(serves=0)
+
+
 def live_candidates() -> list[Candidate]:
     """Live workers as candidates for a job (`webapp.runs.candidates`)."""
     columns = ("public_id", "name", "engines", "model_names", "devices", "beside", "created_at")
-    return [_candidate(row) for row in live_workers().only(*columns).order_by("name", "pk")]
+    return [_candidate(row) for row in live_trainers().only(*columns).order_by("name", "pk")]
 
 
 def _candidate(row: Worker) -> Candidate:

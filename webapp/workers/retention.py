@@ -20,6 +20,7 @@ from webapp.runs.models import (
 )
 from webapp.workers import registration
 from webapp.workers.checkpoint_uploads import drop, incoming, remove_files
+from webapp.workers.models import OPEN_DEPLOYMENTS
 
 AT_ONCE = 500
 KEPT_BY_DEFAULT = 3
@@ -32,7 +33,7 @@ def prune() -> int:
 
 
 def prune_checkpoints(job: TrainingJob) -> int:
-    """Keep the job's last checkpoints (`limits.checkpoints_kept`) and those that other jobs wait to begin with."""
+    """Keep the last checkpoints (`limits.checkpoints_kept`), those that jobs wait to begin with, and those served."""
     kept = job.config.get("limits", {}).get("checkpoints_kept", KEPT_BY_DEFAULT)
     rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, final=False)
     last = rows.filter(superseded=False).order_by("-step", "-attempt").values_list("pk", flat=True)[:kept]
@@ -44,6 +45,8 @@ def _delete(rows: object) -> int:
     for row in list(rows.select_related("job")[:AT_ONCE]):  # type: ignore[attr-defined]
         named = f"ft:{row.job.public_id}:step-{row.step}"
         if TrainingJob.objects.filter(model=named, state__in=OPEN_STATES).exists():
+            continue
+        if row.deployments.filter(state__in=OPEN_DEPLOYMENTS).exists():
             continue
         with transaction.atomic():
             held = TrainingJob.objects.select_for_update(of=("self",), no_key=True).get(pk=row.job_id)

@@ -30,7 +30,8 @@ class DeviceIn(BodyIn):
 
 class WorkerIn(BodyIn):
     """Who begins to work. `models` are names of those it can load, `*` where it may fetch any; `beside`: this site's
-    own queue runs it; `was`: the id that it had when it last worked in the same folder."""
+    own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that it had when it
+    last worked in the same folder."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "box", "devices": [{"name": "H100", "memory_mib": 81559}]}]}
@@ -45,6 +46,7 @@ class WorkerIn(BodyIn):
     engines: Annotated[list[Literal["transformers", "vllm"]], Field(min_length=1, max_length=2)] = ["transformers"]
     models: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(max_length=200)] = []
     beside: bool = False
+    serves: Annotated[int, Field(ge=0, le=64)] = 0
     was: Annotated[ShortText, Field(max_length=48)] = ""
 
 

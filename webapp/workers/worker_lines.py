@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.workers import registration
-from webapp.workers.models import Worker
+from webapp.workers.models import OPEN_DEPLOYMENTS, Deployment, Worker
 from webapp.workers.registration import alive
 
 SHOWN = 200
@@ -27,12 +27,13 @@ class UsageMeter:
 
 @dataclass(frozen=True)
 class WorkerLine:
-    """A worker in a list. `state` is working, idle, lost or gone."""
+    """A worker in a list. `state` is working, idle, lost or gone; `served` is what it serves."""
 
     worker: Worker
     state: str
     meters: list[UsageMeter]
     job: TrainingJob | None = None
+    served: list[Deployment] = field(default_factory=list)
     software: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -42,22 +43,26 @@ def here() -> list[WorkerLine]:
 
 
 def lines(rows: list[Worker]) -> list[WorkerLine]:
-    """Lines of workers with the job that each holds: one query more."""
+    """Lines of workers with the job that each holds, or what it serves: two queries more."""
     running = TrainingJob.objects.filter(worker__in=[row.public_id for row in rows], state=TrainingState.RUNNING)
     columns = ("public_id", "name", "method", "step", "total_steps", "wish", "worker", "attempt")
     jobs = {job.worker: job for job in running.only(*columns)}
-    return [_line(row, jobs.get(row.public_id)) for row in rows]
+    held = Deployment.objects.filter(worker__in=[row.public_id for row in rows], state__in=OPEN_DEPLOYMENTS)
+    served: dict[str, list[Deployment]] = {}
+    for one in held.filter(lease_until__isnull=False).select_related("job").defer("log").order_by("pk"):
+        served.setdefault(one.worker, []).append(one)
+    return [_line(row, jobs.get(row.public_id), served.get(row.public_id, [])) for row in rows]
 
 
-def _line(row: Worker, job: TrainingJob | None) -> WorkerLine:
+def _line(row: Worker, job: TrainingJob | None, served: list[Deployment]) -> WorkerLine:
     if row.stopped_at:
         state = "gone"
     elif row.seen_at < timezone.now() - alive():
         state = "lost"
     else:
-        state = "working" if job else "idle"
+        state = "working" if job or served else "idle"
     software = [(str(name), str(version)) for name, version in row.software.items()]
-    return WorkerLine(row, state, meters_of(row), job, software)
+    return WorkerLine(row, state, meters_of(row), job, served, software)
 
 
 def meters_of(row: Worker) -> list[UsageMeter]:

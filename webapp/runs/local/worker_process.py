@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -35,6 +36,7 @@ RENEWED_WITHIN = timedelta(days=60)
 """A token that ends so soon is replaced at the next start."""
 MODULE = "training.worker"
 NAME = "beside the site"
+SERVING_NAME = "beside the site, serving"
 BESIDE = "the one beside this site, which starts by itself"
 AT_ONCE = 500
 STOP_SECONDS = 25.0
@@ -107,11 +109,13 @@ def is_wanted() -> bool:
     return any(candidate.can_take(*wanted) for wanted in rows.values_list("model", "engine")[:AT_ONCE])
 
 
-def command() -> list[str]:
-    """The command line of the worker. Its token is in a file: arguments are read by every account."""
-    home = Path(settings.ENVARIUM_HOME) / "worker"
+def command(serves: int = 0) -> list[str]:
+    """The command line of the worker, which trains or (`serves` models at once) serves. Its token is in a file:
+    arguments are read by every account."""
+    home = Path(settings.ENVARIUM_HOME) / ("serving-worker" if serves else "worker")
     arguments = [sys.executable, "-m", MODULE, "--url", settings.SITE_URL, "--token-file", str(token_file())]
-    return [*arguments, "--home", str(home), "--name", NAME, "--beside", "--until-idle"]
+    arguments += ["--home", str(home), "--name", SERVING_NAME if serves else NAME, "--beside", "--until-idle"]
+    return [*arguments, "--serve", str(serves)] if serves else arguments
 
 
 def environment() -> dict[str, str]:
@@ -120,19 +124,32 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in private and "SECRET" not in name}
 
 
-def work() -> int:
+def is_working(serves: int = 0) -> bool:
+    """Whether the worker's home is in use: two workers never share one."""
+    lock = Path(settings.ENVARIUM_HOME) / ("serving-worker" if serves else "worker") / "lock"
+    try:
+        with lock.open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def work(serves: int = 0) -> int:
     """Run the worker to its end, in a group of its own; returns its exit status. However this ends, it ends too."""
     connection.close()
     parent = os.getpid()
     process = subprocess.Popen(
-        command(),
+        command(serves),
         stdin=subprocess.DEVNULL,
         cwd=settings.BASE_DIR,
         env=environment(),
         start_new_session=True,
         preexec_fn=lambda: die_with_parent(parent, signal.SIGTERM),
     )
-    record = Path(settings.ENVARIUM_HOME) / "run" / "training-worker.json"
+    record = Path(settings.ENVARIUM_HOME) / "run" / ("serving-worker.json" if serves else "training-worker.json")
     if record.parent.is_dir():
         record.write_text(json.dumps(identity(process.pid)))
     try:

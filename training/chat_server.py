@@ -1,0 +1,313 @@
+"""OpenAI's chat API over a model of transformers: `python -m training.chat_server FOLDER --port N [--threads N]`.
+
+For workers without vLLM, on a CPU above all. Template and replies are read as training reads them
+(`training.templates`), every request is drawn at its own temperature, and requests that wait together are one batch.
+Answers come whole. It listens on the loopback interface alone, and needs the key in `ENVARIUM_SERVING_KEY` if set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import json
+import os
+import queue
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import torch
+from jinja2 import TemplateError
+
+from synthesis.contracts import Message, Tool
+from synthesis.errors import EnvariumError, InputError
+from synthesis.formats.values import clean
+from training.config import Optimiser
+from training.engines.local import continue_all
+from training.job import SERVING_KEY
+from training.model_loader import load_model
+from training.policy import Generation
+from training.templates import read_turn, render
+
+BODY_BYTES = 16 * 1024 * 1024
+GATHER_S = 0.02
+"""A batch waits so long for others after its first request came."""
+SERVED = frozenset(
+    {"model", "messages", "tools", "tool_choice", "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed",
+     "stream", "n", "response_format", "chat_template_kwargs"}
+)  # fmt: skip
+Body = Mapping[str, Any]
+
+
+class Refused(InputError):
+    """A request that is refused. `param` is the field that is to blame, `code` OpenAI's name of the reason."""
+
+    def __init__(self, message: str, param: str = "", code: str = "invalid_request") -> None:
+        super().__init__(message)
+        self.param, self.code = param, code
+
+
+@dataclass
+class _Asked:
+    ids: list[int]
+    most: int
+    seed: str
+    manner: tuple[float, float]
+    answer: Future[Generation] = field(default_factory=Future)
+
+
+class ChatModel:
+    """A model of transformers that answers chat requests, `at_once` in one batch. `context` bounds prompt and reply
+    together in tokens; 0 is the model's window."""
+
+    def __init__(self, folder: str, *, context: int = 0, at_once: int = 32) -> None:
+        self.model, self.tokenizer, _ = load_model(folder, Optimiser())
+        if torch.cuda.is_available():
+            self.model.to("cuda")
+        self.model.eval()
+        window = int(getattr(self.model.config, "max_position_embeddings", 0) or 10**9)
+        self.window = min(window, context or window)
+        ends = self.model.generation_config.eos_token_id
+        self.ends = frozenset({self.tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or [])})
+        self.at_once = at_once
+        self._asked: queue.Queue[_Asked] = queue.Queue()
+        threading.Thread(target=self._compute, name="compute", daemon=True).start()
+
+    def complete(self, body: Body) -> dict[str, Any]:
+        """A chat completion. Raises Refused, EnvariumError: the model could not compute."""
+        require_served(body)
+        tools = [dict(tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
+        if body.get("tool_choice") == "none":
+            tools = []
+        before = self._prompt(body, tools)
+        room = self.window - len(before)
+        if room < 1:
+            raise Refused(
+                f"This model's maximum context length is {self.window} tokens, the conversation has {len(before)}.",
+                "messages", "context_length_exceeded",
+            )  # fmt: skip
+        asked = body.get("max_completion_tokens") or body.get("max_tokens") or room
+        temperature = body.get("temperature")
+        top_p = body.get("top_p")
+        manner = (1.0 if temperature is None else float(temperature), 1.0 if top_p is None else float(top_p))
+        seed = secrets.token_hex(8) if body.get("seed") is None else str(body["seed"])
+        wanted = _Asked(before, max(1, min(int(asked), room)), seed, manner)
+        self._asked.put(wanted)
+        made = wanted.answer.result()
+        words = made.ids if made.cut or made.ids[-1] == self.tokenizer.eos_token_id else made.ids[:-1]
+        message = read_turn(self.tokenizer, words, before, [_tool(tool) for tool in tools])
+        return self._spelled(body, message, made, len(before))
+
+    def _prompt(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> list[int]:
+        try:
+            text = render(self.tokenizer, [_message(message) for message in body["messages"]], tools, prompt=True)
+        except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise Refused(f"messages: the model's chat template cannot render them: {error}", "messages") from error
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def _compute(self) -> None:
+        while True:
+            batch = self._gather()
+            for manner in dict.fromkeys(asked.manner for asked in batch):
+                self._draw([asked for asked in batch if asked.manner == manner], *manner)
+
+    def _gather(self) -> list[_Asked]:
+        batch, until = [self._asked.get()], time.monotonic() + GATHER_S
+        while len(batch) < self.at_once:
+            try:
+                batch.append(self._asked.get(timeout=max(0.0, until - time.monotonic())))
+            except queue.Empty:
+                break
+        return batch
+
+    def _draw(self, batch: Sequence[_Asked], temperature: float, top_p: float) -> None:
+        """Boundary: whatever the model raises belongs to those who wait, and the next batch may do better."""
+        try:
+            drawn = continue_all(
+                self.model,
+                [asked.ids for asked in batch],
+                [asked.most for asked in batch],
+                [asked.seed for asked in batch],
+                ends=self.ends,
+                pad=self.tokenizer.pad_token_id,
+                temperature=temperature,
+                top_p=top_p,
+            )
+        except Exception as error:
+            for asked in batch:
+                asked.answer.set_exception(EnvariumError(f"the model failed: {error}"))
+            return
+        for asked, made in zip(batch, drawn, strict=True):
+            asked.answer.set_result(made)
+
+    def _spelled(self, body: Body, message: Message, made: Generation, before: int) -> dict[str, Any]:
+        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        if message.reasoning:
+            told["reasoning_content"] = message.reasoning
+        if message.tool_calls:
+            told["tool_calls"] = [
+                {
+                    "id": f"call_{secrets.token_hex(6)}",
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.raw or json.dumps(call.arguments)},
+                }
+                for call in message.tool_calls
+            ]
+        reason = "length" if made.cut else "tool_calls" if message.tool_calls else "stop"
+        return {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body.get("model"),
+            "choices": [{"index": 0, "message": told, "finish_reason": reason}],
+            "usage": {
+                "prompt_tokens": before,
+                "completion_tokens": len(made.ids),
+                "total_tokens": before + len(made.ids),
+            },
+        }
+
+
+def require_served(body: Body) -> None:
+    """Raises Refused that names the first field which is not honoured here: nothing is ignored in silence."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
+        raise Refused("messages: a list of objects is needed.", "messages")
+    for name in sorted(set(body) - SERVED):
+        if body[name] is not None:
+            raise Refused(f"'{name}' is not supported by this server.", name)
+    plain: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("stream", (None, False)),
+        ("n", (None, 1)),
+        ("tool_choice", (None, "auto", "none")),
+        ("chat_template_kwargs", (None, {})),
+    )
+    for name, known in plain:
+        if body.get(name) not in known:
+            raise Refused(f"'{name}' is supported as {known[-1]!r} alone.", name)
+    form = body.get("response_format")
+    if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
+        raise Refused("'response_format' is supported as plain text alone.", "response_format")
+    for name, least, greatest in (("temperature", 0, 5), ("top_p", 0, 1), ("max_tokens", 1, 10**9),
+                                  ("max_completion_tokens", 1, 10**9)):  # fmt: skip
+        value = body.get(name)
+        if value is not None and not (isinstance(value, int | float) and least <= value <= greatest):
+            raise Refused(f"{name}: a number of {least} to {greatest} is needed.", name)
+
+
+def _message(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as templates take it: its words as one text, arguments as objects."""
+    content = given.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    told = {**given, "content": content or ""}
+    if given.get("tool_calls"):
+        told["tool_calls"] = [_call(call) for call in given["tool_calls"]]
+    return told
+
+
+def _call(given: Mapping[str, Any]) -> dict[str, Any]:
+    function = dict(given["function"])
+    try:
+        arguments = json.loads(function.get("arguments") or "{}")
+    except (TypeError, ValueError):
+        arguments = {}
+    function["arguments"] = arguments if isinstance(arguments, dict) else {}
+    return {**given, "function": function}
+
+
+def _tool(given: Mapping[str, Any]) -> Tool:
+    function = given.get("function")
+    function = function if isinstance(function, dict) else {}
+    parameters = function.get("parameters")
+    return Tool(
+        name=clean(str(function.get("name", ""))),
+        description=clean(str(function.get("description", ""))),
+        parameters=parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}},
+    )
+
+
+def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
+    """What answers HTTP requests for a model."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._send(200 if self.path == "/health" else 404, {})
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            given = self.headers.get("Authorization", "")
+            if not 0 < length <= BODY_BYTES or self.path != "/v1/chat/completions":
+                self.close_connection = True
+                return self._send(404, _error("There is nothing else here.", "", "not_found"))
+            text = self.rfile.read(length)
+            if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
+                return self._send(401, _error("This is not the server's key.", "", "invalid_key"))
+            self._send(*_answer(model, text))
+
+        def _send(self, status: int, told: Mapping[str, Any]) -> None:
+            text = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Requests are counted at the site."""
+
+    return Handler
+
+
+def _answer(model: ChatModel, text: bytes) -> tuple[int, dict[str, Any]]:
+    """Boundary of a request: every error is an answer."""
+    try:
+        body = json.loads(text)
+        if not isinstance(body, dict):
+            raise Refused("The body is no JSON object.")
+        return 200, model.complete(body)
+    except Refused as error:
+        return 400, _error(str(error), error.param, error.code)
+    except (ValueError, RecursionError) as error:
+        return 400, _error(f"The body cannot be read: {error}", "", "malformed_body")
+    except Exception as error:
+        return 500, _error(str(error) or type(error).__name__, "", "model_failed")
+
+
+def _error(message: str, param: str, code: str) -> dict[str, Any]:
+    return {"error": {"message": message[:2_000], "param": param or None, "code": code, "type": "server_error"}}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until the process is ended. Returns 1 where the model cannot be served."""
+    parser = argparse.ArgumentParser(prog="python -m training.chat_server", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--context", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=0)
+    given = parser.parse_args(arguments)
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    try:
+        model = ChatModel(str(given.folder), context=given.context, at_once=given.at_once)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 1
+    handler = handler_of(model, os.environ.get(SERVING_KEY, ""))
+    with ThreadingHTTPServer(("127.0.0.1", given.port), handler) as server:
+        server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

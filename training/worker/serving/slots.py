@@ -1,0 +1,94 @@
+"""Slots of a worker that serves: each claims a deployment, serves it to its end, and claims the next."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from synthesis.errors import EnvariumError, InfrastructureError
+from training.worker.assignment import read_told
+from training.worker.client import Client, GivenUp, Unauthorised
+from training.worker.serving.deployment import Serving, ToServe
+from training.worker.serving.model_server import ServerKind
+
+CLAIM_WAIT_S = 5.0
+IDLE_CLAIMS = 3
+"""With `until_idle` so many claims in a row find nothing."""
+
+
+@dataclass
+class Slots:
+    """What the slots of a worker share. `register` makes the worker known again where the site forgot it."""
+
+    client: Client
+    worker: Callable[[], str]
+    home: Path
+    kind: ServerKind
+    threads: int
+    heartbeat_s: float
+    until_idle: bool
+    ending: Callable[[], bool]
+    say: Callable[[str], None]
+    failed: list[EnvariumError] = field(default_factory=list)
+    busy: set[int] = field(default_factory=set)
+
+    def run(self, count: int) -> None:
+        """Serve in `count` slots until this worker ends; with `until_idle`, until nothing waits and nothing is served.
+
+        Raises Unauthorised, InfrastructureError: what ended a slot.
+        """
+        # What a worker that was killed left: its servers have ended, and others may serve their models by now.
+        shutil.rmtree(self.home / "deployments", ignore_errors=True)
+        slots = [threading.Thread(target=self._slot, args=(number,), name=f"slot-{number}") for number in range(count)]
+        for slot in slots:
+            slot.start()
+        for slot in slots:
+            slot.join()
+        if self.failed:
+            raise self.failed[0]
+
+    def _over(self) -> bool:
+        return self.ending() or bool(self.failed)
+
+    def _slot(self, number: int) -> None:
+        """Boundary of a slot's thread: what ends one ends them all."""
+        idle = 0
+        try:
+            while not self._over():
+                told = self._claim()
+                if told is None:
+                    idle += 1
+                    if self.until_idle and idle >= IDLE_CLAIMS and not self.busy:
+                        return
+                    continue
+                idle = 0
+                self.busy.add(number)
+                try:
+                    self._serve(told)
+                finally:
+                    self.busy.discard(number)
+        except GivenUp:
+            return
+        except EnvariumError as error:
+            self.failed.append(error)
+        except OSError as error:
+            self.failed.append(InfrastructureError(f"The worker's folder cannot be used: {error}"))
+
+    def _claim(self) -> ToServe | None:
+        path = f"workers/{self.worker()}/deployments/claim"
+        params: dict[str, str | int] = {"wait_s": int(CLAIM_WAIT_S)}
+        reply = self.client.call("POST", path, {}, params=params, wait_s=CLAIM_WAIT_S)
+        return read_told(ToServe, reply) if reply is not None else None
+
+    def _serve(self, told: ToServe) -> None:
+        serving = Serving(
+            self.client, told, self.home, self.kind, threads=self.threads, heartbeat_s=self.heartbeat_s,
+            ending=self._over, say=self.say,
+        )  # fmt: skip
+        try:
+            serving.run()
+        except Unauthorised as error:
+            self.failed.append(error)

@@ -1,0 +1,21 @@
+"""Refusals of served models, told apart by code."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from webapp.errors import NotFound, UpstreamError
+
+
+class ModelAway(UpstreamError):
+    """The model is starting, or whoever served it was lost while a request was under way: worth another try."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("away", message, retry_after=10.0)
+
+
+class NotServed(NotFound):
+    """A model that no deployment serves."""
+
+    code = "model_not_served"
+    meaning: ClassVar[str] = "No worker serves this model: start it on the page of its training job."

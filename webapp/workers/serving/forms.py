@@ -1,0 +1,40 @@
+"""Form of a deployment: which checkpoint of a job, and how it is served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from webapp.runs.models import TrainingJob
+from webapp.workers.serving.deployments import MOST_AT_ONCE, MOST_CONTEXT, ServeWish, choices_of
+
+AT_ONCE = "What comes beyond them waits for its turn at this site."
+CONTEXT = "Tokens of a conversation, reply included. 0: what the model can."
+SHARE = "What vLLM takes of a GPU's memory; a CPU does not look at it. Lower it where a trainer shares the GPU."
+
+
+class ServeForm(forms.Form):
+    """Which model of a job is served. Its choices are the job's whole checkpoints."""
+
+    model = forms.ChoiceField(label="Model")
+    at_once = forms.IntegerField(
+        label="Requests at once", min_value=1, max_value=MOST_AT_ONCE, initial=32, help_text=AT_ONCE
+    )
+    context = forms.IntegerField(
+        label="Longest conversation", min_value=0, max_value=MOST_CONTEXT, initial=0, help_text=CONTEXT
+    )
+    memory_share = forms.FloatField(
+        label="Share of GPU memory", min_value=0.05, max_value=0.98, initial=0.85, help_text=SHARE
+    )
+
+    def __init__(self, job: TrainingJob, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.choices = choices_of(job)
+        field = self.fields["model"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(choice.model, choice.label) for choice in self.choices]
+
+    def wish(self) -> ServeWish:
+        cleaned = self.cleaned_data
+        return ServeWish(cleaned["context"], cleaned["at_once"], cleaned["memory_share"])
