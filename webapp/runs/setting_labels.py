@@ -67,6 +67,7 @@ LABELS: dict[str, str] = {
     "evaluation.turns": "Horizon",
     "evaluation.temperature": "Temperature",
     "evaluation.top_p": "Top p",
+    "evaluation.sampled": "Sampled beside",
     "limits.hours": "Wall time",
     "limits.checkpoint_every": "Checkpoint every",
     "limits.checkpoints_kept": "Checkpoints kept",
