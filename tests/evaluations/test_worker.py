@@ -68,7 +68,7 @@ def test_an_endpoint_is_evaluated_through_a_kill_and_nothing_counts_twice(
             os.kill(first.process.pid, signal.SIGKILL)
         with worker(site_process, operator, tmp_path / "w", "--until-idle") as second:
             assert ended(job, second.log) == TrainingState.SUCCEEDED, (job.error, second.log.read_text())
-    assert job.attempt == 2
+    assert (job.attempt, job.doubt) == (2, ""), "what it posted is what its attempts give"
     counts = tried(job)
     assert set(counts.values()) == {1}
     assert len(counts) == 12 * 2 * 2
@@ -82,9 +82,9 @@ def test_an_endpoint_is_evaluated_through_a_kill_and_nothing_counts_twice(
 
 
 def test_a_checkpoint_is_evaluated(site_process: str, operator: User, tmp_path: Path) -> None:
-    small.saved(tmp_path / "models" / "tiny")
+    small.saved(tmp_path / "models" / "tests" / "tiny")
     known = ("--models", str(tmp_path / "models"), "--until-idle")
-    job = evaluation(operator, "tiny", repeats=1, horizons=[1], tasks=4, decoding={"turn_tokens": 8})
+    job = evaluation(operator, "tests/tiny", repeats=1, horizons=[1], tasks=4, decoding={"turn_tokens": 8})
     config = read_config(job.config)
     assert isinstance(config, EvaluationJob)
     with worker(site_process, operator, tmp_path / "w", *known) as running:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from django.db.models import Count, Q, Sum
 
 from synthesis.contracts import Frozen
+from webapp.runs.evaluations.progress import reported
 from webapp.runs.evaluations.statistics import Estimate, max_at, means_over_tasks
 from webapp.runs.evaluations.tried_tasks import TriedTask, tried_tasks
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
@@ -100,7 +101,7 @@ def results_of(job: TrainingJob) -> EvaluationResults:
         dataset=job.dataset.public_id,
         temperature=float(job.config["decoding"]["temperature"]),
         repeats=int(job.config["repeats"]),
-        reports=job.step,
+        reports=reported(job),
         total_reports=job.total_steps,
         horizons=tuple(result for _, result in found.values()),
     )

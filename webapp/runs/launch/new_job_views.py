@@ -127,6 +127,8 @@ def _given(request: HttpRequest) -> dict[str, str]:
     for name in ("method", "preset", "model", "after", "name", "evaluation"):
         if value := params.text(name, 300):
             entries[name] = value
+    if origin is None and entries["method"] == "evaluation" and not params.text("model", 300):
+        entries["model"] = ""  # the tiny model knows nothing before it was taught
     return entries
 
 

@@ -25,7 +25,8 @@ from webapp.runs.spec import NewJob
 
 AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
 """OpenAI's names of what a checkpoint tells."""
-TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", "evaluation/reward", "evaluation/success"]
+HELD_OUT = ["evaluation/reward", "evaluation/success", "evaluation/sampled/success"]
+TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", *HELD_OUT]
 FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
     "supervised": {"n_epochs": ("epochs",), "batch_size": ("batch",)},
     "reinforcement": {"batch_size": ("sampling", "tasks"), "eval_interval": ("evaluation", "every")},
