@@ -152,7 +152,7 @@ def test_bad_changes_and_bad_files_are_refused() -> None:
         presets.change(preset, {"kl": {"coefficent": 1}})
     with pytest.raises(InputError, match="the other type"):
         presets.change(preset, {"type": "supervised"})
-    with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-grpo"):
+    with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-evaluation, "):
         presets.load("demo")
     for text, reason in [
         ("type = 3", "needs a value and where it comes from"),

@@ -20,7 +20,7 @@ from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.runs.evaluations import evaluation_list
 from webapp.runs.evaluations.comparison import MOST, Comparison, compare
-from webapp.runs.evaluations.drawing import drawn, sweep_of
+from webapp.runs.evaluations.figures import drawn, sweep_of
 from webapp.runs.evaluations.results import HorizonResult, known_results, results_of
 from webapp.runs.evaluations.statistics import Estimate
 from webapp.runs.evaluations.tried_tasks import TriedTask
@@ -163,14 +163,14 @@ def _rows(comparison: Comparison) -> list[dict[str, Any]]:
     """A measure a row, an evaluation a cell."""
     at = [results.at_horizon(comparison.horizon or 0) for results in comparison.evaluations]
     shares: list[tuple[str, str, list[Estimate | None]]] = [
-        ("Success", "pass@1: share of attempts that solved their task", [one and one.success for one in at]),
-        ("Mean reward", "Mean over tasks", [one and one.reward for one in at]),
+        ("Success", "pass@1: share of attempts that solved their task", [one.success if one else None for one in at]),
+        ("Mean reward", "Mean over tasks", [one.reward if one else None for one in at]),
     ]
     for k in sorted({known.k for one in at if one for known in one.at if known.k > 1}):
         found = [next((known for known in one.at if known.k == k), None) if one else None for one in at]
         about = "A task counts if one of k attempts solves it"
-        shares.append((f"pass@{k}", about, [known and known.passed for known in found]))
-        shares.append((f"max@{k}", "The best reward of k attempts", [known and known.best for known in found]))
+        shares.append((f"pass@{k}", about, [known.passed if known else None for known in found]))
+        shares.append((f"max@{k}", "The best reward of k attempts", [known.best if known else None for known in found]))
     rows = [{"name": name, "about": about, "cells": [drawn(cell) for cell in cells]} for name, about, cells in shares]
     plain = [("Turns", "Mean turns of an attempt", [one and one.turns for one in at])]
     plain += [("Tokens", "Mean tokens that the model wrote in an attempt", [one and one.tokens for one in at])]
