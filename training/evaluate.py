@@ -26,10 +26,14 @@ class Result(Frozen):
     counted: int
     tried: int
     environments: dict[str, float]
+    sampled: float | None = None
+    """Success of the tries at the second temperature (`Evaluation.sampled`), where there were any."""
+    sampled_environments: dict[str, float] = {}
 
     def values(self) -> dict[str, float | None]:
         """As keys of the record."""
         whole = {"evaluation/success": self.success, "evaluation/reward": self.reward}
+        whole |= {"evaluation/sampled/success": self.sampled} if self.sampled is not None else {}
         return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
 
 
@@ -56,18 +60,24 @@ def evaluate(
     """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
 
     Rewards are the verifier's scores. A task is the same each time, and so are the draws: `temperature` 0 compares two
-    checkpoints without chance, 1 measures the policy that RL trains. Raises Stopped.
+    checkpoints without chance, 1 measures the policy that RL trains. With `settings.sampled` each task is tried as
+    often at that temperature too. Raises StepStopped.
     """
-    ranks = ranks or Ranks()
-    work = tries(chosen(rows, settings.tasks, seed), settings.rollouts)
-    manner = decoding.model_copy(update={"temperature": settings.temperature, "top_p": settings.top_p})
-    mine = attempt_all(
-        table, model, work[ranks.rank :: ranks.count], settings.turns, manner, f"evaluation:{seed}", name
-    )
-    if any(ranks.every([table.stopped()])):
-        raise StepStopped("The job was told to stop during an evaluation.")
-    judged = [(tried, scored(tried.attempt, "score", masking or Masking())) for tried in ranks.every(mine)]
-    return result_of(judged)
+    rows, ranks = chosen(rows, settings.tasks, seed), ranks or Ranks()
+    results = []
+    for temperature in (settings.temperature, *([settings.sampled] if settings.sampled else [])):
+        work = tries(rows, settings.rollouts)[ranks.rank :: ranks.count]
+        manner = decoding.model_copy(update={"temperature": temperature, "top_p": settings.top_p})
+        mine = attempt_all(table, model, work, settings.turns, manner, f"evaluation:{seed}", name)
+        if any(ranks.every([table.stopped()])):
+            raise StepStopped("The job was told to stop during an evaluation.")
+        results.append(
+            result_of([(tried, scored(tried.attempt, "score", masking or Masking())) for tried in ranks.every(mine)])
+        )
+    result = results[0]
+    if len(results) == 1:
+        return result
+    return result.model_copy(update={"sampled": results[1].success, "sampled_environments": results[1].environments})
 
 
 def result_of(judged: Sequence[Judged]) -> Result:

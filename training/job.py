@@ -24,7 +24,7 @@ ANY_MODEL = "*"
 """Among the models that a worker says it can load: it may fetch any that Hugging Face has."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?")
 LLM_KEY = "ENVARIUM_LLM_KEY"
-"""The environment variable with the key of the endpoints that play the user and judge; job files hold no keys."""
+"""The environment variable with the key of the endpoints that a job asks; job files hold no keys."""
 SERVING_KEY = "ENVARIUM_SERVING_KEY"
 """The environment variable with the key that a worker asks its own model server with."""
 THREADS_WAIT = ("OMP_WAIT_POLICY", "passive")
@@ -53,7 +53,7 @@ class Exit(IntEnum):
 
 
 class AskedModelFile(Frozen):
-    """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers."""
+    """A model behind an address: who plays the user in conversations, who judges answers, or who is evaluated."""
 
     base_url: str
     model: str
@@ -67,10 +67,12 @@ class JobFile(Frozen):
     out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
     `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
     or vLLM on the same GPU.
+
+    An evaluation may ask a `policy` in the place of a `model`, and goes on behind the first `reported` reports.
     """
 
     config: TrainingConfig
-    model: str
+    model: str = ""
     dataset: str
     evaluation: str = ""
     resume: bool = False
@@ -78,6 +80,8 @@ class JobFile(Frozen):
     engine: Literal["transformers", "vllm"] = "transformers"
     user: AskedModelFile | None = None
     judge: AskedModelFile | None = None
+    policy: AskedModelFile | None = None
+    reported: int = Field(default=0, ge=0)
 
 
 def is_model_name(name: str) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
-from training.config import Reinforcement, Supervised
+from training.config import EvaluationJob, Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
 from training.job import EXIT, LLM_KEY, MODEL, RECORD, RESULT, STOP, THREADS_WAIT, Exit, JobFile, read_job
 from training.lifeline import ALIVE, end_with
@@ -117,11 +117,10 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
 
     if job.threads:
         torch.set_num_threads(job.threads)
-    wanted = "tasks" if isinstance(job.config, Reinforcement) else "trajectories"
     dataset = _inside(folder, job.dataset)
-    kind = read_manifest(dataset).kind
-    if kind != wanted:
-        raise InputError(f"dataset: {job.config.type} training learns from {wanted}, this dataset holds {kind}")
+    _require_kind(job, read_manifest(dataset).kind)
+    if isinstance(job.config, EvaluationJob):
+        return _evaluate(folder, job, job.config, writer, stopped)
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
     from training import job_setup
@@ -134,6 +133,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     if isinstance(job.config, Supervised):
         ended, trainer, results = job_setup.supervised(parts, job.config)
     else:
+        assert isinstance(job.config, Reinforcement)
         ended, trainer, results = job_setup.reinforcement(parts, job.config)
     if ended == "done":
         save_final(trainer, folder / MODEL)
@@ -142,7 +142,28 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         result = {"ended": ended, "step": trainer.state.global_step, "evaluations": told}
         (folder / RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
         writer.event(trainer.state.global_step, "info", _ENDED[ended], ended=ended)
-    return {"done": Exit.DONE, "stopped": Exit.STOPPED, "out_of_time": Exit.OUT_OF_TIME}[ended]
+    return _EXITS[ended]
+
+
+def _require_kind(job: JobFile, kind: str) -> None:
+    wanted = "trajectories" if isinstance(job.config, Supervised) else "tasks"
+    if kind != wanted:
+        does = "an evaluation tries" if job.config.type == "evaluation" else f"{job.config.type} training learns from"
+        raise InputError(f"dataset: {does} {wanted}, this dataset holds {kind}")
+
+
+def _evaluate(
+    folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer | None, stopped: Callable[[], bool]
+) -> Exit:
+    """An evaluation job. It is one process's work: others that were started beside it have nothing to do."""
+    if writer is None:
+        return Exit.DONE
+    from training.evaluation.setup import evaluated
+
+    ended, step = evaluated(folder, job, cfg, writer, stopped)
+    (folder / RESULT).write_text(json.dumps({"ended": ended, "step": step, "evaluations": []}), encoding="utf-8")
+    writer.event(step, "info", _ENDED[ended], ended=ended)
+    return _EXITS[ended]
 
 
 _ENDED: dict[Any, str] = {
@@ -150,6 +171,7 @@ _ENDED: dict[Any, str] = {
     "stopped": "The job was stopped; it can go on from its last checkpoint.",
     "out_of_time": "The job's hours are over; it can go on from its last checkpoint with more of them.",
 }
+_EXITS: dict[Any, Exit] = {"done": Exit.DONE, "stopped": Exit.STOPPED, "out_of_time": Exit.OUT_OF_TIME}
 
 
 def _inside(folder: Path, path: str) -> Path:

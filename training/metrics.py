@@ -66,6 +66,7 @@ NAMES: dict[str, Name] = {
     "gpu_memory": Name(label="Memory of the GPU in use", unit="GiB"),
     "evaluation/reward": Name(label="Mean reward on the held-out split"),
     "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
+    "evaluation/sampled/success": Name(label="The same share of attempts sampled at a second temperature"),
 }
 """Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/VERIFIER.NUMBER/`, `outcome/`) the same
 names are of a part (of a check: the share of attempts that passed it; VERIFIER begins a verifier's hash);

@@ -35,6 +35,7 @@ from webapp.review.rest.hold_api import router as holds
 from webapp.review.rest.queue_api import router as review_queues
 from webapp.review.rest.remark_api import router as remarks
 from webapp.runs.api import router as fine_tuning
+from webapp.runs.evaluations.api import router as evaluations
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audits.api import router as audits
@@ -79,6 +80,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", datasets),
     ("", dataset_exports),
     ("", fine_tuning),
+    ("", evaluations),
     ("", demo),
     ("", workers),
     ("", serving_workers),

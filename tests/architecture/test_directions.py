@@ -43,6 +43,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"trainer_callbacks"},
     {"sft", "rl"},
     {"job_setup"},
+    {"evaluation"},
     {"launch"},
     {"demo"},
 ]

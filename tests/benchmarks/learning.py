@@ -4,7 +4,9 @@
 
 A seed has its own tasks, split, teachers and model. SFT is done once a seed; each method (an advantage of
 `training.config`) begins with the same SFT checkpoint. Success is the share of held-out tasks that were solved, with
-the likeliest tokens. `gain` is RL's share beyond SFT's. The last line of output is one JSON object.
+the likeliest tokens (beside it `sampled`, at temperature 1). `gain` is RL's share beyond SFT's. `twins` counts the
+held-out tasks whose instruction and reference calls stand among what was learnt from. The last line of output is one
+JSON object.
 """
 
 from __future__ import annotations
@@ -20,19 +22,29 @@ from pathlib import Path
 from typing import Any, get_args
 
 from training.config import AdvantageKind
+from training.dataset import read_rows
 from training.demo.prepare import prepare_demo
 from training.examples import datasets
 from training.job import JOB, RESULT, Exit
 from training.launch import main as launch
 
 
-def done(folder: Path) -> tuple[float, float, dict[str, float]]:
-    """Carry a job out; (success at its start, at its end, the end's by environment)."""
+def twins_of(folder: Path) -> int:
+    """How many held-out tasks ask what a task or a lesson of training asks: the same words, the same calls."""
+    held = [task.behaviour for task in read_rows(folder / "tasks", "test")]
+    learnt = {row.behaviour for name in ("tasks", "trajectories") for row in read_rows(folder / name, "train")}
+    if "" in learnt or "" in held:
+        raise SystemExit("a row names no behaviour: its twins cannot be counted")
+    return sum(behaviour in learnt for behaviour in held)
+
+
+def done(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Carry a job out; (result at its start, at its end)."""
     status = launch([str(folder)])
     if status != Exit.DONE:
         raise SystemExit(f"{folder.name} ended with {Exit(status).name}")
     told = json.loads((folder / RESULT).read_text(encoding="utf-8"))["evaluations"]
-    return told[0]["success"], told[-1]["success"], told[-1]["environments"]
+    return told[0], told[-1]
 
 
 def of_method(folder: Path, method: str) -> Path:
@@ -50,22 +62,29 @@ def one_seed(
 ) -> list[dict[str, Any]]:
     started = time.perf_counter()
     prepare_demo(folder, seed, threads, changes)
-    before, after_sft, sft_parts = done(folder / "sft")
+    before, sft = done(folder / "sft")
     shared = time.perf_counter() - started
     runs = []
     for method in methods:
         started = time.perf_counter()
-        _, after_rl, parts = done(of_method(folder, method))
+        rl = done(of_method(folder, method))[1]
         runs.append(
             {
                 "seed": seed,
                 "method": method,
-                "before": before,
-                "after_sft": after_sft,
-                "after_rl": after_rl,
-                "gain": after_rl - after_sft,
+                "twins": twins_of(folder),
+                "before": before["success"],
+                "after_sft": sft["success"],
+                "after_rl": rl["success"],
+                "gain": rl["success"] - sft["success"],
+                "sampled": {
+                    "before": before["sampled"],
+                    "after_sft": sft["sampled"],
+                    "after_rl": rl["sampled"],
+                    "gain": rl["sampled"] - sft["sampled"],
+                },
                 "seconds": round(shared + time.perf_counter() - started, 1),
-                "environments": {"after_sft": sft_parts, "after_rl": parts},
+                "environments": {"after_sft": sft["environments"], "after_rl": rl["environments"]},
             }
         )
     return runs
@@ -100,7 +119,8 @@ def main() -> None:
     gains = {m: [run["gain"] for run in runs if run["method"] == m] for m in given.method}
     summary = {m: {"least": min(g), "median": statistics.median(g)} for m, g in gains.items()}
     if given.json:
-        print(json.dumps({"runs": runs, "gain": summary, "threads": given.threads}))
+        twins = max(run["twins"] for run in runs)
+        print(json.dumps({"runs": runs, "gain": summary, "twins": twins, "threads": given.threads}))
         return
     for run in runs:
         print({key: value for key, value in run.items() if key != "environments"})

@@ -6,7 +6,7 @@ import pytest
 
 from synthesis.errors import InputError
 from training import presets
-from training.config import Reinforcement, Supervised, read_config
+from training.config import EvaluationJob, Reinforcement, Supervised, read_config
 from training.sampler import repeated
 
 
@@ -90,6 +90,10 @@ PUBLISHED = {
     | {"sampling.rollouts": 8, "evaluation.turns": 20, "advantage.kind": "group", "loss.form": "grpo"}
     | {"horizon.kind": "fractions", "reward": "score", "kl.to": "reference", "type": "reinforcement"}
     | {"mixture.settings": {"task": 1, "conversation": 0}},
+    "envscaler-evaluation": {"type": "evaluation", "decoding.temperature": 0.7, "repeats": 3},
+    "agent-world-evaluation": {"type": "evaluation", "decoding.temperature": 1, "decoding.top_p": 1, "repeats": 8},
+    "agentgym-sweep": {"type": "evaluation", "repeats": 64},
+    "demo-evaluation": {},
     "demo-sft": {},
     "demo-rl": {},
 }
@@ -117,7 +121,7 @@ def test_every_value_has_a_mark_with_words(name: str) -> None:
 def test_all_kinds_of_jobs_have_presets() -> None:
     assert set(presets.names()) == set(PUBLISHED)
     kinds = [type(presets.load(name).config) for name in presets.names()]
-    assert set(kinds) == {Supervised, Reinforcement}
+    assert set(kinds) == {Supervised, Reinforcement, EvaluationJob}
 
 
 def test_changed_fields_are_merged_and_told() -> None:
@@ -148,7 +152,7 @@ def test_bad_changes_and_bad_files_are_refused() -> None:
         presets.change(preset, {"kl": {"coefficent": 1}})
     with pytest.raises(InputError, match="the other type"):
         presets.change(preset, {"type": "supervised"})
-    with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-grpo"):
+    with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-evaluation, "):
         presets.load("demo")
     for text, reason in [
         ("type = 3", "needs a value and where it comes from"),

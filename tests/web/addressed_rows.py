@@ -13,6 +13,7 @@ from tests.agreement import seed as labelled
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
 from tests.fixtures import pages_seed, replay_seed, runs_seed
+from training.config import EvaluationJob
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
@@ -27,7 +28,7 @@ from webapp.environments.models import CheckerMeasure
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
-from webapp.runs.models import RolloutFile
+from webapp.runs.models import RolloutFile, TrainingJob
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource, TreeChange
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
@@ -125,7 +126,35 @@ def a_training(run: Trajectory) -> dict[str, Any]:
     file = RolloutFile.objects.create(job=job, attempt=1, step=1, sha256="0" * 64, count=1)
     rollout = file.rollouts.create(index=0, row="a-row", task=run.task, revision=run.revision, outcome="failed")
     stored = StoredFile.objects.create(filename="rows.jsonl", kind="tasks", bytes=2)
-    return {"training": job, "rollout_of_step": rollout, "stored_file": stored, "deployment": deployment}
+    evaluation = an_evaluation(run)
+    return {
+        "training": job,
+        "rollout_of_step": rollout,
+        "stored_file": stored,
+        "deployment": deployment,
+        "evaluation": evaluation,
+    }
+
+
+def an_evaluation(run: Trajectory) -> TrainingJob:
+    """After a report at each of two horizons, each of a solved, a failed and a lost attempt at one task."""
+    job = TrainingJob.objects.create(
+        method="evaluation",
+        model="endpoint:1/a model",
+        preset="defaults",
+        dataset=runs_seed.dataset("Held-out tasks"),
+        config=EvaluationJob(repeats=3, horizons=(2, 5)).model_dump(mode="json"),
+        state="succeeded",
+        step=2,
+        total_steps=2,
+    )
+    for step, horizon in enumerate((2, 5), 1):
+        file = RolloutFile.objects.create(job=job, attempt=1, step=step, sha256="0" * 64, count=3)
+        for ordinal, (outcome, reward) in enumerate((("solved", 1.0), ("failed", 0.25), ("infra_error", None))):
+            masked = "" if reward is not None else "infra_error"
+            told = {"row": "a-row", "outcome": outcome, "reward": reward, "masked": masked, "horizon": horizon}
+            file.rollouts.create(index=ordinal, ordinal=ordinal, task=run.task, revision=run.revision, **told)
+    return job
 
 
 def a_dataset() -> dict[str, Any]:
@@ -260,6 +289,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "task": run.task_id,
             "dataset": made["training"].dataset.public_id,
         },
+        "runs:evaluation": {"job": made["evaluation"].public_id},
         "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
         "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
         "datasets": {"dataset": made["dataset"].public_id, "side": "train", "export": made["export"].public_id},

@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
+from training.config.evaluation_job import EvaluatedSide, EvaluationJob, EvaluationLimits
 from training.config.horizon import (
     Constant,
     Fractions,
@@ -63,11 +64,15 @@ __all__ = [
     "Count",
     "Decoding",
     "DynamicSampling",
+    "EvaluatedSide",
     "Evaluation",
+    "EvaluationJob",
+    "EvaluationLimits",
     "Fractions",
     "Full",
     "Horizon",
     "Increment",
+    "JobConfig",
     "Kl",
     "KlEstimator",
     "Limits",
@@ -164,13 +169,14 @@ class Reinforcement(Frozen):
         return self
 
 
-TrainingConfig = Annotated[Supervised | Reinforcement, Field(discriminator="type")]
+JobConfig = Supervised | Reinforcement | EvaluationJob
+TrainingConfig = Annotated[JobConfig, Field(discriminator="type")]
 
 
-_CONFIG: TypeAdapter[Supervised | Reinforcement] = TypeAdapter(TrainingConfig)
+_CONFIG: TypeAdapter[JobConfig] = TypeAdapter(TrainingConfig)
 
 
-def read_config(values: object) -> Supervised | Reinforcement:
+def read_config(values: object) -> JobConfig:
     """A configuration out of JSON. Raises InputError that names every field that does not fit, and why."""
     try:
         return _CONFIG.validate_python(values)

@@ -92,3 +92,6 @@ class Evaluation(Frozen):
     turns: Turns = Field(default=30, description="Horizon in turns.")
     temperature: float = Field(default=1.0, ge=0, le=5, description="0 takes the likeliest token.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus.")
+    sampled: float = Field(
+        default=0.0, ge=0, le=5, description="Temperature of a second try at each task, a curve of its own; 0: none."
+    )

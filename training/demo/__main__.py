@@ -18,7 +18,8 @@ from training.launch import main as launch
 
 
 def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
-    """Prepare and carry out both jobs; returns seed, held-out success `before`, `after_sft`, `after_rl`, seconds."""
+    """Prepare and carry out both jobs; returns seed, held-out success `before`, `after_sft`, `after_rl` with the
+    likeliest tokens and `sampled`, seconds."""
     started = time.perf_counter()
     prepare_demo(folder, seed, threads)
     scores = []
@@ -27,13 +28,20 @@ def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
         if status != Exit.DONE:
             raise SystemExit(status)
         scores.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
-        told = f"{name}: held-out success {scores[-1][0]['success']:.2f} before, {scores[-1][-1]['success']:.2f} after"
+        before, after = scores[-1][0], scores[-1][-1]
+        told = f"{name}: held-out success {before['success']:.2f} before, {after['success']:.2f} after"
+        told += f" (sampled: {before['sampled']:.2f}, {after['sampled']:.2f})"
         print(told, f"({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
     return {
         "seed": seed,
         "before": scores[0][0]["success"],
         "after_sft": scores[0][-1]["success"],
         "after_rl": scores[1][-1]["success"],
+        "sampled": {
+            "before": scores[0][0]["sampled"],
+            "after_sft": scores[0][-1]["sampled"],
+            "after_rl": scores[1][-1]["sampled"],
+        },
         "environments": {"after_sft": scores[0][-1]["environments"], "after_rl": scores[1][-1]["environments"]},
         "seconds": time.perf_counter() - started,
     }

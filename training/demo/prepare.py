@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.runtime import default_sandbox
-from training.config import Reinforcement, Supervised
+from training.config import JobConfig
 from training.examples.datasets import freeze_demo
 from training.job import JOB, JobFile
 from training.presets import change, load
@@ -28,11 +28,11 @@ def prepare_demo(folder: Path, seed: int, threads: int = 0, changes: dict[str, d
     _write(folder / "rl", _config("demo-rl", seed, given.get("rl", {})), "../sft/model", "../tasks", threads)
 
 
-def _config(preset: str, seed: int, changes: dict[str, Any]) -> Supervised | Reinforcement:
+def _config(preset: str, seed: int, changes: dict[str, Any]) -> JobConfig:
     return change(load(preset), {"seed": seed} | changes).config
 
 
-def _write(folder: Path, config: Supervised | Reinforcement, model: str, dataset: str, threads: int) -> None:
+def _write(folder: Path, config: JobConfig, model: str, dataset: str, threads: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     job = JobFile(config=config, model=model, dataset=dataset, evaluation="../tasks", threads=threads)
     (folder / JOB).write_text(job.model_dump_json(indent=1), encoding="utf-8")

@@ -13,7 +13,16 @@ from synthesis.contracts import Attempt, Reference
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import Sandbox
-from training.dataset import RowOrigin, Split, TaskRow, TrajectoryRow, freeze, side_of, trajectory_rows
+from training.dataset import (
+    RowOrigin,
+    Split,
+    TaskRow,
+    TrajectoryRow,
+    behaviour_of,
+    freeze,
+    side_of,
+    trajectory_rows,
+)
 from training.examples.tasks import DemoTask, draw_tasks
 
 EACH = 240
@@ -31,8 +40,15 @@ def task_row(task: DemoTask) -> TaskRow:
 
 
 def _origin(task: DemoTask) -> RowOrigin:
-    key = task.rollout.key
-    return RowOrigin(id=key, environment=task.environment, scenario=key, task=key, category=f"demo/{task.environment}")
+    key, calls = task.rollout.key, task.reference.calls
+    return RowOrigin(
+        id=key,
+        environment=task.environment,
+        scenario=key,
+        task=key,
+        category=f"demo/{task.environment}",
+        behaviour=behaviour_of(task.rollout.instruction, [(call.tool, call.arguments) for call in calls]),
+    )
 
 
 @dataclass(frozen=True)
@@ -83,8 +99,9 @@ async def _all(sandbox: Sandbox, plans: Sequence[Plan]) -> dict[int, Attempt]:
 
 
 def split_of(seed: int) -> Split:
-    """By task: what is held out was never shown, by a teacher or in RL. Its environments were."""
-    return Split(unit="task", test_share=SPLIT_SHARE, seed=seed)
+    """By behaviour: nothing that is held out was asked with the same words and done by the same calls, by a teacher or
+    in RL. Its environments, its words and its tools were there."""
+    return Split(unit="behaviour", test_share=SPLIT_SHARE, seed=seed)
 
 
 def freeze_demo(

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
-from training.config import Reinforcement, Supervised, read_config
+from training.config import JobConfig, read_config
 
 DEFAULT_REASON = "Envarium's default; the paper gives no value"
 UNIONS = ("kind", "type")
@@ -37,7 +37,7 @@ class Preset(Frozen):
     title: str
     paper: str
     about: str
-    config: Supervised | Reinforcement
+    config: JobConfig
     marks: dict[str, Mark]
 
 
@@ -45,7 +45,7 @@ class ChangedPreset(Frozen):
     """A preset with changed fields; their marks say what the preset had."""
 
     preset: str
-    config: Supervised | Reinforcement
+    config: JobConfig
     marks: dict[str, Mark]
 
 
@@ -148,7 +148,7 @@ _OPEN = {"environments", "settings"}
 """Tables whose keys are names, not fields: a changed one replaces the preset's."""
 
 
-def differences(preset: Preset, config: Supervised | Reinforcement) -> tuple[Difference, ...]:
+def differences(preset: Preset, config: JobConfig) -> tuple[Difference, ...]:
     """Where a configuration departs from a preset, with the mark of what the preset has; in the fields' order."""
     before, after = dict(leaves(preset.config)), dict(leaves(config))
     gone = Mark(kind="ours", note="the preset has no such field")

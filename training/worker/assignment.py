@@ -45,10 +45,11 @@ class RemoteFile(ServerMessage):
 
 
 class AssignedModel(ServerMessage):
-    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place."""
+    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place, `asked` is
+    behind the assignment's `policy`."""
 
     name: str = Field(max_length=300)
-    kind: Literal["demo", "files", "named"]
+    kind: Literal["demo", "files", "named", "asked"]
     files: tuple[RemoteFile, ...] = Field(default=(), max_length=10_000)
 
 
@@ -66,14 +67,15 @@ class AssignedCheckpoint(ServerMessage):
 
 
 class AssignedRole(ServerMessage):
-    """Who plays the user or judges, behind the web app; the worker's token is its key."""
+    """Who plays the user, judges, or is evaluated, behind the web app; the worker's token is its key."""
 
     base_url: str = Field(max_length=2_000)
     model: str = Field(max_length=300)
 
 
 class Assignment(ServerMessage):
-    """One attempt at a job. `config` is read when the job's file is written."""
+    """One attempt at a job. `config` is read when the job's file is written. Of an evaluation the first `reported`
+    reports are at the server already."""
 
     job: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     attempt: int = Field(ge=1, le=1_000_000)
@@ -85,6 +87,8 @@ class Assignment(ServerMessage):
     engine: Literal["transformers", "vllm"] = "transformers"
     user: AssignedRole | None = None
     judge: AssignedRole | None = None
+    policy: AssignedRole | None = None
+    reported: int = Field(default=0, ge=0)
     seed: int = 0
 
     @property

@@ -203,7 +203,7 @@ def _send_rest(place: Workplace, control: Control) -> None:
 def _tell_end(place: Workplace, control: Control, name: str, code: int | None) -> None:
     folder = control.folder
     result = _result(folder)
-    if name == "done":
+    if name == "done" and control.told.config.get("type") != "evaluation":
         step = int((result or {}).get("step", 0))
         send_checkpoint(_sender(place, control), step, folder / MODEL, final=True)
     message = child.message_of(folder, name, code)

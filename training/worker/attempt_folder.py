@@ -55,6 +55,8 @@ def lay_out(
         fetch(told.model.files, folder / BASE, True)
     elif told.model.kind == "named":
         model = _named(told.model.name, models, hub)
+    elif told.model.kind == "asked":
+        model = ""
     job = JobFile(
         config=config,
         model=model,
@@ -65,6 +67,8 @@ def lay_out(
         engine=told.engine,
         user=_asked_model(client, told.user),
         judge=_asked_model(client, told.judge),
+        policy=_asked_model(client, told.policy),
+        reported=told.reported,
     )
     with disk_of(folder / JOB):
         write_whole(folder / JOB, job.model_dump_json(indent=1))

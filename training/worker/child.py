@@ -31,7 +31,7 @@ def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -
     environment.setdefault(*THREADS_WAIT)
     if job.threads:
         environment["OMP_NUM_THREADS"] = str(job.threads)
-    if job.user is not None or job.judge is not None:
+    if any(role is not None for role in (job.user, job.judge, job.policy)):
         environment[LLM_KEY] = token
     with (folder / LOG).open("ab") as log:
         return subprocess.Popen(
@@ -48,7 +48,8 @@ def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -
 def _command(folder: Path, told: Assignment, gpus: int) -> list[str]:
     if told.model.kind == "demo":
         return ["-m", "training.demo.start", str(folder), str(told.seed)]
-    if gpus < 2:
+    # An evaluation's attempts are made in one process: several would each make all of them.
+    if gpus < 2 or told.config.get("type") == "evaluation":
         return ["-m", "training.launch", str(folder)]
     several = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(gpus), "--num_machines", "1"]
     # Precision is the trainer's own setting.

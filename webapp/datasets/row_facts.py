@@ -14,7 +14,7 @@ from django.core.files.storage import default_storage
 from synthesis.errors import InputError
 from synthesis.json_weight import require_light
 from synthesis.verifiers.doubts import may_be_judged
-from training.dataset import UploadLimits
+from training.dataset import SideName, UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.storage import open_file
 
@@ -38,7 +38,7 @@ class RowFact:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about the rows to learn from, in their order."""
+    """Facts about the rows of a side, in their order."""
 
     rows: tuple[RowFact, ...]
 
@@ -50,16 +50,17 @@ class Facts:
 
 
 _KNOWN: OrderedDict[str, Facts] = OrderedDict()
-"""By hash: a dataset never changes."""
+"""By hash (with the side, where it is not the one to learn from): a dataset never changes."""
 KEPT = 4
 
 
-def facts_of(dataset: Dataset) -> Facts | None:
-    """Facts about a dataset; None where it is not frozen, too large to read now, or cannot be read."""
-    size = int((dataset.manifest.get("train") or {}).get("bytes", dataset.bytes))
+def facts_of(dataset: Dataset, side: SideName = "train") -> Facts | None:
+    """Facts about a side of a dataset; None where it is not frozen, too large to read now, or cannot be read."""
+    size = int((dataset.manifest.get(side) or {}).get("bytes", dataset.bytes))
     if dataset.state != DatasetState.READY or size > MOST_BYTES:
         return None
-    return _known(dataset.sha256, lambda: open_file(dataset, "train.jsonl"))
+    name = dataset.sha256 if side == "train" else dataset.sha256 and f"{dataset.sha256} {side}"
+    return _known(name, lambda: open_file(dataset, f"{side}.jsonl"))
 
 
 def facts_of_file(file: StoredFile) -> Facts | None:

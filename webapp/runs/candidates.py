@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from training.job import ANY_MODEL, is_model_name
-from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,6 @@ def candidates() -> list[Candidate]:
 
 def loads(names: Iterable[str], model: str) -> bool:
     """Whether a worker that lists these names can begin with this model, or at least look for it."""
-    if model in (DEMO_MODEL, AFTER) or model.startswith("ft:"):
+    if model in (DEMO_MODEL, AFTER) or model.startswith(("ft:", ENDPOINT)):
         return True
     return model in names or (ANY_MODEL in names and "/" in model and is_model_name(model))

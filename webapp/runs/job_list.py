@@ -15,6 +15,7 @@ from webapp.lists.list_filters import ListFilter
 from webapp.runs.launch.form_choices import split_of, split_words
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import jobs
+from webapp.runs.setting_labels import SHORT_METHODS
 
 TRAINING_JOBS = RowList(
     "training",
@@ -68,11 +69,10 @@ class TrainingJobLine:
 
 def filters_for(user: Any) -> tuple[ListFilter, ...]:
     """The filters of the list for one person."""
-    methods = [("reinforcement", "RL"), ("supervised", "SFT")]
     return (
         list_filters.contains("q", "Name", "name"),
         list_filters.choice("state", "State", [(state, state.replace("_", " ")) for state in TrainingState.values]),
-        list_filters.choice("method", "Method", methods),
+        list_filters.choice("method", "Method", list(SHORT_METHODS.items())),
         list_filters.started_by(user),
         list_filters.since("since", "Created from", "created_at"),
         list_filters.until("until", "Created to", "created_at"),
@@ -107,7 +107,7 @@ def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
 
 
 def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
-    what = "reward" if job.method == "reinforcement" else "loss"
+    what = "loss" if job.method == "supervised" else "reward"
     line = TrainingJobLine(job, split_of(job.dataset), split=split_words(job.evaluation or job.dataset))
     if what in keys:
         line = replace(line, what=what, number=keys[what].last_value)

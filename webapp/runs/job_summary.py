@@ -22,12 +22,13 @@ from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 from webapp.runs.setting_labels import LABELS
 
 ROWS = 50
-HELD_OUT = "evaluation/success"
+HELD_OUT, SAMPLED = "evaluation/success", "evaluation/sampled/success"
 
 
 @dataclass(frozen=True)
 class HeadlineNumbers:
-    """Numbers over the curves. `before` and `now` are success on the held-out split."""
+    """Numbers over the curves. `before` and `now` are success on the held-out split, `sampled` what it is now at the
+    second temperature."""
 
     reward: float | None
     loss: float | None
@@ -35,6 +36,7 @@ class HeadlineNumbers:
     before_step: int
     now: float | None
     now_step: int
+    sampled: float | None
     seconds: float | None
     left: float | None
     """Seconds until the last step, at the pace of the last ones."""
@@ -43,7 +45,7 @@ class HeadlineNumbers:
 
 
 def strip(job: TrainingJob) -> HeadlineNumbers:
-    last = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=("reward", "loss", HELD_OUT))}
+    last = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=("reward", "loss", HELD_OUT, SAMPLED))}
     held_out = last.get(HELD_OUT)
     first = None
     if held_out is not None:
@@ -56,6 +58,7 @@ def strip(job: TrainingJob) -> HeadlineNumbers:
         before_step=first[0] if first else 0,
         now=held_out.last_value if held_out else None,
         now_step=held_out.last_step if held_out else 0,
+        sampled=last[SAMPLED].last_value if SAMPLED in last else None,
         seconds=spent(job),
         left=seconds_left([job]).get(job.pk),
         split=split_words(job.evaluation or job.dataset),

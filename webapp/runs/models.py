@@ -12,6 +12,7 @@ from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint
 from webapp.fields import OrderedJSONField
 from webapp.public_ids import public_id_field
+from webapp.runs.setting_labels import SHORT_METHODS
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
@@ -32,7 +33,8 @@ OPEN_STATES = (TrainingState.VALIDATING, TrainingState.QUEUED, TrainingState.RUN
 
 
 class TrainingJob(models.Model):
-    """An SFT or RL run. `config` is a whole `training.config.TrainingConfig`; `changes` what differs from `preset`.
+    """An SFT or RL run, or an evaluation. `config` is a whole `training.config.TrainingConfig`; `changes` what differs
+    from `preset`.
 
     A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
@@ -107,6 +109,14 @@ class TrainingJob(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.public_id
+
+    @property
+    def short_method(self) -> str:
+        return SHORT_METHODS.get(self.method, self.method)
+
+    @property
+    def is_evaluation(self) -> bool:
+        return self.method == "evaluation"
 
     @property
     def is_open(self) -> bool:

@@ -52,7 +52,7 @@ def _advance(pk: int) -> bool:
         return False
     if not job.total_steps:
         # It was not known while the rows were not.
-        job.total_steps = steps_of(read_config(job.config), facts_of(job.dataset))[0] or 0
+        job.total_steps = steps_of(read_config(job.config), facts_of(job.dataset), job.dataset)[0] or 0
         job.save(update_fields=["total_steps"])
     transitions.queue(job)
     transitions.say(job, "info", "The data is ready; the job waits for a worker.")

@@ -11,6 +11,12 @@ LABELS: dict[str, str] = {
     "thinking": "Earlier reasoning",
     "steps": "Steps",
     "reward": "Reward",
+    "side": "Side of the dataset",
+    "tasks": "Tasks",
+    "repeats": "Attempts a task",
+    "horizons": "Turns",
+    "report_every": "Reported together",
+    "precision": "Precision",
     "seed": "Seed",
     "sampling.environments": "Environments a step",
     "sampling.tasks": "Tasks a step",
@@ -67,6 +73,7 @@ LABELS: dict[str, str] = {
     "evaluation.turns": "Horizon",
     "evaluation.temperature": "Temperature",
     "evaluation.top_p": "Top p",
+    "evaluation.sampled": "Sampled beside",
     "limits.hours": "Wall time",
     "limits.checkpoint_every": "Checkpoint every",
     "limits.checkpoints_kept": "Checkpoints kept",
@@ -92,6 +99,7 @@ UNITS: dict[str, str] = {
     "evaluation.every": "steps",
     "evaluation.tasks": "tasks",
     "evaluation.turns": "turns",
+    "report_every": "attempts",
     "limits.hours": "h",
     "limits.checkpoint_every": "steps",
     "limits.infra_error_share": "of a step's attempts",
@@ -117,15 +125,22 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("Masking and dynamic sampling", ("masking", "dynamic_sampling")),
         *SHARED,
     ),
+    "evaluation": (
+        ("Which tasks, how often", ("side", "tasks", "repeats", "horizons")),
+        ("Decoding and attempts", ("decoding", "attempts")),
+        ("Reports, limits and seed", ("report_every", "precision", "limits", "seed")),
+    ),
 }
 """Headings with the beginnings of the paths below them."""
 
 METHODS: dict[str, str] = {
     "supervised": "Supervised fine-tuning (SFT) on trajectories",
     "reinforcement": "Reinforcement learning (RL) on tasks",
+    "evaluation": "Evaluation of a model on tasks",
 }
-KIND_OF: dict[str, str] = {"supervised": "trajectories", "reinforcement": "tasks"}
-"""What each method learns from."""
+SHORT_METHODS: dict[str, str] = {"reinforcement": "RL", "supervised": "SFT", "evaluation": "Evaluation"}
+KIND_OF: dict[str, str] = {"supervised": "trajectories", "reinforcement": "tasks", "evaluation": "tasks"}
+"""What each method learns from, or tries."""
 
 BASICS_OF_JOB: dict[str, str] = {
     "method": "Method",

@@ -9,19 +9,22 @@ from pydantic import Field
 from synthesis.contracts import Frozen
 
 Name = Annotated[str, Field(max_length=200)]
-Method = Literal["supervised", "reinforcement"]
+Method = Literal["supervised", "reinforcement", "evaluation"]
 DEMO_MODEL = "envarium-demo"
 """A tiny model that the worker builds from the dataset's words; it knows nothing before SFT."""
 AFTER = "after"
 """The model that the job named by `after` ends with."""
+ENDPOINT = "endpoint:"
+"""Begins the name of a model behind an address, `endpoint:ID/model`; only an evaluation takes one."""
 
 
 class NewJob(Frozen):
-    """One training job. `changes` are fields of the preset's configuration with other values, nested by name.
+    """One training job, or an evaluation. `changes` are fields of the preset's configuration with other values, nested
+    by name.
 
     `dataset` and `evaluation` are `ds-…` or `file-…`; `model` is `envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`,
-    or a name that a worker knows. `user_model` is `endpoint id/model` of who plays the user, `judge_model`
-    of who decides what checks cannot tell of an answer.
+    a name that a worker knows, or (to be evaluated) `endpoint:ID/model`. `user_model` is `endpoint id/model` of who
+    plays the user, `judge_model` of who decides what checks cannot tell of an answer.
     """
 
     method: Method

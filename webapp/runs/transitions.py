@@ -71,7 +71,10 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) ->
     _close(attempt, state.get(ending.exit, AttemptEnd.FAILED), ending.exit, message, ending.log)
     if ending.result is not None:
         job.result = ending.result
-    if ending.exit == "done":
+    if ending.exit == "done" and job.is_evaluation:
+        _end(job, TrainingState.SUCCEEDED)
+        say(job, "info", "The evaluation is done: every attempt was made and reported.")
+    elif ending.exit == "done":
         job.fine_tuned_model = f"ft:{job.public_id}"
         _end(job, TrainingState.SUCCEEDED)
         say(job, "info", f"The job is done. Its model is {job.fine_tuned_model}.")

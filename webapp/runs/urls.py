@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from webapp.runs import job_list_views, job_views
+from webapp.runs.evaluations import evaluation_views
 from webapp.runs.launch import new_job_views
 from webapp.runs.local import demo_views
 from webapp.runs.rollouts import step_views
@@ -28,6 +29,9 @@ urlpatterns: list[URLPattern] = [
     path("new/", new_job_views.new, name="new"),
     path("new/preflight/", new_job_views.beside, name="preflight"),
     path("new/submit/", new_job_views.submit, name="submit"),
+    path("evaluations/", evaluation_views.evaluations, name="evaluations"),
+    path("evaluations/compare/", evaluation_views.compared, name="compared"),
+    path("evaluations/<slug:job>/", evaluation_views.evaluation, name="evaluation"),
     path("demo/", demo_views.demo, name="demo"),
     path("install/", demo_views.install, name="install"),
     path("install/start/", demo_views.install_start, name="install_start"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import IO, Annotated, Any, Literal, cast
+from typing import IO, Annotated, Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -159,10 +159,10 @@ def download_file(request: HttpRequest, job: PublicId, number: Number, query: Qu
 
 @router.post("/training/jobs/{job}/attempts/{number}/llm/{role}/v1/chat/completions", auth=SPEAKS)
 def complete_chat(
-    request: HttpRequest, job: PublicId, number: Number, role: Literal["user", "judge"], body: ChatIn
+    request: HttpRequest, job: PublicId, number: Number, role: llm_proxy.Role, body: ChatIn
 ) -> HttpResponse:
-    """OpenAI's chat API, answered by the model that plays the job's user, or that judges its answers (messages alone
-    count there, and one question has one reply); counted, and capped by job."""
+    """OpenAI's chat API, answered by the model that plays the job's user, that is evaluated (`policy`), or that judges
+    answers (messages alone count there, and one question has one reply); counted, and capped by job."""
     asked = body.model_dump(exclude_none=True)
     return JsonResponse(llm_proxy.complete(job, number, role, asked, person(request)))
 

@@ -9,8 +9,9 @@ from synthesis.errors import InputError
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import files_of
 from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
+from webapp.runs.evaluations.progress import reported, served_model
 from webapp.runs.models import TrainingJob
-from webapp.runs.spec import DEMO_MODEL
+from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 
 class FileToFetch(Frozen):
@@ -23,10 +24,11 @@ class FileToFetch(Frozen):
 
 
 class ModelToTrain(Frozen):
-    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place."""
+    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place. `asked`: it is
+    behind the assignment's `policy`."""
 
     name: str
-    kind: Literal["demo", "files", "named"]
+    kind: Literal["demo", "files", "named", "asked"]
     files: list[FileToFetch] = []
 
 
@@ -44,14 +46,15 @@ class ToResume(Frozen):
 
 
 class ModelToAsk(Frozen):
-    """Who plays the user or judges: an OpenAI-compatible address of this API; the worker's token is the key."""
+    """Who plays the user, judges or is evaluated: an OpenAI-compatible address of this API, whose key is the worker's
+    token."""
 
     base_url: str
     model: str
 
 
 class Assignment(Frozen):
-    """A claimed job. Every later write names `attempt`."""
+    """A claimed job. Every later write names `attempt`. Of an evaluation the first `reported` reports are here."""
 
     job: str
     attempt: int
@@ -63,6 +66,8 @@ class Assignment(Frozen):
     engine: Literal["transformers", "vllm"] = "transformers"
     user: ModelToAsk | None = None
     judge: ModelToAsk | None = None
+    policy: ModelToAsk | None = None
+    reported: int = 0
     seed: int = 0
 
 
@@ -81,6 +86,8 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         engine="vllm" if job.engine == "vllm" else "transformers",
         user=_to_ask(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
         judge=_to_ask(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
+        policy=_policy(job, f"{at}/llm/policy/v1"),
+        reported=reported(job) if job.is_evaluation else 0,
         seed=int(job.config.get("seed", 0)),
     )
 
@@ -88,6 +95,8 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
 def _model(job: TrainingJob, at: str) -> ModelToTrain:
     if job.model == DEMO_MODEL:
         return ModelToTrain(name=DEMO_MODEL, kind="demo")
+    if job.model.startswith(ENDPOINT):
+        return ModelToTrain(name=job.model, kind="asked")
     checkpoint = model_checkpoint(job)
     if checkpoint is None:
         return ModelToTrain(name=job.model, kind="named")
@@ -97,6 +106,13 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:
     return ModelToAsk(base_url=base_url, model=model) if endpoint is not None else None
+
+
+def _policy(job: TrainingJob, base_url: str) -> ModelToAsk | None:
+    """Who is evaluated, where that is behind an address. Raises InputError: no endpoint lists the model any more."""
+    if not job.model.startswith(ENDPOINT):
+        return None
+    return ModelToAsk(base_url=base_url, model=served_model(job)[1])
 
 
 def _files(files: Any, what: str, at: str) -> list[FileToFetch]:

@@ -22,10 +22,11 @@ from webapp.connections import release_connection
 from webapp.errors import NotFound
 from webapp.runs import matching, transitions
 from webapp.runs.checkpoint_files import last_checkpoint
+from webapp.runs.evaluations.progress import reported
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.readiness import advance, locked
 from webapp.runs.rollouts.verification import verify_sample
-from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
 from webapp.runs.wakeups import ready_jobs, wake_workers
@@ -192,7 +193,7 @@ def end(public_id: str, number: int, ending: AttemptEnding, user: Any = None) ->
                 return job
             raise TrainingClaim.of(job, number).stale()
         final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
-        if ending.exit == "done" and not final.exists():
+        if ending.exit == "done" and not job.is_evaluation and not final.exists():
             raise NoFinalModel("The final model is not here yet: upload it, then end the attempt.")
         transitions.settle(job, attempt, ending)
     advance(TrainingJob.objects.filter(after=job))
@@ -239,32 +240,42 @@ def _take(worker: Worker) -> TrainingJob | None:
     job = rows.filter(_could(worker)).order_by("pk").first()
     if job is None:
         return None
-    resumed = last_checkpoint(job)
+    from_step = begun_at(job)
     now = timezone.now()
     job.state, job.wish, job.reason = TrainingState.RUNNING, "", ""
     job.attempt += 1
     job.worker, job.worker_name = worker.public_id, worker.name
     job.lease_until, job.started_at = now + lease(), job.started_at or now
-    attempt = TrainingAttempt.objects.create(
+    TrainingAttempt.objects.create(
         job=job,
         number=job.attempt,
         worker=worker.public_id,
         worker_name=worker.name,
         worker_host=worker.host,
         claimed_by_id=worker.created_by_id,
-        from_step=resumed.step if resumed else 0,
+        from_step=from_step,
     )
     where = f" on {worker.host}" if worker.host else ""
-    onward = f", from the checkpoint of step {attempt.from_step}" if resumed else ""
+    what = "behind report" if job.is_evaluation else "from the checkpoint of step"
+    onward = f", {what} {from_step}" if from_step else ""
     transitions.say(job, "info", f"Attempt {job.attempt} begins at worker {worker.name}{where}{onward}.")
     transitions.save(job)
     return job
 
 
+def begun_at(job: TrainingJob) -> int:
+    """The step that the job's next attempt goes on from: what lies behind it is made again."""
+    if job.is_evaluation:
+        return reported(job)
+    resumed = last_checkpoint(job)
+    return resumed.step if resumed else 0
+
+
 def _could(worker: Worker) -> Q:
     """Jobs that a worker can take (as `Candidate.can_take`): with models of this site's own, those that it lists, and,
     where it may fetch any, those that do not lie at another one's place who could do the job as well."""
-    own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names]) | Q(model__startswith="ft:")
+    own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names])
+    own |= Q(model__startswith="ft:") | Q(model__startswith=ENDPOINT)
     if ANY_MODEL not in worker.model_names:
         return own & Q(engine__in=worker.engines)
     others = list(live_trainers().exclude(pk=worker.pk).only("engines", "model_names"))

@@ -1,4 +1,4 @@
-"""Proxy of the LLMs that play the user and judge: OpenAI's chat API in front of a job's endpoints, counted and capped.
+"""Proxy of the LLMs that a job asks (user, judge, a policy that is evaluated): OpenAI's chat API, counted and capped.
 
 What a judge is asked and says first is kept: the same question has that reply from then on, and attempts that are
 executed again are judged by it (`webapp.runs.rollouts.recorded_judge`).
@@ -27,6 +27,7 @@ from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import opened
 from webapp.errors import UpstreamError
+from webapp.runs.evaluations.progress import served_model
 from webapp.runs.models import JudgeReply, TrainingJob
 from webapp.runs.rollouts.recorded_judge import MOST_REPLY, question_of
 from webapp.workers import claims
@@ -36,18 +37,30 @@ if TYPE_CHECKING:
     from synthesis.llm.client import Connection
 
 
-def complete(
-    public_id: str, number: int, role: Literal["user", "judge"], body: dict[str, Any], user: Any = None
-) -> dict[str, Any]:
-    """A chat completion by the model that plays the job's user, or judges its answers.
+Role = Literal["user", "judge", "policy"]
+
+
+def complete(public_id: str, number: int, role: Role, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
+    """A chat completion by the model that plays the job's user, judges its answers, or is evaluated.
 
     Raises as `claims.held`; NoRoleModel; UnreadableQuestion; CallsUsedUp; UpstreamError.
     """
     job, _ = claims.held(public_id, number, user)
     if role == "judge":
         return _judged(job, number, body)
+    if role == "policy":
+        return _evaluated(job, number, body)
     reply = _asked(job, number, "plays the user", job.user_endpoint, body | {"model": job.user_model})
     return spelled(reply, job.user_model)
+
+
+def _evaluated(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """A turn of the model that an evaluation is about."""
+    try:
+        endpoint, model = served_model(job)
+    except InputError as error:
+        raise NoRoleModel(str(error)) from error
+    return spelled(_asked(job, number, "is evaluated", endpoint, body | {"model": model}), model)
 
 
 def _judged(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,11 @@ _RULES: tuple[ChartGroup, ...] = (
             Chart(
                 "success",
                 "Success",
-                (CurveLine("success", "attempts"), CurveLine("evaluation/success", "held out", rare=True)),
+                (
+                    CurveLine("success", "attempts"),
+                    CurveLine("evaluation/success", "held out", rare=True),
+                    CurveLine("evaluation/sampled/success", "held out, sampled", rare=True),
+                ),
                 share=True,
             ),
         ),

@@ -10,11 +10,11 @@ from django.db.models import Avg, F, Sum
 from django.utils import timezone
 
 from synthesis.contracts import Frozen
-from training.config import Lora, Reinforcement, Supervised
+from training.config import EvaluationJob, JobConfig, Lora, Reinforcement
 from webapp.runs.candidates import Candidate
 from webapp.runs.launch.job_lookup import base_of
 from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
-from webapp.runs.spec import DEMO_MODEL
+from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 DEMO_PARAMETERS = 1_000_000
 PAST = 5
@@ -60,14 +60,18 @@ def parameters_of(base: str) -> tuple[int, str]:
     return round(float(size[1]) * (10**9 if size[2] in "Bb" else 10**6)), f"{size[0]}, by its name"
 
 
-def memory_of(base: str, config: Supervised | Reinforcement | None) -> tuple[Memory | None, str]:
+def memory_of(base: str, config: JobConfig | None) -> tuple[Memory | None, str]:
     """(memory of weights, gradients and optimiser, why it is not known)."""
     if config is None:
         return None, "the configuration does not fit"
+    if base.startswith(ENDPOINT):
+        return None, "the model is elsewhere: nothing of it lies at the worker"
     parameters, known = parameters_of(base)
     if not parameters:
         return None, known
-    if isinstance(config.tuning, Lora):
+    if isinstance(config, EvaluationJob):
+        each, note = 4.0, "weights in float32; caches come on top"
+    elif isinstance(config.tuning, Lora):
         wide = config.optimiser.precision == "fp32"
         each, what = (4.0, "float32") if wide else (2.0, "bfloat16")
         note = f"weights in {what}; adapters, activations and caches come on top"

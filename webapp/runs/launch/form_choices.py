@@ -9,10 +9,11 @@ from django.db.models import Q
 from training import presets
 from training.job import ANY_MODEL
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.endpoints.queries import choices
 from webapp.runs.candidates import candidates
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.setting_labels import KIND_OF
-from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 
 LISTED = 200
 NEWEST = 20
@@ -66,18 +67,22 @@ def _files(kind: str, chosen: str) -> list[Offer]:
 
 def evaluations(method: str, chosen: str = "") -> list[Offer]:
     """Datasets of tasks to evaluate on; RL takes its own held-out side where none is named."""
+    if method == "evaluation":
+        return [Offer("", "the dataset above")]
     own = "its own held-out side" if method == "reinforcement" else "nothing: loss and token accuracy alone"
     return [Offer("", own), *datasets("tasks", chosen)]
 
 
-def models() -> list[Offer]:
+def models(method: str) -> list[Offer]:
     """Names of models that are known, with what each is."""
     words = {DEMO_MODEL: "a tiny model, built from the dataset's words on the spot; it knows nothing before SFT"}
+    if method == "evaluation":
+        words = {f"{ENDPOINT}{served.value}"[:300]: f"behind the endpoint {served.label}" for served in choices()}
     words[AFTER] = "what the job ends with that is chosen under After"
     for candidate in candidates()[:NEWEST]:
         for name in sorted(candidate.models - {ANY_MODEL})[:NEWEST]:
             words.setdefault(name[:300], f"lies at the worker {candidate.name}")
-    done = TrainingJob.objects.filter(state=TrainingState.SUCCEEDED).order_by("-id")
+    done = TrainingJob.objects.filter(state=TrainingState.SUCCEEDED).exclude(method="evaluation").order_by("-id")
     for job in done.only("public_id", "name", "method")[:NEWEST]:
         words[f"ft:{job.public_id}"] = f"what {job.name or 'that job'} ended with ({job.method})"
     return [Offer(name, text) for name, text in words.items()]

@@ -73,10 +73,11 @@ class NewJobForm(forms.Form):
         if self.unknown:
             self.add_error("preset", self.unknown)
         config = self._config()
+        tries = self.method == "evaluation"
         if not self.value("dataset").strip():
-            self.add_error("dataset", "Choose what it learns from.")
+            self.add_error("dataset", "Choose the tasks that it tries." if tries else "Choose what it learns from.")
         if not self.value("model").strip():
-            self.add_error("model", "Say which model learns.")
+            self.add_error("model", "Say which model is evaluated." if tries else "Say which model learns.")
         metadata = self._metadata()
         calls = self._calls()
         if config is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from training import presets
-from training.config import Reinforcement, Supervised, faults
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, faults
 from training.job import is_model_name
 from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
@@ -20,7 +20,7 @@ from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.runs.candidates import candidates
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
-from webapp.runs.spec import AFTER, DEMO_MODEL, NewJob
+from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
 ENDED_BADLY = (TrainingState.FAILED, TrainingState.CANCELLED)
 DEFAULTS = "defaults"
@@ -51,7 +51,7 @@ class ResolvedJob:
     new: NewJob
     preset: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
-    config: Supervised | Reinforcement | None = None
+    config: JobConfig | None = None
     chosen: presets.ChangedPreset | None = None
     dataset: Dataset | None = None
     file: StoredFile | None = None
@@ -81,7 +81,7 @@ def look_up(new: NewJob) -> ResolvedJob:
     _find_after(asked)
     _find_model(asked)
     _find_config(asked)
-    tries = new.method == "reinforcement" or bool(new.evaluation)
+    tries = new.method != "supervised" or bool(new.evaluation)
     asked.user = _role_model(asked, "user_model", "plays the user", "user", tries)
     asked.judge = _role_model(asked, "judge_model", "judges answers", "judge", tries)
     return asked
@@ -138,7 +138,16 @@ def _find_model(asked: ResolvedJob) -> None:
     if model.startswith("ft:"):
         _find_tuned(asked, model)
         return
+    if model.startswith(ENDPOINT):
+        _find_served(asked, model)
+        return
     asked.base = model
+    if model == DEMO_MODEL and asked.new.method == "evaluation":
+        message = (
+            f"{DEMO_MODEL} is built from what it learns, so nothing is there to evaluate: name the model of a job that "
+            "began with it (ft:ftjob-…)."
+        )
+        asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL and asked.new.method == "reinforcement":
         message = (
             f"{DEMO_MODEL} knows no words before it was taught some, so this job will fail: begin with supervised "
@@ -156,6 +165,17 @@ def _find_model(asked: ResolvedJob) -> None:
         "lists, or organisation/name."
     )
     asked.refuse("model", "model_not_found", message)
+
+
+def _find_served(asked: ResolvedJob, model: str) -> None:
+    """A model behind an address: it can be asked, and learns nothing."""
+    asked.base = model
+    if asked.new.method != "evaluation":
+        message = f"{model[:80]!r} is behind an address: it can be evaluated, not trained. Name a model with weights."
+        asked.refuse("model", "not_trainable", message)
+    elif find_choice(model.removeprefix(ENDPOINT)) is None:
+        message = f"{model[:80]!r} is no model that an endpoint lists: give `{ENDPOINT}ID/model` of one that is."
+        asked.refuse("model", "model_not_found", message)
 
 
 def _find_tuned(asked: ResolvedJob, model: str) -> None:
@@ -204,14 +224,15 @@ def preset_for(method: str, base: str) -> str:
     """The preset that is taken where none is named: the demo's for its model, else Envarium's defaults."""
     if base != DEMO_MODEL:
         return DEFAULTS
-    return "demo-sft" if method == "supervised" else "demo-rl"
+    return {"supervised": "demo-sft", "reinforcement": "demo-rl"}.get(method, "demo-evaluation")
 
 
-def load_preset(name: str, method: Literal["supervised", "reinforcement"]) -> presets.Preset:
+def load_preset(name: str, method: Method) -> presets.Preset:
     """A preset by name; without one Envarium's defaults, each marked as ours. Raises InputError: no such preset."""
     if name and name != DEFAULTS:
         return presets.load(name)
-    config = Supervised() if method == "supervised" else Reinforcement()
+    kinds: dict[Method, type[JobConfig]] = {"supervised": Supervised, "reinforcement": Reinforcement}
+    config = kinds.get(method, EvaluationJob)()
     own = presets.Mark(kind="ours", note="Envarium's default")
     return presets.Preset(
         name=DEFAULTS,
@@ -235,7 +256,7 @@ def _find_config(asked: ResolvedJob) -> None:
         asked.refuse("preset", "preset_not_found", str(error))
         return
     if preset.config.type != new.method:
-        message = f"The preset {asked.preset} is for {preset.config.type} training; this job's method is {new.method}."
+        message = f"The preset {asked.preset} is for {preset.config.type}; this job's method is {new.method}."
         asked.refuse("preset", "wrong_method", message)
         return
     try:

@@ -33,7 +33,8 @@ PLACEHOLDERS = {
 }
 HINTS = {
     "dataset": "With its split.",
-    "model": "A known name, or organisation/name of a model that a worker may fetch from Hugging Face.",
+    "model": "A known name, or organisation/name of a model that a worker may fetch from Hugging Face; what is "
+    "evaluated may also be behind an endpoint.",
     "preset": "Where the values below are from.",
     "after": "It is queued once that one has succeeded.",
     "engine": "What draws RL's tokens at the worker: the model itself, or vLLM on the same GPU.",

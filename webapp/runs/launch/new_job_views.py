@@ -26,7 +26,7 @@ from webapp.runs.launch.setting_fields import FormSetting
 from webapp.runs.models import TrainingJob
 from webapp.runs.openai.api_examples import new_job_call
 from webapp.runs.services import create_job
-from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
+from webapp.runs.setting_labels import BASICS_OF_JOB
 from webapp.runs.spec import DEMO_MODEL
 
 MOST_MARKED = 200
@@ -122,11 +122,13 @@ def _given(request: HttpRequest) -> dict[str, str]:
     dataset = params.text("dataset", 60)
     if dataset:
         row = Dataset.objects.filter(public_id=dataset).only("kind").first()
-        kinds = {kind: method for method, kind in ((method, form_choices.kind_of(method)) for method in METHODS)}
+        kinds = {form_choices.kind_of(method): method for method in ("supervised", "reinforcement")}
         entries |= {"dataset": dataset} | ({"method": kinds[row.kind]} if row is not None and row.kind in kinds else {})
     for name in ("method", "preset", "model", "after", "name", "evaluation"):
         if value := params.text(name, 300):
             entries[name] = value
+    if origin is None and entries["method"] == "evaluation" and not params.text("model", 300):
+        entries["model"] = ""  # the tiny model knows nothing before it was taught
     return entries
 
 
@@ -277,7 +279,7 @@ def _page(request: HttpRequest, form: NewJobForm, looked: FormPreview, *, refuse
     context = _beside(request, form, looked) | {
         "hidden": [form[name] for name in HIDDEN],
         "groups": _groups(form),
-        "models": form_choices.models(),
+        "models": form_choices.models(form.method),
         "learns_from": form_choices.kind_of(form.method),
         "is_more_open": any(form.value(name) for name in ("after", "user_model", "judge_model", "metadata"))
         or (form.is_bound and any(name in form.errors for name in FOLDED)),

@@ -6,13 +6,14 @@ from typing import Any
 
 from synthesis.contracts import Frozen
 from training import presets
-from training.config import Reinforcement, Supervised
+from training.config import EvaluationJob, Reinforcement, Supervised
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
 from webapp.datasets.storage import manifest_of
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
@@ -57,15 +58,17 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
+    if isinstance(asked.config, EvaluationJob):
+        look_at_evaluation(asked, asked.config)
     _look_at_evaluations_user(asked)
     _look_at_judge(asked, facts)
-    if asked.config is not None and facts is not None:
+    if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
     _look_at_workers(asked, here)
-    steps, steps_note = steps_of(asked.config, facts)
+    steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
     memory, memory_note = memory_of(asked.base, asked.config)
     if memory is not None:
         _look_at_memory(asked, memory, here)
@@ -121,14 +124,15 @@ def _look_at_preset(asked: ResolvedJob) -> None:
 
 
 def _look_at_data(asked: ResolvedJob) -> None:
-    wanted = "tasks" if asked.new.method == "reinforcement" else "trajectories"
+    wanted = "trajectories" if asked.new.method == "supervised" else "tasks"
     for param, row, file, kind in (
         ("training_file", asked.dataset, asked.file, wanted),
         ("validation_file", asked.evaluation, asked.evaluation_file, "tasks"),
     ):
         held = row.kind if row is not None else file.kind if file is not None else ""
         if held and held != kind:
-            use = f"{asked.new.method} training learns from" if param == "training_file" else "an evaluation tries"
+            learns = param == "training_file" and asked.new.method != "evaluation"
+            use = f"{asked.new.method} training learns from" if learns else "an evaluation tries"
             asked.refuse(param, "wrong_kind", f"{use.capitalize()} {kind}, and this holds {held}. Choose another one.")
         if row is not None and row.state == DatasetState.FREEZING:
             message = f"The dataset {row.public_id} is being frozen; the job waits for it before it is queued."
@@ -224,7 +228,7 @@ def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
     """Tasks whose checks leave to a judge what they cannot tell of an answer, where nobody judges."""
     if asked.judge is not None or asked.new.judge_model:
         return
-    tried = [facts] if asked.new.method == "reinforcement" else []
+    tried = [facts] if asked.new.method != "supervised" else []
     tried += [facts_of(asked.evaluation)] if asked.evaluation else []
     judged = sum(row.may_be_judged for known in tried if known for row in known.rows)
     if judged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthesis.contracts import Frozen
-from training.config import Reinforcement, Supervised
+from training.config import JobConfig, Reinforcement, Supervised
 from training.examples.words import pieces
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.datasets.row_facts import Facts, facts_of_file, texts_of
@@ -71,7 +71,7 @@ def warn_of_evaluation(asked: ResolvedJob) -> None:
         asked.warn("validation_file", "too_long", message)
 
 
-def _warn(asked: ResolvedJob, config: Supervised | Reinforcement, tokens: Tokens) -> None:
+def _warn(asked: ResolvedJob, config: JobConfig, tokens: Tokens) -> None:
     about = "at least" if asked.base == DEMO_MODEL else "about"
     message = f"The longest row has {about} {tokens.most} tokens, and {tokens.field} is {tokens.limit}"
     if tokens.long:

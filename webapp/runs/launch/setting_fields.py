@@ -14,11 +14,23 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from synthesis.errors import InputError
-from training.config import Constant, Fractions, Full, Increment, Listed, Lora, Reinforcement, Supervised, read_config
+from training.config import (
+    Constant,
+    EvaluationJob,
+    Fractions,
+    Full,
+    Increment,
+    JobConfig,
+    Listed,
+    Lora,
+    Reinforcement,
+    Supervised,
+    read_config,
+)
 from webapp.runs.models import TrainingJob
 from webapp.runs.setting_labels import GROUPS, LABELS, UNITS
 
-Config = Supervised | Reinforcement
+Config = JobConfig
 Kind = Literal["choice", "switch", "whole", "number", "turns", "phases", "weights"]
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "horizon": {"constant": Constant, "list": Listed, "increment": Increment, "fractions": Fractions},
@@ -124,7 +136,11 @@ def _range(info: FieldInfo) -> str:
     return ", ".join(part for part in (low, high) if part)
 
 
-_SETTINGS = {"supervised": tuple(_walk(Supervised)), "reinforcement": tuple(_walk(Reinforcement))}
+_SETTINGS = {
+    "supervised": tuple(_walk(Supervised)),
+    "reinforcement": tuple(_walk(Reinforcement)),
+    "evaluation": tuple(_walk(EvaluationJob)),
+}
 
 
 def spelled(kind: Kind, value: Any) -> str:

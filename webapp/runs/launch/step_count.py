@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 
-from training.config import Reinforcement, Supervised
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised
 from training.sampler import Prompt, epoch_rows
+from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_facts import Facts
 
 MOST_COUNTED = 2_000_000
 """Rows times epochs that are gone through for an exact number of steps."""
 
 
-def steps_of(config: Supervised | Reinforcement | None, facts: Facts | None) -> tuple[int | None, str]:
+def steps_of(
+    config: JobConfig | None, facts: Facts | None, dataset: Dataset | None = None, file: StoredFile | None = None
+) -> tuple[int | None, str]:
     """Steps of a job, and how their number is known or why not."""
+    if isinstance(config, EvaluationJob):
+        return _reports(config, dataset, file)
     if config is None:
         return None, "the configuration does not fit"
     if isinstance(config, Reinforcement):
@@ -49,3 +54,24 @@ def _samples(facts: Facts, config: Supervised, epoch: int) -> int:
     else:
         total = sum(each[row] for row in epoch_rows(prompts, config.mixture, epoch, config.seed))
     return round(total * min(1.0, config.epochs - epoch))
+
+
+def evaluated_rows(config: EvaluationJob, dataset: Dataset) -> int:
+    """Rows of the side that an evaluation tries, as the trainer takes it."""
+    if config.side == "all":
+        return dataset.train_rows + dataset.test_rows
+    return dataset.test_rows if config.side == "held_out" and dataset.test_rows else dataset.train_rows
+
+
+def _reports(config: EvaluationJob, dataset: Dataset | None, file: StoredFile | None) -> tuple[int | None, str]:
+    """An evaluation's steps are its reports."""
+    if dataset is not None and dataset.state == DatasetState.READY:
+        rows = evaluated_rows(config, dataset)
+    elif file is not None:
+        rows = int(file.report.get("rows") or 0)
+    else:
+        return None, "they depend on the rows, which are not frozen yet"
+    tasks = config.tried(rows)
+    attempts = tasks * config.repeats * len(config.horizons)
+    note = f"{attempts:,} attempts at {tasks:,} tasks, at most {config.report_every:,} of them to a report"
+    return config.steps(rows), note

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from training.config import Reinforcement, Supervised, read_config
+from training.config import EvaluationJob, Reinforcement, Supervised, read_config
 from training.metrics import NAMES
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
@@ -25,10 +25,12 @@ from webapp.runs.spec import NewJob
 
 AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
 """OpenAI's names of what a checkpoint tells."""
-TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", "evaluation/reward", "evaluation/success"]
+HELD_OUT = ["evaluation/reward", "evaluation/success", "evaluation/sampled/success"]
+TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", *HELD_OUT]
 FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
     "supervised": {"n_epochs": ("epochs",), "batch_size": ("batch",)},
     "reinforcement": {"batch_size": ("sampling", "tasks"), "eval_interval": ("evaluation", "every")},
+    "evaluation": {},
 }
 """Which fields of the configuration OpenAI's hyperparameters are."""
 RATE = ("optimiser", "learning_rate")
@@ -37,8 +39,8 @@ RATE = ("optimiser", "learning_rate")
 def new_job(body: TrainingJobIn) -> NewJob:
     """The job that a request's body asks for. Raises RefusedFields: one value is given in two places."""
     method = body.method or MethodIn(type="supervised")
-    chosen = method.supervised if method.type == "supervised" else method.reinforcement
-    hyper = (chosen.hyperparameters if chosen else None) or body.hyperparameters
+    chosen = method.chosen
+    hyper = getattr(chosen, "hyperparameters", None) or body.hyperparameters
     changes = copy.deepcopy(dict(chosen.changes)) if chosen else {}
     for name, place in FIELDS[method.type].items():
         value = getattr(hyper, name, None)
@@ -66,7 +68,7 @@ def new_job(body: TrainingJobIn) -> NewJob:
 def _with_rate(asked: NewJob, hyper: SupervisedHyperparameters | ReinforcementHyperparameters | None) -> NewJob:
     times = hyper.learning_rate_multiplier if hyper is not None else None
     config = look_up(asked).config if times is not None else None
-    if times is None or config is None:
+    if times is None or config is None or isinstance(config, EvaluationJob):
         return asked  # what does not fit is said when the job is looked up
     changes = copy.deepcopy(asked.changes)
     _put(changes, RATE, config.optimiser.learning_rate * times, "learning_rate_multiplier")
@@ -102,6 +104,8 @@ def _place(remark: Remark, method: str) -> tuple[str, ...]:
 def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
     """OpenAI's `method` of a job and its old `hyperparameters`."""
     config = read_config(job.config)
+    if isinstance(config, EvaluationJob):
+        return {"type": job.method, job.method: {"preset": job.preset, "changes": job.changes}}, {}
     if isinstance(config, Supervised):
         hyper: dict[str, Any] = {"n_epochs": config.epochs, "batch_size": config.batch}
     else:

@@ -11,7 +11,7 @@ from webapp.rest.openai_lists import A_PAGE, After, PublicId
 from webapp.rest.types import BodyIn, Id, Json, Position, ShortText, Text
 from webapp.runs.curves.series import MOST_BUCKETS
 
-Method = Literal["supervised", "reinforcement"]
+Method = Literal["supervised", "reinforcement", "evaluation"]
 
 
 def _auto(value: Any) -> Any:
@@ -69,15 +69,31 @@ class ReinforcementIn(BodyIn):
     changes: Changes = {}
 
 
+class EvaluationIn(BodyIn):
+    """Nothing is learnt: the model attempts the tasks of `training_file`. `/fine_tuning/jobs/{job}/evaluation` has the
+    results."""
+
+    preset: PresetName = ""
+    changes: Changes = {}
+
+
 class MethodIn(BodyIn):
+    """`evaluation` is Envarium's own."""
+
     type: Method
     supervised: SupervisedIn | None = None
     reinforcement: ReinforcementIn | None = None
+    evaluation: EvaluationIn | None = None
+
+    @property
+    def chosen(self) -> SupervisedIn | ReinforcementIn | EvaluationIn | None:
+        """What the body says of the method that it names."""
+        return {"supervised": self.supervised, "reinforcement": self.reinforcement}.get(self.type, self.evaluation)
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        other = self.reinforcement if self.type == "supervised" else self.supervised
-        if other is not None:
+        others = {"supervised": self.supervised, "reinforcement": self.reinforcement, "evaluation": self.evaluation}
+        if any(given is not None for name, given in others.items() if name != self.type):
             raise ValueError(f"the type is {self.type}: leave the other method out")
         return self
 
@@ -102,7 +118,8 @@ class TrainingJobIn(BodyIn):
         Field(
             min_length=1,
             max_length=300,
-            description="`envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`, or a name that a worker lists.",
+            description="`envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`, a name that a worker lists, or (to be "
+            "evaluated) `endpoint:ID/model`.",
         ),
     ]
     training_file: Annotated[PublicId, Field(min_length=1, description="`ds-…`, or an uploaded `file-…`.")]

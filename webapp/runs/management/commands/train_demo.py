@@ -62,4 +62,5 @@ def _told(job: TrainingJob) -> dict[str, Any]:
         "error": job.error,
         "before": evaluations[0]["success"] if evaluations else None,
         "after": evaluations[-1]["success"] if len(evaluations) > 1 else None,
+        "sampled": [evaluation.get("sampled") for evaluation in evaluations],
     }

@@ -1,0 +1,1 @@
+"""Evaluations: attempts made at a worker, what they come to on the site."""

@@ -1,0 +1,106 @@
+"""Evaluation jobs at work: which reports there are, going on behind those that were made, and lost attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from synthesis.contracts import Attempt
+from synthesis.errors import InputError
+from synthesis.rollout import Plan, RandomPolicy, ReferencePolicy, run_attempts
+from synthesis.runtime import default_sandbox
+from tests.training import small
+from training.attempts import TaskAttempt
+from training.config import EvaluationJob, read_config
+from training.evaluation.job import Attempting, Evaluation, carry_out
+from training.evaluation.plan import PlannedReport, reports
+from training.metrics import Artefact, Event, Position, Values, Writer, read
+from training.policy import Trace
+from training.step import TooManyLost
+from training.step_record import read_rollouts
+
+CFG = EvaluationJob(repeats=2, horizons=(1, 3), report_every=3)
+ROWS = small.rows(1)
+
+
+async def _made(report: PlannedReport, lost: Callable[[int], bool]) -> list[Attempt]:
+    references = {task.rollout.key: task.reference for task in small.tasks(1)}
+    plans = [
+        Plan(row.rollout, ReferencePolicy(references[row.id]) if ordinal else RandomPolicy(1, row.id), ordinal=place)
+        for place, (row, ordinal) in enumerate(report.work)
+    ]
+    done = {attempt.ordinal: attempt async for attempt in run_attempts(default_sandbox(), plans)}
+    fate = {"outcome": "infra_error", "reward": None, "note": "the sandbox was killed"}
+    return [done[place].model_copy(update=fate if lost(place) else {}) for place in range(len(plans))]
+
+
+def attempting(lost: Callable[[int], bool] = lambda place: False) -> Attempting:
+    """Known references in the place of a model, but for the first try at each task."""
+
+    def make(report: PlannedReport) -> list[TaskAttempt]:
+        done = asyncio.run(_made(report, lost))
+        return [TaskAttempt(row, n, attempt, Trace()) for (row, n), attempt in zip(report.work, done, strict=True)]
+
+    return make
+
+
+def never() -> bool:
+    return False
+
+
+def test_every_task_is_tried_as_often_as_asked_at_every_horizon() -> None:
+    planned = reports(CFG, ROWS)
+    assert len(planned) == CFG.steps(len(ROWS))
+    assert [report.number for report in planned] == list(range(1, len(planned) + 1))
+    tried = Counter((report.horizon, row.id, ordinal) for report in planned for row, ordinal in report.work)
+    assert set(tried.values()) == {1}
+    assert len(tried) == len(ROWS) * 2 * 2
+    assert planned == reports(CFG, ROWS), "the same ones each time: a job goes on behind what was made"
+    few = reports(CFG.model_copy(update={"tasks": 2}), ROWS)
+    assert len({row.id for report in few for row, _ in report.work}) == 2
+    with pytest.raises(InputError, match="horizons: each must be longer"):
+        read_config({"type": "evaluation", "horizons": [3, 3]})
+
+
+def test_it_goes_on_behind_the_reports_that_are_there(tmp_path: Path) -> None:
+    planned, stops = reports(CFG, ROWS), iter([False, False, True])
+    with Writer(tmp_path / "record.jsonl") as writer:
+        job = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, lambda: next(stops))
+        assert carry_out(job) == ("stopped", 1), "it was told to stop within the second report, which is dropped"
+    with Writer(tmp_path / "record.jsonl") as writer:
+        again = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, never, reported=1)
+        assert carry_out(again) == ("done", len(planned))
+    records = read(tmp_path / "record.jsonl", Position())[0]
+    made = [record for record in records if isinstance(record, Artefact)]
+    assert [record.step for record in made] == [report.number for report in planned]
+    lines = [line for record in made for line in read_rollouts(tmp_path / record.path)]
+    tried = Counter((line["horizon"], line["row"], line["ordinal"]) for line in lines)
+    assert set(tried.values()) == {1}
+    assert len(tried) == len(ROWS) * 2 * 2, "each once, though the job was begun twice"
+    solved = {(line["horizon"], line["ordinal"]): line["reward"] for line in lines if line["row"].startswith("lamps")}
+    assert solved[3, 1] == 1.0
+    assert {record.values["horizon"] for record in records if isinstance(record, Values)} == {1.0, 3.0}
+    resumed = [record.data["resumed"] for record in records if isinstance(record, Event) and "resumed" in record.data]
+    assert resumed == [1]
+
+
+def test_lost_attempts_have_no_reward_and_too_many_are_not_reported(tmp_path: Path) -> None:
+    with Writer(tmp_path / "record.jsonl") as writer:
+        allowed = CFG.model_copy(update={"limits": CFG.limits.model_copy(update={"infra_error_share": 0.5})})
+        one = Evaluation(allowed, tmp_path, ROWS, attempting(lambda place: place == 0), writer, never)
+        assert carry_out(one)[0] == "done"
+        lines = read_rollouts(tmp_path / "rollouts/step-000001.jsonl.gz")
+        assert [(line["reward"] is None, line["masked"]) for line in lines] == [
+            (True, "infra_error"),
+            *[(False, "")] * 2,
+        ]
+        other = tmp_path / "other"
+        with pytest.raises(TooManyLost, match=r"2 of 3 attempts .* None of them was counted"):
+            carry_out(Evaluation(allowed, other, ROWS, attempting(lambda place: place < 2), writer, never))
+        assert not list(other.glob("rollouts/*"))

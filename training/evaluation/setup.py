@@ -1,0 +1,71 @@
+"""An evaluation put together out of its job's file: rows, sandbox, and a model here or behind an address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from synthesis.errors import InputError
+from synthesis.runtime import default_sandbox
+from training.attempts import Table
+from training.config import EvaluationJob, Optimiser
+from training.dataset import SideName, TaskRow, read_manifest, read_rows
+from training.evaluation.asked_policy import AskedModels
+from training.evaluation.job import Attempting, Evaluation, carry_out, of_endpoint, of_model
+from training.job import LLM_KEY, JobFile
+from training.job_setup import asked_model, check_lengths, check_programs
+from training.metrics import Writer
+from training.trainer_callbacks import Ended
+
+
+def evaluated(
+    folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer, stopped: Callable[[], bool]
+) -> tuple[Ended, int]:
+    """Carry an evaluation out; returns how it ended and how many reports there are.
+
+    Raises InputError: no tasks, or a model that cannot be used; and what `carry_out` does.
+    """
+    rows = evaluated_rows(folder / job.dataset, cfg)
+    check_programs(default_sandbox(), rows)
+    attempting = _attempting(folder, job, cfg, rows, writer, stopped)
+    return carry_out(Evaluation(cfg, folder, rows, attempting, writer, stopped, job.reported))
+
+
+def evaluated_rows(dataset: Path, cfg: EvaluationJob) -> list[TaskRow]:
+    """The rows of the side that is evaluated. Raises InputError: there are none."""
+    held_out = bool(read_manifest(dataset).test.rows)
+    sides: tuple[SideName, ...] = {
+        "held_out": ("test",) if held_out else ("train",),
+        "learnt": ("train",),
+        "all": ("train", "test"),
+    }[cfg.side]  # type: ignore[assignment]
+    rows = [row for side in sides for row in read_rows(dataset, side) if isinstance(row, TaskRow)]
+    if not rows:
+        raise InputError(f"side: the dataset has no tasks on the side `{cfg.side}`; take another one")
+    return rows
+
+
+def _attempting(
+    folder: Path, job: JobFile, cfg: EvaluationJob, rows: list[TaskRow], writer: Writer, stopped: Callable[[], bool]
+) -> Attempting:
+    key = os.environ.get(LLM_KEY, "")
+    user, judge = asked_model("user", job.user, key), asked_model("judge", job.judge, key)
+    policy = asked_model("policy", job.policy, key)
+    if policy is not None:
+        return of_endpoint(default_sandbox(), AskedModels(policy, user, judge), cfg, stopped)
+    if not job.model:
+        raise InputError("model: the job names neither a model nor an address of one")
+    import torch
+
+    from training.model_loader import bf16, load_model
+
+    optimiser = Optimiser(precision=cfg.precision)
+    model, tokenizer, replaced = load_model(str(folder / job.model), optimiser)
+    if replaced:
+        words = "The model's chat template was replaced by TRL's training form of it, as in training."
+        writer.event(job.reported, "info", words)
+    check_lengths(model, tokenizer, rows, cfg.decoding)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    table = Table(default_sandbox(), tokenizer, cfg.attempts, user, judge, stopped, bf16(optimiser))
+    return of_model(table, model, cfg)

@@ -1,0 +1,69 @@
+"""List of evaluations: each with the share of attempts that solved their task at its longest horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet
+
+from webapp.errors import Unusable
+from webapp.runs import queries
+from webapp.runs.evaluations.comparison import MOST
+from webapp.runs.models import RunRollout, TrainingJob
+
+COUNTED = Q(masked="", reward__isnull=False, quarantined="")
+
+
+@dataclass(frozen=True)
+class EvaluationLine:
+    """An evaluation in a list; the numbers are of its longest horizon so far, `horizon` None before any attempt."""
+
+    job: TrainingJob
+    horizon: int | None = None
+    attempts: int = 0
+    counted: int = 0
+    solved: int = 0
+
+    @property
+    def success(self) -> float | None:
+        return self.solved / self.counted if self.counted else None
+
+    @property
+    def left_out(self) -> int:
+        return self.attempts - self.counted
+
+
+def evaluations(dataset: str = "") -> QuerySet[TrainingJob]:
+    """Evaluations, newest first; those of one dataset, where its public id is given."""
+    return queries.jobs(method="evaluation", dataset=dataset)
+
+
+def lines(page_rows: Iterable[TrainingJob]) -> list[EvaluationLine]:
+    """Lines of a page of rows, in one query."""
+    page = list(page_rows)
+    rows = RunRollout.objects.filter(file__job__in=[job.pk for job in page], file__superseded=False).order_by()
+    counted = rows.values_list("file__job", "horizon").annotate(
+        attempts=Count("pk"),
+        counted=Count("pk", filter=COUNTED),
+        solved=Count("pk", filter=COUNTED & Q(outcome="solved")),
+    )
+    longest: dict[int, tuple[int, int, int, int]] = {}
+    for job, *told in counted:
+        longest[job] = max(longest.get(job, (-1, 0, 0, 0)), (told[0], told[1], told[2], told[3]))
+    return [EvaluationLine(job, *longest[job.pk]) if job.pk in longest else EvaluationLine(job) for job in page]
+
+
+def named(public_ids: Iterable[str], fewest: int = 2) -> list[TrainingJob]:
+    """The evaluations of these ids, in their order, each once.
+
+    Raises Unusable: fewer than `fewest` or more than `MOST`, or an id that names no evaluation.
+    """
+    wanted = list(dict.fromkeys(public_ids))
+    if not fewest <= len(wanted) <= MOST:
+        raise Unusable(f"jobs: name {fewest} to {MOST} evaluations to compare; {len(wanted)} were named.")
+    rows = {job.public_id: job for job in evaluations().filter(public_id__in=wanted)}
+    missing = [ident for ident in wanted if ident not in rows]
+    if missing:
+        raise Unusable(f"jobs: there is no evaluation {missing[0][:60]!r}. GET /fine_tuning/evaluations lists them.")
+    return [rows[ident] for ident in wanted]
