@@ -38,6 +38,7 @@ class Sums:
     kl: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    dual: float = 0.0
     entropy: float = 0.0
     gap: float = 0.0
     tokens: float = 0.0
@@ -48,19 +49,21 @@ class Sums:
         self.kl += told.kl.item()
         self.low += told.clipped_low.item()
         self.high += told.clipped_high.item()
+        self.dual += told.clipped_dual.item()
         self.entropy += entropy[inside].sum().item()
         self.gap += gap[inside].abs().sum().item()
         self.tokens += inside.sum().item()
 
     def values(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """Shares and means over all ranks (`reduce` adds them up)."""
-        told = torch.tensor([self.units, self.kl, self.low, self.high, self.entropy, self.gap, self.tokens])
-        units, kl, low, high, entropy, gap, tokens = reduce(told.double()).tolist()
+        told = torch.tensor([self.units, self.kl, self.low, self.high, self.dual, self.entropy, self.gap, self.tokens])
+        units, kl, low, high, dual, entropy, gap, tokens = reduce(told.double()).tolist()
         by_unit, by_token = max(units, 1.0), max(tokens, 1.0)
         return {
             "kl": kl / by_unit,
             "clipped_low": low / by_unit,
             "clipped_high": high / by_unit,
+            "clipped_dual": dual / by_unit,
             "entropy": entropy / by_token,
             "sampling_gap": gap / by_token,
         }
@@ -196,6 +199,9 @@ class AgentTrainer(GRPOTrainer):
         loss, told = policy_loss(
             batch, self.cfg.loss, self.cfg.kl, inputs["divisor"], self.cfg.decoding.trajectory_tokens
         )
+        if self.cfg.loss.form == "bnpo":
+            # Each micro batch has its own divisor, and TRL takes the mean over micro batches.
+            loss = loss / self.current_gradient_accumulation_steps
         if not bool(torch.isfinite(loss)):
             raise Diverged(
                 f"The loss of step {self.state.global_step + 1} is no number: lower optimiser.learning_rate, or "

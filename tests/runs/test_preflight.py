@@ -114,6 +114,20 @@ def test_a_weight_of_an_unknown_environment_and_an_untaught_model_are_warned_of(
     assert "untrained" not in warnings(preflight(asks(row, "supervised")))
 
 
+def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
+    """Of the papers' presets AutoForge's alone; one more setting takes the warning away, and stands among what
+    differs."""
+    row = frozen(tasks())
+    paper = preflight(asks(row, preset="autoforge-erpo"))
+    assert "no_dual_clip" in warnings(paper)
+    assert next(one.param for one in paper.warnings if one.code == "no_dual_clip") == "changes.loss.dual_clip"
+    for preset in ("envscaler-rl", "agent-world-grpo", "agentgym-rl", "demo-rl"):
+        assert "no_dual_clip" not in warnings(preflight(asks(row, preset=preset)))
+    bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
+    assert "no_dual_clip" not in warnings(bounded)
+    assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
+
+
 def test_a_dataset_that_is_not_usable() -> None:
     row = frozen(tasks())
     Dataset.objects.filter(pk=row.pk).update(state="failed", error="no rows")

@@ -36,6 +36,7 @@ LABELS: dict[str, str] = {
     "loss.form": "Form of the loss",
     "loss.clip_low": "Clip below",
     "loss.clip_high": "Clip above",
+    "loss.dual_clip": "Dual clip",
     "loss.updates": "Passes over attempts",
     "kl.coefficient": "KL coefficient",
     "kl.to": "KL to which policy",

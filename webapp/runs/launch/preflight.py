@@ -57,6 +57,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
+        _look_at_loss(asked, asked.config)
     _look_at_evaluations_user(asked)
     _look_at_judge(asked, facts)
     if asked.config is not None and facts is not None:
@@ -207,6 +208,20 @@ def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
         asked.refuse("user_model", "missing", message)
+
+
+def _look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
+    """A whole attempt's ratio is a product of all its tokens', and min(r A, clip(r) A) = r A has no bound below 0."""
+    loss = config.loss
+    if loss.form == "trajectory" and not loss.dual_clip:
+        message = (
+            "The ratio of a whole attempt has no bound where the attempt was a bad one (advantage below 0): after the "
+            "first pass over a step's attempts a single one can decide an update. Set changes.loss.dual_clip (3 is "
+            "customary), or take another loss.form."
+        )
+        if loss.updates == 1:
+            message += " With one pass over attempts (loss.updates) ratios stay near 1."
+        asked.warn("changes.loss.dual_clip", "no_dual_clip", message)
 
 
 def _look_at_evaluations_user(asked: ResolvedJob) -> None:
