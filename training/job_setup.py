@@ -16,7 +16,7 @@ from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import AskedModel, Table
-from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
+from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised, Thinking
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
 from training.job import AskedModelFile
@@ -57,7 +57,7 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
     table = None
     decoding = _evaluated(cfg.evaluation, cfg.max_length)
     if parts.held_out:
-        table = _table(parts, tokenizer, Attempts(at_once=64), bf16(cfg.optimiser))
+        table = _table(parts, tokenizer, Attempts(at_once=64), bf16(cfg.optimiser), cfg.thinking)
         check_programs(table.sandbox, parts.held_out)
     job = sft.SupervisedJob(
         cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
@@ -82,7 +82,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser))
+    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking)
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
     job = rl.ReinforcementJob(
@@ -116,8 +116,8 @@ def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel 
     return AskedModel(endpoint, told.model, told.temperature)
 
 
-def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool) -> Table:
-    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half)
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking) -> Table:
+    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking)
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:

@@ -45,6 +45,9 @@ class Batch:
     `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
     `reference_logps` (N, T) or None. `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the
     loss-bearing ones of counted attempts. `counted` (N,) boolean, the attempts that are not masked.
+
+    Where an attempt is several rows, one a turn (forms by token alone), `advantages` and `counted` of each are the
+    attempt's, and `attempt_tokens` (N,) are the loss-bearing tokens of all its rows, which `grpo` divides by.
     """
 
     logps: Tensor
@@ -53,6 +56,7 @@ class Batch:
     tokens: Tensor
     counted: Tensor
     reference_logps: Tensor | None = None
+    attempt_tokens: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ def policy_loss(
         statistics = _with_kl(statistics, penalty)
         gain = gain - kl.coefficient * _paid(penalty, tokens, loss.form)
     if loss.form == "grpo":
-        gain = _mean(gain, tokens)
+        whole = batch.attempt_tokens
+        gain = _mean(gain, tokens) if whole is None else gain.sum(-1) / whole.to(gain).clamp(min=1)
     if divisor is None or loss.form == "bnpo":
         divisor = local_units(loss.form, tokens, batch.counted, constant_length)
     by = torch.as_tensor(divisor, dtype=gain.dtype, device=gain.device)

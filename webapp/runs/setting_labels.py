@@ -111,7 +111,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         *SHARED,
     ),
     "reinforcement": (
-        ("How long, how many attempts", ("steps", "sampling", "attempts")),
+        ("How long, how many attempts", ("steps", "sampling", "attempts", "thinking")),
         ("Horizon and decoding", ("horizon", "decoding")),
         ("Reward and advantage", ("reward", "advantage")),
         ("Loss and divergence", ("loss", "kl")),
