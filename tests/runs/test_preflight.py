@@ -24,7 +24,14 @@ from webapp.jobs.models import Job
 from webapp.public_ids import new_id
 from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.launch.preflight import Preflight, preflight
-from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import (
+    Checkpoint,
+    CheckpointState,
+    TrainingAttempt,
+    TrainingEvent,
+    TrainingJob,
+    TrainingState,
+)
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
 
@@ -112,20 +119,6 @@ def test_a_weight_of_an_unknown_environment_and_an_untaught_model_are_warned_of(
     assert "unknown_environment" not in warnings(preflight(asks(row, "supervised")))
     assert "untrained" in warnings(preflight(asks(frozen(tasks()))))
     assert "untrained" not in warnings(preflight(asks(row, "supervised")))
-
-
-def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
-    """Of the papers' presets AutoForge's alone; one more setting takes the warning away, and stands among what
-    differs."""
-    row = frozen(tasks())
-    paper = preflight(asks(row, preset="autoforge-erpo"))
-    assert "no_dual_clip" in warnings(paper)
-    assert next(one.param for one in paper.warnings if one.code == "no_dual_clip") == "changes.loss.dual_clip"
-    for preset in ("envscaler-rl", "agent-world-grpo", "agentgym-rl", "demo-rl"):
-        assert "no_dual_clip" not in warnings(preflight(asks(row, preset=preset)))
-    bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
-    assert "no_dual_clip" not in warnings(bounded)
-    assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
 
 
 def test_a_dataset_that_is_not_usable() -> None:

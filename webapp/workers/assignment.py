@@ -8,7 +8,8 @@ from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import files_of
-from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
+from webapp.runs.checkpoint_files import last_checkpoint, model_files, model_parts
+from webapp.runs.launch.estimates import spent
 from webapp.runs.models import TrainingJob
 from webapp.runs.spec import DEMO_MODEL
 
@@ -23,11 +24,13 @@ class FileToFetch(Frozen):
 
 
 class ModelToTrain(Frozen):
-    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place."""
+    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place. `adapter`: its
+    files are merged into `base`."""
 
     name: str
-    kind: Literal["demo", "files", "named"]
+    kind: Literal["demo", "files", "named", "adapter"]
     files: list[FileToFetch] = []
+    base: ModelToTrain | None = None
 
 
 class DatasetToFetch(Frozen):
@@ -51,7 +54,7 @@ class ModelToAsk(Frozen):
 
 
 class Assignment(Frozen):
-    """A claimed job. Every later write names `attempt`."""
+    """A claimed job. Every later write names `attempt`. `spent_s` is what earlier attempts took of `limits.hours`."""
 
     job: str
     attempt: int
@@ -64,6 +67,7 @@ class Assignment(Frozen):
     user: ModelToAsk | None = None
     judge: ModelToAsk | None = None
     seed: int = 0
+    spent_s: float = 0.0
 
 
 def assignment(job: TrainingJob, base_url: str) -> Assignment:
@@ -82,17 +86,22 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         user=_to_ask(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
         judge=_to_ask(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
         seed=int(job.config.get("seed", 0)),
+        spent_s=round(spent(job) or 0.0, 3),
     )
 
 
 def _model(job: TrainingJob, at: str) -> ModelToTrain:
     if job.model == DEMO_MODEL:
         return ModelToTrain(name=DEMO_MODEL, kind="demo")
-    checkpoint = model_checkpoint(job)
-    if checkpoint is None:
-        return ModelToTrain(name=job.model, kind="named")
-    name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
-    return ModelToTrain(name=name, kind="files", files=_files(model_files(checkpoint), "model", at))
+    parts = model_parts(job)
+    told = None if parts.whole else ModelToTrain(name=parts.name, kind="named")
+    for depth, checkpoint in reversed(list(enumerate(parts.checkpoints))):
+        name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
+        files = _files(model_files(checkpoint), f"model-{depth}" if depth else "model", at)
+        whole = checkpoint is parts.whole
+        told = ModelToTrain(name=name, kind="files" if whole else "adapter", files=files, base=None if whole else told)
+    assert told is not None
+    return told
 
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:

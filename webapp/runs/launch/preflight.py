@@ -85,7 +85,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=queue_of(here, matching.able(asked.new.model, asked.new.engine, here)),
+        queue=queue_of(here, matching.able(asked.loaded, asked.new.engine, here)),
     )
 
 
@@ -252,7 +252,7 @@ def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
 
 
 def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
-    model, engine = asked.new.model, asked.new.engine
+    model, engine = asked.loaded, asked.new.engine
     remark = matching.impediment(model, engine, here)
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
     if remark is not None:
