@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -17,13 +18,13 @@ import numpy as np  # noqa: E402
 from trl import chat_template_utils as known  # noqa: E402
 
 from synthesis.contracts import Message  # noqa: E402
-from tests.training import small  # noqa: E402
+from tests.training import small, test_rl  # noqa: E402
 from tests.training.test_step import CFG, attempt  # noqa: E402
 from tests.training.test_templates import dressed  # noqa: E402
 from tests.training.test_trainer import caught_gradients, trainer  # noqa: E402
-from training import sft  # noqa: E402
+from training import rl, sft  # noqa: E402
 from training.attempts import PendingTurns, Table, TaskAttempt, run  # noqa: E402
-from training.config import Advantage, Attempts, Decoding, Kl, Loss, Supervised  # noqa: E402
+from training.config import Advantage, Attempts, Constant, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
 from training.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
@@ -217,3 +218,16 @@ def test_reward_to_go_runs_over_the_turns_that_come_later(tmp_path, monkeypatch)
                 assert given[mask.bool()].tolist() == pytest.approx(white[at : at + len(drawn)].tolist(), abs=1e-4)
                 compared += len(drawn)
     assert compared == len(returns)
+
+
+def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path) -> None:
+    """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees."""
+    changed = {"steps": 2, "thinking": "stripped", "horizon": Constant(turns=2), "loss": Loss(updates=2)}
+    one = test_rl.job(tmp_path / "job", test_rl.CFG.model_copy(update=changed))
+    one.table, one.held_out = replace(one.table, thinking="stripped"), ()
+    ended, _ = rl.train(one)
+    one.writer.close()
+    assert ended == "done"
+    first, second = (r.values for r in test_rl.records(one.folder) if r.kind == "values" and "loss" in r.values)
+    assert first["sampling_gap"] < 1e-4 < second["sampling_gap"]
+    assert first["turns"] > 1
