@@ -28,7 +28,8 @@ OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
 CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
-"""Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted."""
+"""Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted: so is
+that a rollout function may hand over more rows than there are prompts, where an attempt is a sample a turn."""
 
 
 @dataclass
