@@ -15,7 +15,8 @@ A step of RL (`step.make_step`): tasks drawn from the sampler's state, attempts 
 `synthesis.rollout`) made by all ranks and handed to all of them, groups of equal rewards drawn again (dynamic
 sampling), the same list everywhere. An attempt's `policy.TokenPolicy` renders the first prompt once; afterwards only
 ids are carried forward: what the model drew, and the template's suffix for what it was told. Its `Trace` (ids,
-log-probabilities, which are the model's own) is what is learnt. `trainer.AgentTrainer` gives TRL this rank's share
+log-probabilities, which are the model's own) is what is learnt; where earlier reasoning is stripped
+(`turn_policy.TurnPolicy`) it is a sequence a turn. `trainer.AgentTrainer` gives TRL this rank's share
 through `rollout_func`, replaces its advantages and masks, and computes the loss by `losses.policy_loss`; the rows of
 TRL's dataset are placeholders. The sampler's state is in each checkpoint, so a resumed job tries the tasks that it
 would have tried. `step_record.py` says what a step's attempts were in numbers, `evaluate.py` attempts a held-out

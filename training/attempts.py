@@ -14,10 +14,11 @@ from synthesis.llm import ChatModel, Endpoint
 from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import may_be_judged
-from training.config import Attempts, Decoding
+from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
 from training.policy import Maker, TokenPolicy, Trace
 from training.templates import Tokenizer
+from training.turn_policy import TurnPolicy
 
 POLL_S = 0.1
 
@@ -76,7 +77,8 @@ class Table:
     who judges what checks cannot tell of an answer.
 
     `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
-    computes in bf16. `engine` draws the tokens, if not the model itself.
+    computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped turns are drawn
+    behind histories without earlier reasoning.
     """
 
     sandbox: Sandbox
@@ -87,6 +89,7 @@ class Table:
     stopped: Callable[[], bool] = lambda: False
     half: bool = False
     engine: Engine | None = None
+    thinking: Thinking = "kept"
 
 
 def run(
@@ -120,7 +123,8 @@ async def _run(
     decoding: Decoding,
     seed: str,
 ) -> list[TaskAttempt]:
-    policies = [TokenPolicy(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
+    kind = TurnPolicy if table.thinking == "stripped" else TokenPolicy
+    policies = [kind(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
     crowd.places = set(range(len(tasks)))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
+import math
 import os
 import re
+import time
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal
@@ -20,6 +25,9 @@ CHECKPOINTS = "checkpoints"
 """Folder of a job's checkpoints, `checkpoint-STEP` each, as transformers names them."""
 EXIT = "exit"
 """The file with the name of the trainer's exit status: what starts several processes gives one of its own."""
+SPENT = "spent.json"
+"""The file with the seconds that attempts in this folder took of `limits.hours`."""
+KEEP_EVERY_S = 10.0
 ANY_MODEL = "*"
 """Among the models that a worker says it can load: it may fetch any that Hugging Face has."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?")
@@ -63,21 +71,24 @@ class AskedModelFile(Frozen):
 class JobFile(Frozen):
     """What a job is made of. Paths are absolute, or relative to the job's folder.
 
-    `model` is a folder with a model of transformers, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
+    `model` is a folder with a model of transformers, `adapters` are those of steps of earlier jobs, merged into it one
+    after the other, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
     out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
     `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
-    or vLLM on the same GPU.
+    or vLLM on the same GPU. `spent_s` are the seconds that earlier attempts in other folders took of `limits.hours`.
 
     An evaluation may ask a `policy` in the place of a `model`, and goes on behind the first `reported` reports.
     """
 
     config: TrainingConfig
     model: str = ""
+    adapters: tuple[str, ...] = ()
     dataset: str
     evaluation: str = ""
     resume: bool = False
     threads: int = Field(default=0, ge=0, le=4096)
     engine: Literal["transformers", "vllm"] = "transformers"
+    spent_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     user: AskedModelFile | None = None
     judge: AskedModelFile | None = None
     policy: AskedModelFile | None = None
@@ -107,3 +118,46 @@ def read_job(folder: Path) -> JobFile:
             for problem in error.errors(include_url=False)[:20]
         )
         raise InputError("; ".join(told)) from error
+
+
+@dataclass
+class WallTime:
+    """Wall time of a job over all its attempts.
+
+    `elsewhere` are seconds of attempts in other folders (a site adds up its rows of attempts), `here` of earlier ones
+    in this one, which stand in `spent.json`: that is written every few seconds, so that a trainer that was killed and
+    is begun again goes on counting. `file` is None where another process keeps the account (of several ranks, the
+    first).
+    """
+
+    elsewhere: float = 0.0
+    here: float = 0.0
+    file: Path | None = None
+    begun: float = field(default_factory=lambda: time.monotonic())
+    _kept: float = -math.inf
+
+    @property
+    def started(self) -> float:
+        """When the job would have begun (`time.monotonic`) had it run without a break."""
+        return self.begun - self.here - self.elsewhere
+
+    def keep(self) -> None:
+        """Write what this folder's attempts took, unless that was done a moment ago. Best effort: on a full disk the
+        last account stays."""
+        now = time.monotonic()
+        if self.file is None or now - self._kept < KEEP_EVERY_S:
+            return
+        self._kept = now
+        pending = self.file.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            pending.write_text(json.dumps({"seconds": self.here + now - self.begun}), encoding="utf-8")
+            os.replace(pending, self.file)
+
+
+def wall_time(folder: Path, elsewhere: float, first: bool) -> WallTime:
+    """The account of a job whose trainer begins now; `first` says whether this process keeps it."""
+    here = 0.0
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        seconds = float(json.loads((folder / SPENT).read_bytes())["seconds"])
+        here = seconds if 0 <= seconds < math.inf else 0.0
+    return WallTime(elsewhere, here, folder / SPENT if first else None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,12 +18,12 @@ from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import AskedModel, Table
-from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
+from training.config import Attempts, Decoding, Evaluation, Limits, Reinforcement, Supervised, Thinking
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
-from training.job import AskedModelFile
+from training.job import AskedModelFile, WallTime
 from training.metrics import Writer
-from training.model_loader import bf16, load_model, require_window
+from training.model_loader import bf16, load_model, merge_adapters, require_window
 from training.templates import Tokenizer, prompt_ids
 from training.trainer_callbacks import Ended, Watch
 
@@ -29,8 +31,14 @@ Done = tuple[Ended, Any, list[tuple[int, Result]]]
 """How a job ended, its trainer, and (step, result) of each evaluation."""
 
 
+MERGE_S = 1_800.0
+"""So long a process waits for another one of its machine that merges adapters."""
 LOOKED_AT = 1_000
 """Of more tasks than so many, some are looked at, evenly spread."""
+
+
+MERGED = "merged"
+"""In a job's folder: the model that it begins with, where adapters of earlier jobs were merged into one."""
 
 
 @dataclass
@@ -47,6 +55,28 @@ class Parts:
     engine: Literal["transformers", "vllm"] = "transformers"
     user: AskedModel | None = None
     judge: AskedModel | None = None
+    wall: WallTime = field(default_factory=WallTime)
+
+    def watch(self, limits: Limits) -> Watch:
+        """What ends the job: a stop that is asked for, or its hours, which are counted over all its attempts."""
+        return Watch(self.stopped, limits, self.wall.started, keep=self.wall.keep)
+
+
+def merged(folder: Path, model: Path, adapters: Sequence[Path]) -> str:
+    """The folder of the model with the adapters merged into it, one after the other; `model` itself without any.
+
+    It lies in the job's folder, so that a reference is loaded from there too. Of several processes of a machine the
+    first one makes it, the others wait. Raises InputError as `merge_adapters`.
+    """
+    if not adapters:
+        return str(model)
+    made = folder / MERGED
+    if os.environ.get("LOCAL_RANK", "0") == "0" and not made.exists():
+        merge_adapters(model, adapters, made)
+    until = time.monotonic() + MERGE_S
+    while not made.exists() and time.monotonic() < until:
+        time.sleep(0.2)
+    return str(made)
 
 
 def supervised(parts: Parts, cfg: Supervised) -> Done:
@@ -57,10 +87,10 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
     table = None
     decoding = _evaluated(cfg.evaluation, cfg.max_length)
     if parts.held_out:
-        table = _table(parts, tokenizer, Attempts(at_once=64), bf16(cfg.optimiser))
+        table = _table(parts, tokenizer, Attempts(at_once=64), bf16(cfg.optimiser), cfg.thinking)
         check_programs(table.sandbox, parts.held_out)
     job = sft.SupervisedJob(
-        cfg, parts.folder, model, tokenizer, rows, parts.writer, Watch(parts.stopped, cfg.limits), parts.held_out,
+        cfg, parts.folder, model, tokenizer, rows, parts.writer, parts.watch(cfg.limits), parts.held_out,
         table, decoding,
     )  # fmt: skip
     ended, trainer = sft.train(job, parts.resume)
@@ -82,7 +112,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser))
+    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking)
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
     job = rl.ReinforcementJob(
@@ -93,7 +123,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
         rows,
         parts.held_out,
         parts.writer,
-        Watch(parts.stopped, cfg.limits),
+        parts.watch(cfg.limits),
         parts.engine,
     )
     ended, trainer = rl.train(job, parts.resume)
@@ -116,8 +146,8 @@ def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel 
     return AskedModel(endpoint, told.model, told.temperature)
 
 
-def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool) -> Table:
-    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half)
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking) -> Table:
+    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking)
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:

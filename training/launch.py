@@ -21,7 +21,20 @@ from typing import Any
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.config import EvaluationJob, Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
-from training.job import EXIT, LLM_KEY, MODEL, RECORD, RESULT, STOP, THREADS_WAIT, Exit, JobFile, read_job
+from training.job import (
+    EXIT,
+    LLM_KEY,
+    MODEL,
+    RECORD,
+    RESULT,
+    STOP,
+    THREADS_WAIT,
+    Exit,
+    JobFile,
+    WallTime,
+    read_job,
+    wall_time,
+)
 from training.lifeline import ALIVE, end_with
 from training.metrics import Writer
 
@@ -47,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return Exit.INFRASTRUCTURE
         with _said(writer) as how:
-            how.status = _carry_out(folder, read_job(folder), writer, stopped)
+            job = read_job(folder)
+            how.status = _carry_out(folder, job, writer, stopped, wall_time(folder, job.spent_s, first))
         if first:
             # What several processes are started by tells only that one of them failed.
             with contextlib.suppress(OSError):
@@ -109,7 +123,7 @@ def _stopping(folder: Path) -> Callable[[], bool]:
     return lambda: bool(asked) or (folder / STOP).exists()
 
 
-def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Callable[[], bool]) -> Exit:
+def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Callable[[], bool], wall: WallTime) -> Exit:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault(*THREADS_WAIT)
@@ -120,7 +134,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     dataset = _inside(folder, job.dataset)
     _require_kind(job, read_manifest(dataset).kind)
     if isinstance(job.config, EvaluationJob):
-        return _evaluate(folder, job, job.config, writer, stopped)
+        return _evaluate(folder, job, job.config, writer, stopped, wall)
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
     from training import job_setup
@@ -128,8 +142,8 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
 
     key = os.environ.get(LLM_KEY, "")
     user, judge = job_setup.asked_model("user", job.user, key), job_setup.asked_model("judge", job.judge, key)
-    model = str(_inside(folder, job.model))
-    parts = job_setup.Parts(folder, model, rows, held_out, writer, stopped, job.resume, job.engine, user, judge)
+    model = job_setup.merged(folder, _inside(folder, job.model), [_inside(folder, place) for place in job.adapters])
+    parts = job_setup.Parts(folder, model, rows, held_out, writer, stopped, job.resume, job.engine, user, judge, wall)
     if isinstance(job.config, Supervised):
         ended, trainer, results = job_setup.supervised(parts, job.config)
     else:
@@ -153,14 +167,19 @@ def _require_kind(job: JobFile, kind: str) -> None:
 
 
 def _evaluate(
-    folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer | None, stopped: Callable[[], bool]
+    folder: Path,
+    job: JobFile,
+    cfg: EvaluationJob,
+    writer: Writer | None,
+    stopped: Callable[[], bool],
+    wall: WallTime,
 ) -> Exit:
     """An evaluation job. It is one process's work: others that were started beside it have nothing to do."""
     if writer is None:
         return Exit.DONE
     from training.evaluation.setup import evaluated
 
-    ended, step = evaluated(folder, job, cfg, writer, stopped)
+    ended, step = evaluated(folder, job, cfg, writer, stopped, wall)
     (folder / RESULT).write_text(json.dumps({"ended": ended, "step": step, "evaluations": []}), encoding="utf-8")
     writer.event(step, "info", _ENDED[ended], ended=ended)
     return _EXITS[ended]

@@ -9,16 +9,22 @@ of min(r A, c A); what differs is over what r is taken and what the sum is divid
     dapo        r of a token; by the number of loss-bearing tokens of the whole step
     bnpo        r of a token; by the number of loss-bearing tokens of the micro batch
     dr_grpo     r of a token; by the number of unmasked attempts x a constant length
+    cispo       no minimum: min(r, 1 + high), held constant, times A log policy; by the tokens of the whole step
 
-All but the first are TRL's of the same name (`gspo` is its `grpo` at the sequence level), but for masked attempts:
-TRL's `grpo` and `dr_grpo` count them in the divisor.
+All but the first are TRL's of the same name (`gspo` is its `grpo` at the sequence level, `cispo` its own with
+`epsilon_high` 1 + high), but for masked attempts: TRL's `grpo` and `dr_grpo` count them in the divisor.
+
+Dual clip (`loss.dual_clip` = c > 1 + high; Ye et al., arXiv 1912.09729, Eq. 5; TRL's `delta`): where A < 0 the gain is
+max(min(r A, c(r) A), c A), which is min(r, c) A outside the lower clip. Without it min(r A, clip(r) A) = r A has no
+bound: an attempt that the policy has come to like in spite of A < 0 pulls with its whole ratio. A token's ratio stays
+near 1 in a few updates; a whole attempt's (`trajectory`) is the product of thousands and does not.
 A masked attempt has no loss-bearing token (`training.masks.loss_tokens`) and is not in `counted`; whatever its values
 are, they change nothing. With nothing left the loss is 0 and has a gradient, of zeros.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +45,9 @@ class Batch:
     `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
     `reference_logps` (N, T) or None. `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the
     loss-bearing ones of counted attempts. `counted` (N,) boolean, the attempts that are not masked.
+
+    Where an attempt is several rows, one a turn (forms by token alone), `advantages` and `counted` of each are the
+    attempt's, and `attempt_tokens` (N,) are the loss-bearing tokens of all its rows, which `grpo` divides by.
     """
 
     logps: Tensor
@@ -47,20 +56,23 @@ class Batch:
     tokens: Tensor
     counted: Tensor
     reference_logps: Tensor | None = None
+    attempt_tokens: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Statistics:
     """Sums over this micro batch, detached, to be added up over micro batches and ranks before they are divided.
 
-    `kl`, `clipped_low` and `clipped_high` are over `units`: tokens, or attempts in `trajectory` and `gspo`. A unit is
-    clipped when its ratio is strictly outside and its gradient therefore gone. `kl` is 0 without a penalty in the loss.
+    The others are over `units`: tokens, or attempts in `trajectory` and `gspo`. A unit is clipped when its ratio is
+    strictly outside and its gradient therefore gone (`cispo`: held at the bound); `clipped_dual` are those that the
+    dual clip took. `kl` is 0 without a penalty in the loss.
     """
 
     units: Tensor
     kl: Tensor
     clipped_low: Tensor
     clipped_high: Tensor
+    clipped_dual: Tensor
 
 
 def policy_loss(
@@ -80,13 +92,14 @@ def policy_loss(
     if loss.form in WHOLE:
         gain, statistics = _by_attempt(batch, tokens, logps - old, loss)
     else:
-        gain, statistics = _by_token(batch, tokens, logps - old, loss)
+        gain, statistics = _by_token(batch, tokens, logps, old, loss)
     if kl.coefficient and kl.place == "loss":
         penalty = _penalty(batch, tokens, logps, old, kl)
         statistics = _with_kl(statistics, penalty)
         gain = gain - kl.coefficient * _paid(penalty, tokens, loss.form)
     if loss.form == "grpo":
-        gain = _mean(gain, tokens)
+        whole = batch.attempt_tokens
+        gain = _mean(gain, tokens) if whole is None else gain.sum(-1) / whole.to(gain).clamp(min=1)
     if divisor is None or loss.form == "bnpo":
         divisor = local_units(loss.form, tokens, batch.counted, constant_length)
     by = torch.as_tensor(divisor, dtype=gain.dtype, device=gain.device)
@@ -96,7 +109,7 @@ def policy_loss(
 
 def local_units(form: LossForm, tokens: Tensor, counted: Tensor, constant_length: int = 0) -> Tensor:
     """How much of the divisor a micro batch brings: its unmasked attempts (`trajectory`, `grpo`; `dr_grpo`: times the
-    constant length) or its loss-bearing tokens (`dapo`, `bnpo`). A float64 scalar."""
+    constant length) or its loss-bearing tokens (`dapo`, `bnpo`, `cispo`). A float64 scalar."""
     if form in BY_ATTEMPT:
         return counted.double().sum() * (constant_length if form == "dr_grpo" else 1)
     return (tokens.bool() & counted.bool().unsqueeze(-1)).double().sum()
@@ -125,19 +138,23 @@ def _by_attempt(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) ->
     return surrogate, _statistics(ratio, advantages, acted, loss)
 
 
-def _by_token(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
-    """(N, T) min(r_it A_it, clip(r_it) A_it), 0 where a token bears no loss."""
+def _by_token(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
+    """(N, T) min(r_it A_it, clip(r_it) A_it), or `cispo`'s gain; 0 where a token bears no loss."""
     given = batch.advantages if batch.advantages.dim() == 2 else batch.advantages.unsqueeze(-1)
     advantages = torch.where(tokens, given, torch.zeros_like(given))
-    ratio, surrogate = _clipped(log_ratios, advantages.to(log_ratios.dtype), loss)
-    return surrogate, _statistics(ratio, advantages, tokens, loss)
+    ratio, gain = _clipped(logps - old, advantages.to(logps.dtype), loss)
+    if loss.form == "cispo":
+        gain = ratio.clamp(max=1 + loss.clip_high) * advantages.to(logps.dtype) * logps
+    return gain, _statistics(ratio, advantages, tokens, loss)
 
 
 def _clipped(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
     """(ratio, min(ratio A, clip(ratio) A)). Exactly at an edge nothing is clipped: the gradient is whole."""
     ratio = log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
     clipped = ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
-    return ratio.detach(), torch.minimum(ratio * advantages, clipped * advantages)
+    # Above 1 + clip_high the minimum takes the free ratio for A < 0 alone, so bounding it is the dual clip.
+    free = ratio.clamp(max=loss.dual_clip) if loss.dual_clip else ratio
+    return ratio.detach(), torch.minimum(free * advantages, clipped * advantages)
 
 
 def _inside(values: Tensor, tokens: Tensor) -> Tensor:
@@ -170,21 +187,18 @@ def _penalty(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, kl: Kl) -
 def _statistics(ratio: Tensor, advantages: Tensor, counted: Tensor, loss: Loss) -> Statistics:
     low = (ratio < 1 - loss.clip_low) & (advantages < 0) & counted
     high = (ratio > 1 + loss.clip_high) & (advantages > 0) & counted
+    dual = (ratio > (loss.dual_clip or torch.inf)) & (advantages < 0) & counted
     return Statistics(
         units=counted.double().sum(),
         kl=torch.zeros((), dtype=torch.float64, device=ratio.device),
-        clipped_low=low.double().sum(),
+        clipped_low=low.double().sum() * (loss.form != "cispo"),
         clipped_high=high.double().sum(),
+        clipped_dual=dual.double().sum(),
     )
 
 
 def _with_kl(statistics: Statistics, penalty: Tensor) -> Statistics:
-    return Statistics(
-        units=statistics.units,
-        kl=penalty.detach().double().sum(),
-        clipped_low=statistics.clipped_low,
-        clipped_high=statistics.clipped_high,
-    )
+    return replace(statistics, kl=penalty.detach().double().sum())
 
 
 def _check(batch: Batch, loss: Loss, kl: Kl, constant_length: int) -> None:

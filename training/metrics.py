@@ -51,6 +51,7 @@ NAMES: dict[str, Name] = {
     "entropy": Name(label="Mean entropy of the agent's tokens", unit="nats"),
     "clipped_low": Name(label="Share clipped from below"),
     "clipped_high": Name(label="Share clipped from above"),
+    "clipped_dual": Name(label="Share of bad ones whose ratio the dual clip bounded"),
     "masked": Name(label="Share of attempts that are masked"),
     "program_errors": Name(label="Share of attempts that the environment's program ended"),
     "uncertain": Name(label="Share of attempts with a check that cannot tell what the answer says"),

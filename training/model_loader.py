@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from synthesis.errors import InputError
+from synthesis.errors import InfrastructureError, InputError
 from training.config import Full, Lora, Optimiser
 from training.templates import Tokenizer, prepare
 
@@ -41,6 +44,39 @@ def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = N
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer, replaced
+
+
+def merge_adapters(folder: Path, adapters: Sequence[Path], into: Path) -> None:
+    """Write the model of a folder with adapters merged into it, one after the other; it is there whole or not at all.
+
+    Raises InputError: there is no model, or adapters do not fit it; InfrastructureError: the disk is full.
+    """
+    from peft import PeftModel
+
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
+        )
+    pending = into.with_name(f"{into.name}.new")
+    shutil.rmtree(pending, ignore_errors=True)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype="auto", trust_remote_code=False, use_safetensors=True, local_files_only=True
+        )
+        for adapter in adapters:
+            if not (adapter / "adapter_model.safetensors").is_file():
+                raise ValueError("their weights (adapter_model.safetensors) are missing")
+            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        model.save_pretrained(pending)
+        AutoTokenizer.from_pretrained(folder, trust_remote_code=False).save_pretrained(pending)
+        os.replace(pending, into)
+    except (ValueError, KeyError, TypeError, RuntimeError, OSError, SafetensorError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InfrastructureError("The disk is full: free some space, then resume.") from error
+        raise InputError(
+            f"model: the adapters of an earlier job's step cannot be merged into {folder}: {str(error)[:500]}. Begin "
+            "with the model that the job ended with"
+        ) from error
 
 
 def _require_whole(folder: str, told: Mapping[str, Any]) -> None:

@@ -67,14 +67,25 @@ class Trace:
     def length(self) -> int:
         return len(self.prompt) + len(self.completion)
 
+    def context(self) -> list[int]:
+        """The ids behind which the next turn is drawn."""
+        return [*self.prompt, *self.completion]
+
+    def samples(self) -> list[Trace]:
+        """The sequences that an update is computed on: here one."""
+        return [self]
+
 
 class TokenPolicy:
     """One attempt's policy: a turn is drawn behind all tokens so far. `trace` is what training learns from."""
 
     def __init__(self, maker: Maker, tokenizer: Tokenizer, decoding: Decoding, seed: str) -> None:
         self.maker, self.tokenizer, self.decoding, self.seed = maker, tokenizer, decoding, seed
-        self.trace = Trace()
+        self.trace = self.new_trace()
         self._seen = 0
+
+    def new_trace(self) -> Trace:
+        return Trace()
 
     @property
     def name(self) -> str:
@@ -89,7 +100,7 @@ class TokenPolicy:
         if observation.style != "tools":
             raise PolicyError("a policy that knows its tokens makes native calls: take the prompt style `tools`")
         self._read(observation)
-        before = [*self.trace.prompt, *self.trace.completion]
+        before = self.trace.context()
         most = min(self.decoding.turn_tokens, self.decoding.trajectory_tokens - len(before))
         if most < 1:
             raise LLMError("context", f"The attempt has used up its {self.decoding.trajectory_tokens} tokens.")

@@ -1,4 +1,5 @@
-"""The attempts of a step as tensors, one row each, and sums over the rows that share an id. Shapes: N attempts."""
+"""The attempts of a step as tensors, one row each, and sums over the rows that share an id. Shapes: N attempts, M
+samples of them: one an attempt, or one a turn."""
 
 from __future__ import annotations
 
@@ -77,3 +78,24 @@ def label_equal(values: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
     low = blank.scatter_reduce(0, place[inside], values.double()[inside], "amin")
     high = (-blank).scatter_reduce(0, place[inside], values.double()[inside], "amax")
     return (low >= high)[place]
+
+
+def of_attempts(values: Tensor, places: Tensor) -> Tensor:
+    """(n,) what each sample's attempt has of `values` (N,); 0 (or false) where a sample only fills up."""
+    return torch.where(places >= 0, values[places.clamp(min=0)], torch.zeros_like(values[:1]))
+
+
+def attempt_sums(values: Tensor, places: Sequence[int], count: int) -> Tensor:
+    """(count,) what the samples' `values` (M,) come to, attempt by attempt, in float64; 0 where there is no sample."""
+    sums = torch.zeros(count + 1, dtype=torch.float64, device=values.device)
+    return sums.index_add(0, torch.tensor(places, device=values.device) % (count + 1), values.double())[:count]
+
+
+def later_sums(values: Tensor, places: Sequence[int]) -> Tensor:
+    """(M,) the sum of `values` (M,) over the later samples of the same attempt, in float64."""
+    known: dict[int, float] = {}
+    later = []
+    for value, place in zip(reversed(values.tolist()), reversed(places), strict=True):
+        later.append(known.get(place, 0.0))
+        known[place] = later[-1] + value
+    return torch.tensor(later[::-1], dtype=torch.float64, device=values.device)

@@ -23,7 +23,7 @@ from training.metrics import Writer
 from training.model_loader import adapters, require_window
 from training.sampler import Prompt, epoch_rows
 from training.step import Ranks, StepStopped
-from training.templates import Messages, Tokenizer, agent_mask
+from training.templates import Messages, Tokenizer, agent_mask, without_reasoning
 from training.trainer_callbacks import (
     Ended,
     RecordKeeper,
@@ -97,7 +97,7 @@ def _conversations(row: TrajectoryRow, cfg: Supervised) -> Iterator[tuple[list[d
     """(messages, whether every turn is learnt or only the last) of a row's samples."""
     messages = [message.trl() for message in row.messages or (*row.prompt, *row.completion)]
     if row.messages and cfg.samples == "whole":
-        yield (_stripped(messages) if cfg.thinking == "stripped" else messages), True
+        yield messages, True
         return
     ends = [n for n, m in enumerate(messages) if m["role"] == "assistant"] if row.messages else [len(messages) - 1]
     for end in ends:
@@ -106,12 +106,8 @@ def _conversations(row: TrajectoryRow, cfg: Supervised) -> Iterator[tuple[list[d
 
 
 def _stripped(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the reasoning of turns before the user's last words, as templates of thinking models leave it out."""
-    last = max((n for n, message in enumerate(messages) if message["role"] == "user"), default=0)
-    return [
-        {key: value for key, value in message.items() if key != "reasoning_content" or number > last}
-        for number, message in enumerate(messages)
-    ]
+    """Without the reasoning of all turns but the last one, which is learnt (ES B.2)."""
+    return [*map(without_reasoning, messages[:-1]), messages[-1]]
 
 
 def _sample(

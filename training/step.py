@@ -13,6 +13,7 @@ from training.attempts import TaskAttempt, tries
 from training.config import Reinforcement
 from training.dataset import TaskRow
 from training.masks import zero_variance
+from training.policy import Trace
 from training.rewards import scored
 from training.rows import Rows, rows_of
 from training.sampler import Catalogue, SamplerState
@@ -20,6 +21,8 @@ from training.step_record import Judged, program_error_words
 
 FEWEST = 16
 """A step of fewer attempts is taken as one of so many, where its programs' errors are held against a share of them."""
+NOBODY = -1
+"""The place of a sample that only fills up."""
 Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[TaskAttempt]]
 """Makes this rank's attempts at (row, ordinal) with a seed; some may be missing where the job was stopped."""
 
@@ -43,6 +46,25 @@ class Ranks:
     rank: int = 0
     count: int = 1
     every: Callable[[list[Any]], list[Any]] = lambda items: items
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The M sequences that a step's update is computed on, alike on every rank: one an attempt, or one a turn of an
+    attempt (`training.turn_policy`), side by side in the order of its turns.
+
+    `places` are those of their attempts in the step. Each has its attempt's advantage and mask; rewards, baselines,
+    deviations and the loss's divisor stay those of attempts, so that a long one counts as a short one does. Sequences
+    of `NOBODY`, which bear no loss, fill up to what ranks and micro batches share evenly.
+    """
+
+    traces: list[Trace]
+    places: list[int]
+
+    def own(self, ranks: Ranks) -> slice:
+        """This rank's share."""
+        size = len(self.places) // ranks.count
+        return slice(ranks.rank * size, (ranks.rank + 1) * size)
 
 
 @dataclass(frozen=True)
@@ -70,6 +92,13 @@ class TrainingStep:
         """Places of this rank's share of `kept`."""
         size = len(self.kept) // ranks.count
         return self.kept[ranks.rank * size : (ranks.rank + 1) * size]
+
+    def samples(self, parts: int) -> Samples:
+        """The sequences of the kept attempts, a multiple of `parts` (ranks x micro batches)."""
+        pairs = [(place, trace) for place in self.kept for trace in self.judged[place][0].trace.samples()]
+        missing = -len(pairs) % parts if pairs else parts
+        pairs += [(NOBODY, Trace())] * missing
+        return Samples([trace for _, trace in pairs], [place for place, _ in pairs])
 
 
 def make_step(

@@ -3,13 +3,15 @@
 Training rests on three things. The template renders tools, calls and results. It is *prefix-preserving*: what came
 before is rendered the same whatever follows, so that an attempt is one sequence of tokens. It says which tokens are the
 agent's, the one that ends its turn included. TRL ships patched templates for the common models; where one takes a
-template's place it is saved with the model, so that what was trained is what serves.
+template's place it is saved with the model, so that what was trained is what serves. Of TRL's Qwen3 form the empty
+`<think>` block is taken out that it writes into every turn without reasoning: the model's own has none in its history.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -23,6 +25,11 @@ from synthesis.formats.values import clean
 
 Messages = Sequence[Mapping[str, Any]]
 _TRAINING = "_training_chat_template"
+_ALWAYS = re.compile(
+    r"\{\{- '<think>\\n' \+ (?P<said>reasoning_content\S*) \+ '\\n</think>\\n\\n' \+ (?P<words>content\S*) }}"
+)
+"""How TRL's forms write a turn's reasoning and words: the block also where there is no reasoning."""
+_WHERE_GIVEN = r"{%- if \g<said> %}{{- '<think>\\n' + \g<said> + '\\n</think>\\n\\n' }}{%- endif %}{{- \g<words> }}"
 _TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
 _TOOLS: tuple[dict[str, Any], ...] = ({"type": "function", "function": _TOOL},)
 
@@ -53,23 +60,38 @@ def prepare(tokenizer: Tokenizer) -> bool:
         raise InputError("model: its tokenizer has no single chat template; choose a model made for chat with tools")
     if not trl_templates.supports_tool_calling(tokenizer) or not _lists_tools(tokenizer):
         raise InputError("model: its chat template does not render tools, calls and results; choose one that does")
-    _learn_to_read(tokenizer, _known_base(tokenizer.chat_template))
-    if keeps_prefixes(tokenizer):
-        return False
-    with contextlib.suppress(ValueError):
-        tokenizer.chat_template = trl_templates.get_training_chat_template(tokenizer) or tokenizer.chat_template
+    own = tokenizer.chat_template
+    _learn_to_read(tokenizer, _known_base(own))
     if not keeps_prefixes(tokenizer):
-        raise InputError(
-            "model: its chat template is not prefix-preserving (it changes earlier turns once others follow), and TRL "
-            "has none to take its place; choose another model, or give its tokenizer another template"
-        )
-    return True
+        with contextlib.suppress(ValueError):
+            tokenizer.chat_template = trl_templates.get_training_chat_template(tokenizer) or own
+        if not keeps_prefixes(tokenizer):
+            raise InputError(
+                "model: its chat template is not prefix-preserving (it changes earlier turns once others follow), and "
+                "TRL has none to take its place; choose another model, or give its tokenizer another template"
+            )
+    _drop_empty_reasoning(tokenizer)
+    return bool(tokenizer.chat_template != own)
 
 
-def keeps_prefixes(tokenizer: Tokenizer) -> bool:
-    """Whether the template renders every turn of `SAMPLES` the same, whatever follows."""
+def _drop_empty_reasoning(tokenizer: Tokenizer) -> None:
+    """Let turns without reasoning have no empty block, where that stays prefix-preserving: it does not where the
+    model is always asked with the block open (Qwen3.5), which then belongs to every turn."""
+    before = tokenizer.chat_template
+    tokenizer.chat_template = without_empty_reasoning(before)
+    if tokenizer.chat_template != before and not keeps_prefixes(tokenizer, (*SAMPLES, PLAIN)):
+        tokenizer.chat_template = before
+
+
+def without_empty_reasoning(template: str) -> str:
+    """A template of TRL's that always writes a `<think>` block, without it where there is no reasoning."""
+    return _ALWAYS.sub(_WHERE_GIVEN, template)
+
+
+def keeps_prefixes(tokenizer: Tokenizer, samples: Sequence[Messages] | None = None) -> bool:
+    """Whether the template renders every turn of the samples (by default `SAMPLES`) the same, whatever follows."""
     try:
-        for sample in SAMPLES:
+        for sample in SAMPLES if samples is None else samples:
             pieces(tokenizer, sample, _TOOLS)
     except (InputError, TemplateError):
         return False
@@ -79,7 +101,8 @@ def keeps_prefixes(tokenizer: Tokenizer) -> bool:
 def _known_base(template: str) -> str | None:
     """The serving template whose training form this is: replies in both are read alike."""
     for name, value in vars(trl_templates).items():
-        if name.endswith(_TRAINING) and value == template:
+        known = name.endswith(_TRAINING) and isinstance(value, str)
+        if known and template in (value, without_empty_reasoning(value)):
             return cast("str | None", getattr(trl_templates, name.replace(_TRAINING, "_chat_template"), None))
     return None
 
@@ -163,6 +186,24 @@ def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]
     if place < 0 or not after.startswith(ended):
         raise InputError("model: its chat template is not prefix-preserving; choose another template")
     return tokenizer.encode(after[len(ended) :], add_special_tokens=False)
+
+
+def turn_ids(tokenizer: Tokenizer, message: Mapping[str, Any]) -> list[int]:
+    """Ids of a turn of the agent (`spelled`), from where it began to write up to its end.
+
+    Raises InputError: the template renders what was before it otherwise.
+    """
+    (_, _), (written, _) = pieces(tokenizer, [{"role": "user", "content": "x"}, message], ())
+    return tokenizer.encode(written, add_special_tokens=False)
+
+
+def without_reasoning(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message as a history without earlier reasoning holds it; also where reasoning stands in the words, before
+    `</think>`."""
+    kept = {key: value for key, value in message.items() if key != "reasoning_content"}
+    if message["role"] == "assistant" and "</think>" in message.get("content", ""):
+        kept["content"] = message["content"].rpartition("</think>")[2].lstrip("\n")
+    return kept
 
 
 def _is_tool(message: Message) -> bool:
@@ -265,3 +306,7 @@ SAMPLES: tuple[list[dict[str, Any]], ...] = (
      _result("call_2_1", "5"), _says("Day 5."), {"role": "user", "content": "Thanks."}, _says("Gladly.")],
 )  # fmt: skip
 """A task with an error and two calls, and a conversation in which the user speaks again after a call."""
+PLAIN: Messages = [
+    {key: value for key, value in message.items() if key != "reasoning_content"} for message in SAMPLES[1]
+]
+"""A conversation without any reasoning."""

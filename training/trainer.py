@@ -17,17 +17,19 @@ from trl import GRPOConfig, GRPOTrainer
 
 from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
 from training.config import Reinforcement
-from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
+from training.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
 from training.policy import Diverged
-from training.step import Ranks, TrainingStep
+from training.rows import attempt_sums, later_sums, of_attempts
+from training.step import Ranks, Samples, TrainingStep
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
 """Of `GRPOTrainer`: the first is called through and its advantages and masks replaced, the second replaced whole."""
 CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
-"""Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted."""
+"""Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted: so is
+that a rollout function may hand over more rows than there are prompts, where an attempt is a sample a turn."""
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Sums:
     kl: float = 0.0
     low: float = 0.0
     high: float = 0.0
+    dual: float = 0.0
     entropy: float = 0.0
     gap: float = 0.0
     tokens: float = 0.0
@@ -48,19 +51,21 @@ class Sums:
         self.kl += told.kl.item()
         self.low += told.clipped_low.item()
         self.high += told.clipped_high.item()
+        self.dual += told.clipped_dual.item()
         self.entropy += entropy[inside].sum().item()
         self.gap += gap[inside].abs().sum().item()
         self.tokens += inside.sum().item()
 
     def values(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """Shares and means over all ranks (`reduce` adds them up)."""
-        told = torch.tensor([self.units, self.kl, self.low, self.high, self.entropy, self.gap, self.tokens])
-        units, kl, low, high, entropy, gap, tokens = reduce(told.double()).tolist()
+        told = torch.tensor([self.units, self.kl, self.low, self.high, self.dual, self.entropy, self.gap, self.tokens])
+        units, kl, low, high, dual, entropy, gap, tokens = reduce(told.double()).tolist()
         by_unit, by_token = max(units, 1.0), max(tokens, 1.0)
         return {
             "kl": kl / by_unit,
             "clipped_low": low / by_unit,
             "clipped_high": high / by_unit,
+            "clipped_dual": dual / by_unit,
             "entropy": entropy / by_token,
             "sampling_gap": gap / by_token,
         }
@@ -71,6 +76,7 @@ class StepReport:
     """What a step leaves for the record: the attempts, their advantages (None where not kept), the updates' sums."""
 
     step: TrainingStep
+    samples: Samples
     advantages: list[float | None]
     masks: Masks
     divergence: float = 0.0
@@ -82,7 +88,7 @@ class AgentTrainer(GRPOTrainer):
     """Learns from attempts that `roll(trainer)` makes (`training.step.make_step`).
 
     TRL's dataset only says how often; its rows are placeholders. Its rollout function hands over this rank's share of
-    the step, its reward function what the attempts earned; what TRL computes of these is then replaced by ours.
+    the step's samples, its reward function what attempts earned; what TRL computes of these is then replaced by ours.
     """
 
     def __init__(
@@ -99,33 +105,42 @@ class AgentTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         output = super()._generate_and_score_completions(inputs)
         assert self.told is not None
-        step = self.told.step
-        own = step.own(self.ranks)
+        step, samples = self.told.step, self.told.samples
+        every = samples.places
+        mine = torch.tensor(every[samples.own(self.ranks)], device=output["tool_mask"].device)
         tokens = output["tool_mask"] * output["completion_mask"]
         paid, kl = self._penalty(output, tokens)
         paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else divergence_paid(kl, tokens, 1.0)
-        every = torch.zeros(len(step.judged), dtype=torch.float64, device=tokens.device)
-        every[step.kept] = self.accelerator.gather(paid)
         rows = step.rows()
         rows = type(rows)(**{name: value.to(tokens.device) for name, value in vars(rows).items()})
         # All ranks hold all rows, so that there is nothing to gather.
         whole, masks = step_advantages(
-            rows, lambda r: masks_of(r, self.cfg.dynamic_sampling), self.cfg.advantage, paid=every
+            rows,
+            lambda r: masks_of(r, self.cfg.dynamic_sampling),
+            self.cfg.advantage,
+            paid=attempt_sums(self.accelerator.gather(paid), every, len(step.judged)),
         )
-        counted = masks.counted[own]
+        counted = of_attempts(masks.counted, mine)
         bearing = loss_tokens(tokens, counted)
-        output["advantages"] = whole[own].float()
+        output["advantages"] = of_attempts(whole, mine).float()
         if kl is not None:
-            output["advantages"] = self._to_go(rows.rewards[own], kl, bearing, counted).float()
-        self.told.masks, self.told.divergence = masks, self.accelerator.gather(paying).mean().item()
+            output["advantages"] = self._to_go(of_attempts(rows.rewards, mine), kl, bearing, counted).float()
+        self.told.masks = masks
+        self.told.divergence = (self.accelerator.gather(paying).sum() / len(step.kept)).item()
         self.told.advantages = [None] * len(step.judged)
         for place in step.kept:
             self.told.advantages[place] = whole[place].item()
-        units = local_units(self.cfg.loss.form, tokens, counted, self.cfg.decoding.trajectory_tokens)
-        output["divisor"] = self.accelerator.gather(units.reshape(1)).sum() / self.accelerator.num_processes
+        lengths = attempt_sums(self.accelerator.gather(bearing.sum(-1)), every, len(step.judged))
+        output["attempt_tokens"] = of_attempts(lengths, mine)
+        output["divisor"] = self._units(masks.counted[step.kept], lengths) / self.accelerator.num_processes
         output["counted"] = counted
         output["tool_mask"] = bearing.long()
         return output
+
+    def _units(self, counted: Tensor, lengths: Tensor) -> Tensor:
+        """What the sums of the step are divided by: its counted attempts, however many samples each is, or tokens."""
+        form, longest = self.cfg.loss.form, self.cfg.decoding.trajectory_tokens
+        return local_units(form, counted.unsqueeze(-1), counted, longest) if form in BY_ATTEMPT else lengths.sum()
 
     def _penalty(self, output: dict[str, Any], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """(n,) divergence to be taken off rewards; and (n, T) of it where each token pays for itself (then 0)."""
@@ -145,6 +160,10 @@ class AgentTrainer(GRPOTrainer):
         """(n, T) Reinforce++ advantages, whitened over the tokens of all ranks."""
         held = torch.where(counted, rewards, torch.zeros_like(rewards))
         returns = token_returns(held, kl, bearing, self.cfg.kl.coefficient)
+        paid = self.accelerator.gather(divergence_paid(kl, bearing, self.cfg.kl.coefficient))
+        assert self.told is not None
+        later = later_sums(paid, self.told.samples.places)[self.told.samples.own(self.ranks)]
+        returns = torch.where(bearing, returns - later.unsqueeze(-1), returns)
         width = returns.shape[1]
         gathered = [
             self.accelerator.gather(self.accelerator.pad_across_processes(part, dim=1))
@@ -182,6 +201,20 @@ class AgentTrainer(GRPOTrainer):
         return torch.cat([logps for logps, _ in passes])[back], torch.cat([entropies for _, entropies in passes])[back]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The loss of a micro batch. Where attempts are several samples each, so many pass the model one after the
+        other as a micro batch has attempts; gradients of all but the last are added up here."""
+        rows, most = len(inputs["completion_ids"]), self.args.per_device_train_batch_size
+        starts = range(0, rows, most)
+        before = 0.0
+        for start in starts[:-1]:
+            with self.accelerator.no_sync(model):
+                loss = self._loss_of(model, _some(inputs, rows, start, start + most), len(starts))
+                self.accelerator.backward(loss)
+            before += loss.item()
+        return self._loss_of(model, _some(inputs, rows, starts[-1], rows), len(starts)) + before
+
+    def _loss_of(self, model: Any, inputs: dict[str, Any], parts: int) -> Tensor:
+        """The loss of one of so many parts of a micro batch."""
         logps, entropies = self._logps(model, inputs)
         tokens = inputs["tool_mask"] * inputs["completion_mask"]
         old = inputs.get("old_per_token_logps")
@@ -192,10 +225,14 @@ class AgentTrainer(GRPOTrainer):
             tokens=tokens.bool(),
             counted=inputs["counted"],
             reference_logps=inputs.get("ref_per_token_logps"),
+            attempt_tokens=inputs["attempt_tokens"],
         )
         loss, told = policy_loss(
             batch, self.cfg.loss, self.cfg.kl, inputs["divisor"], self.cfg.decoding.trajectory_tokens
         )
+        if self.cfg.loss.form == "bnpo":
+            # Each part has its own divisor, and TRL takes the mean over micro batches.
+            loss = loss / (self.current_gradient_accumulation_steps * parts)
         if not bool(torch.isfinite(loss)):
             raise Diverged(
                 f"The loss of step {self.state.global_step + 1} is no number: lower optimiser.learning_rate, or "
@@ -216,22 +253,31 @@ def alike(lengths: Sequence[int]) -> list[list[int]]:
     return parts
 
 
+def _some(inputs: dict[str, Any], rows: int, start: int, stop: int) -> dict[str, Any]:
+    """Some rows of a batch; what has no row each stays whole."""
+    return {
+        name: value[start:stop] if isinstance(value, Tensor) and value.dim() and len(value) == rows else value
+        for name, value in inputs.items()
+    }
+
+
 def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
-    """TRL's rollout function: this rank's share of the step, one entry a prompt. The prompts are placeholders."""
+    """TRL's rollout function: this rank's share of the step's samples. The prompts are placeholders, one an attempt."""
     step = trainer.roll(trainer)
-    trainer.told = StepReport(step, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
-    own = [step.judged[place] for place in step.own(trainer.ranks)]
+    samples = step.samples(trainer.ranks.count * trainer.args.steps_per_generation)
+    trainer.told = StepReport(step, samples, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
+    own = step.own(trainer.ranks)
     if len(own) != len(prompts):
         raise ValueError(f"a step of {len(own)} attempts a process where TRL asks for {len(prompts)}")
     pad, end = trainer.processing_class.pad_token_id, trainer.processing_class.eos_token_id
-    traces = [tried.trace for tried, _ in own]
+    traces = samples.traces[samples.own(trainer.ranks)]
     # An attempt that was lost before its first turn has no tokens, and TRL wants some: none of these bears loss.
     return {
         "prompt_ids": [trace.prompt or [pad] for trace in traces],
         "completion_ids": [trace.completion or [end] for trace in traces],
         "logprobs": [trace.logprobs or [0.0] for trace in traces],
         "env_mask": [trace.own or [0] for trace in traces],
-        "earned": [score.reward for _, score in own],
+        "earned": [step.judged[place][1].reward for place in own],
     }
 
 

@@ -35,8 +35,11 @@ class Watch:
     limits: Limits
     started: float = field(default_factory=time.monotonic)
     ended: Ended = "done"
+    keep: Callable[[], None] = lambda: None
+    """Keeps the account of the job's hours (`training.job.WallTime`)."""
 
     def over(self, ranks: Ranks) -> bool:
+        self.keep()
         mine: Ended = "done"
         if self.asked():
             mine = "stopped"

@@ -36,6 +36,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"advantages", "losses", "templates"},
     {"model_loader"},
     {"policy"},
+    {"turn_policy"},
     {"engines", "attempts"},
     {"step_record"},
     {"step"},

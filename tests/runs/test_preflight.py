@@ -24,7 +24,14 @@ from webapp.jobs.models import Job
 from webapp.public_ids import new_id
 from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.launch.preflight import Preflight, preflight
-from webapp.runs.models import Checkpoint, CheckpointState, TrainingAttempt, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import (
+    Checkpoint,
+    CheckpointState,
+    TrainingAttempt,
+    TrainingEvent,
+    TrainingJob,
+    TrainingState,
+)
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
 

@@ -50,6 +50,7 @@ def loss_by_numpy(
     estimator: str = "k3",
     length: int = 1,
     divisor: float | None = None,
+    dual: float = 0.0,
 ) -> float:
     """The loss of a batch, attempt by attempt and token by token."""
     gains, used = [], 0
@@ -60,13 +61,18 @@ def loss_by_numpy(
         if form in ("trajectory", "gspo"):
             by = len(places) if form == "gspo" and len(places) else 1
             ratio = np.exp(sum(logps[i, t] - old[i, t] for t in places) / by)
-            gain = clipped(ratio, advantages[i], low, high) if len(places) else 0.0
+            gain = clipped(ratio, advantages[i], low, high, dual) if len(places) else 0.0
             gains.append(gain - beta * sum(penalties) / by)
             continue
         by_token = []
         for t, penalty in zip(places, penalties, strict=True):
             advantage = advantages[i] if advantages.ndim == 1 else advantages[i, t]
-            by_token.append(clipped(np.exp(logps[i, t] - old[i, t]), advantage, low, high) - beta * penalty)
+            ratio = np.exp(logps[i, t] - old[i, t])
+            if form == "cispo":
+                gain = min(ratio, 1 + high) * advantage * logps[i, t]
+            else:
+                gain = clipped(ratio, advantage, low, high, dual)
+            by_token.append(gain - beta * penalty)
         gains.append(np.mean(by_token) if form == "grpo" and by_token else sum(by_token))
     units = {
         "trajectory": counted.sum(),
@@ -78,8 +84,10 @@ def loss_by_numpy(
     return -sum(gains) / by if by else 0.0
 
 
-def clipped(ratio: float, advantage: float, low: float, high: float) -> float:
-    return min(ratio * advantage, float(np.clip(ratio, 1 - low, 1 + high)) * advantage)
+def clipped(ratio: float, advantage: float, low: float, high: float, dual: float) -> float:
+    """Of PPO; with `dual` never below dual x A where A < 0 (Ye et al., Eq. 5)."""
+    gain = min(ratio * advantage, float(np.clip(ratio, 1 - low, 1 + high)) * advantage)
+    return max(gain, dual * advantage) if dual and advantage < 0 else gain
 
 
 def kl_by_numpy(logp: float, other: float, estimator: str) -> float:

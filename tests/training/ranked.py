@@ -1,4 +1,4 @@
-"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL`. Leaves `weights.pt`.
+"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL WAY`. Leaves `weights.pt`.
 
 An untrained model solves nothing, so what it happens to write earns something here.
 """
@@ -17,6 +17,7 @@ from training import step as stepping
 from training.config import (
     Advantage,
     Attempts,
+    Constant,
     Decoding,
     DynamicSampling,
     Evaluation,
@@ -43,17 +44,27 @@ CFG = Reinforcement(
     optimiser=Optimiser(learning_rate=1e-3, micro_batch=4),
     evaluation=Evaluation(every=2, tasks=4, turns=1, temperature=0.0),
 )
+WAYS = {
+    "whole": CFG,
+    "turns": CFG.model_copy(
+        update={"thinking": "stripped", "advantage": Advantage(kind="global"), "loss": Loss(form="grpo", updates=2),
+                "dynamic_sampling": DynamicSampling(), "horizon": Constant(turns=2),
+                "kl": Kl(coefficient=0.05, place="reward_to_go", estimator="k1")}
+    ),
+}  # fmt: skip
+"""Attempts that are one sample each, and those that are a sample a turn."""
 
 
-def main(folder: Path, model_folder: str) -> None:
+def main(folder: Path, model_folder: str, way: str) -> None:
+    cfg = WAYS[way]
     torch.set_num_threads(1)
     stepping.scored = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
     first = os.environ.get("RANK", "0") == "0"
-    model, _, _ = load_model(model_folder, CFG.optimiser)
-    table = small.table(16)
+    model, _, _ = load_model(model_folder, cfg.optimiser)
+    table = small.table(16, thinking=cfg.thinking)
     writer = Writer(folder / "record.jsonl") if first else None
     rows = small.rows()
-    job = rl.ReinforcementJob(CFG, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, CFG.limits))
+    job = rl.ReinforcementJob(cfg, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, cfg.limits))
     ended, trainer = rl.train(job)
     assert ended == "done"
     if first:
@@ -61,4 +72,4 @@ def main(folder: Path, model_folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -57,6 +57,14 @@ from training.sampler import repeated
             "both settings",
         ),
         ({"type": "supervised", "tuning": {"kind": "lora", "rank": 0}}, "tuning.rank", "greater than or equal to 1"),
+        ({"type": "supervised", "thinking": "stripped"}, "the configuration", "take samples `mask_history`"),
+        (
+            {"type": "reinforcement", "thinking": "stripped", "loss": {"form": "gspo"}},
+            "the configuration",
+            "several sequences, one a turn",
+        ),
+        ({"type": "reinforcement", "loss": {"dual_clip": 1.2}}, "loss", "not above 1 \\+ clip_high"),
+        ({"type": "reinforcement", "loss": {"form": "cispo", "dual_clip": 3}}, "loss", "holds every ratio already"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(values: object, place: str, reason: str) -> None:
@@ -80,7 +88,7 @@ PUBLISHED = {
     "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8, "reward": "all_or_nothing"}
     | {"advantage.kind": "environment", "loss.form": "trajectory", "kl.to": "old", "kl.place": "loss"}
     | {"masking.meu": True, "masking.meu_scope": "all", "dynamic_sampling.enabled": True, "type": "reinforcement"}
-    | {"mixture.settings": {"task": 0, "conversation": 1}},
+    | {"mixture.settings": {"task": 0, "conversation": 1}, "thinking": "kept"},
     "agent-world-grpo": {"loss.clip_low": 0.2, "loss.clip_high": 0.28, "sampling.tasks": 32, "sampling.rollouts": 8}
     | {"decoding.trajectory_tokens": 80 * 1024, "decoding.turn_tokens": 32 * 1024, "decoding.temperature": 1}
     | {"decoding.top_p": 1, "evaluation.temperature": 1, "evaluation.top_p": 1, "evaluation.rollouts": 8}

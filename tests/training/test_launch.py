@@ -28,7 +28,7 @@ from training.dataset import Split, freeze  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
 from training.examples import datasets  # noqa: E402
 from training.examples.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
-from training.job import MODEL, RECORD, RESULT, Exit  # noqa: E402
+from training.job import MODEL, RECORD, RESULT, SPENT, Exit  # noqa: E402
 from training.launch import main  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 
@@ -175,6 +175,49 @@ def test_adapters_are_merged_into_a_model_of_its_own(demo: Path) -> None:
     model, tokenizer, _ = load_model(str(folder / MODEL), read_config(config).optimiser)
     assert not any("lora" in name for name in model.state_dict())
     assert tokenizer.chat_template
+
+
+def test_step_of_a_job_that_trains_adapters_is_begun_from(demo: Path) -> None:
+    """Its adapters, W + alpha / r B A in each layer, merged into what it began with; a second job's upon them."""
+    from safetensors.torch import load_file
+
+    lora = {"tuning": {"kind": "lora", "rank": 4, "alpha": 8.0}, "steps": 2, "optimiser": {"learning_rate": 1e-2}}
+    first = job(demo, "lora-first", config=lora)
+    assert main([str(first)]) == Exit.DONE
+    adapters = [str(first / f"checkpoints/checkpoint-{step}") for step in (1, 2)]
+    second = job(demo, "lora-second", config={"steps": 1}, adapters=adapters)
+    assert main([str(second)]) == Exit.DONE
+    told = json.loads((second / "job.json").read_text())
+    base, found = (load_file(place / "model.safetensors") for place in (second / told["model"], second / "merged"))
+    learnt = [load_file(Path(folder) / "adapter_model.safetensors") for folder in adapters]
+    changed = 0
+    for name, weight in base.items():
+        layer = f"base_model.model.{name.removesuffix('.weight')}"
+        for weights in learnt:
+            if f"{layer}.lora_A.weight" in weights:
+                weight = weight + 8 / 4 * weights[f"{layer}.lora_B.weight"] @ weights[f"{layer}.lora_A.weight"]
+                changed += 1
+        assert torch.allclose(found[name], weight, atol=1e-6), name
+    assert changed
+    (demo / "no-weights").mkdir()
+    broken = job(demo, "lora-broken", adapters=[str(demo / "no-weights")])
+    assert main([str(broken)]) == Exit.INPUT
+    assert "adapters of an earlier job's step cannot be merged" in last_error(broken)
+
+
+def test_hours_count_over_all_attempts_of_a_job(demo: Path) -> None:
+    """What attempts elsewhere took, and what earlier ones in this folder did, is part of `limits.hours`."""
+    hour = {"limits": {"hours": 1.0, "checkpoint_every": 1}, "steps": 4, "evaluation": EVALUATION | {"every": 0}}
+    folder = job(demo, "hours", config=hour, spent_s=3_600.0)
+    assert main([str(folder)]) == Exit.OUT_OF_TIME
+    assert json.loads((folder / RESULT).read_text())["step"] == 1
+    assert 0 < json.loads((folder / SPENT).read_text())["seconds"] < 600
+    (folder / SPENT).write_text('{"seconds": 3600}')
+    told = json.loads((folder / "job.json").read_text()) | {"spent_s": 0.0, "resume": True}
+    (folder / "job.json").write_text(json.dumps(told))
+    assert main([str(folder)]) == Exit.OUT_OF_TIME
+    assert json.loads((folder / RESULT).read_text())["step"] == 2
+    assert json.loads((folder / SPENT).read_text())["seconds"] > 3_600
 
 
 def child(folder: Path) -> subprocess.Popen:

@@ -17,7 +17,8 @@ from training.losses import Batch, local_units, policy_loss, token_kl  # noqa: E
 pytestmark = pytest.mark.slow  # loads torch
 
 torch.set_num_threads(1)
-FORMS = ("trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo")
+CLIPPED = ("trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo")
+FORMS = (*CLIPPED, "cispo")
 NO_KL = Kl()
 LENGTH = 7
 
@@ -84,10 +85,51 @@ min(-1.4, -1.6) = -1.6: sum -5."""
         ("trajectory", -(1.28 - 1.6) / 2),
         # sqrt(1.65) = 1.2845 -> 1.28; 0.315^(1/3) = 0.68041 with A = -2: min(-1.36, -1.6) = -1.6.
         ("gspo", -(1.28 - 1.6) / 2),
+        # min(r, 1.28) A log r: 1.1 log 1.1 + 1.28 log 1.5, and -2 x (0.9 log 0.9 + 0.5 log 0.5 + 0.7 log 0.7).
+        ("cispo", -(1.1 * math.log(1.1) + 1.28 * math.log(1.5)
+                    - 2 * (0.9 * math.log(0.9) + 0.5 * math.log(0.5) + 0.7 * math.log(0.7))) / 5),
     ],
-)
+)  # fmt: skip
 def test_forms_by_hand(form: str, expected: float) -> None:
     assert value(hand(*RAGGED), form) == pytest.approx(expected, abs=1e-12)
+
+
+def test_cispo_weighs_gradients_and_drops_none() -> None:
+    """Gradient of a token: -min(r, 1.28) A / 5. That of a clipped form is 0 where r is outside, cispo's is held."""
+    batch = hand(*RAGGED)
+    loss, seen = policy_loss(batch, Loss(form="cispo", clip_low=0.2, clip_high=0.28), NO_KL)
+    loss.backward()
+    assert batch.logps.grad.tolist() == [
+        pytest.approx([-1.1 / 5, -1.28 / 5, 0]), pytest.approx([0.9 * 2 / 5, 0.5 * 2 / 5, 0.7 * 2 / 5])
+    ]  # fmt: skip
+    assert [seen.units.item(), seen.clipped_low.item(), seen.clipped_high.item()] == [5, 0, 1]
+
+
+def test_dual_clip_by_hand() -> None:
+    """Attempts of ratio 2 x 2 = 4, 1.5 x 1.5 = 2.25 and 0.5, A = -1; 4 again with A = 1. With c = 3:
+    -3 (bounded, no gradient), -2.25, min(-0.5, -0.8) = -0.8, and 1.2: -(-3 - 2.25 - 0.8 + 1.2) / 4."""
+    batch = hand([[2, 2], [1.5, 1.5], [0.5, 1], [2, 2]], [-1, -1, -1, 1])
+    settings = Loss(form="trajectory", dual_clip=3)
+    loss, seen = policy_loss(batch, settings, NO_KL)
+    assert loss.item() == pytest.approx(4.85 / 4, abs=1e-12)
+    assert [seen.clipped_low.item(), seen.clipped_high.item(), seen.clipped_dual.item()] == [1, 1, 1]
+    loss.backward()
+    assert batch.logps.grad.tolist() == [[0, 0], pytest.approx([2.25 / 4] * 2), [0, 0], [0, 0]]
+    free, seen = policy_loss(batch, Loss(form="trajectory"), NO_KL)
+    assert free.item() == pytest.approx(5.85 / 4, abs=1e-12), "without it the first counts with all its ratio"
+    assert seen.clipped_dual.item() == 0
+    # By tokens: 2, 2, 1.5, 1.5, min(-0.5, -0.8), 1 and 1.2, 1.2; c = 1.8 bounds the first two.
+    by_token = policy_loss(batch, Loss(form="dapo", dual_clip=1.8), NO_KL)[0].item()
+    assert by_token == pytest.approx((1.8 + 1.8 + 1.5 + 1.5 + 0.8 + 1 - 2.4) / 8, abs=1e-12)
+
+
+def test_exactly_at_the_dual_clip_the_gradient_is_whole() -> None:
+    for nudge, share in [(0.0, 1.0), (1e-9, 0.0), (-1e-9, 1.0)]:
+        policy = tensor([math.log(3) + nudge]).requires_grad_()
+        one = torch.ones(1, dtype=torch.bool)
+        batch = Batch(policy, torch.zeros_like(policy), torch.tensor([-1.0]), one.unsqueeze(0), one)
+        policy_loss(batch, Loss(form="trajectory", dual_clip=math.exp(math.log(3))), NO_KL)[0].backward()
+        assert policy.grad.item() == pytest.approx(3 * share, abs=1e-6)
 
 
 def test_kl_by_hand() -> None:
@@ -113,7 +155,7 @@ def test_kl_in_the_loss_by_hand() -> None:
     assert value(batch, "dapo", Kl(coefficient=0.1, place="reward")) == 0  # paid elsewhere
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CLIPPED)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_exactly_at_the_edge_nothing_is_clipped(form: str, sign: int) -> None:
     edge = math.exp(0.25) if sign > 0 else math.exp(-0.125)
@@ -151,7 +193,7 @@ PENALTIES = [
 ]
 
 
-def by_numpy(batch: Batch, form: str, kl: Kl, divisor: float | None = None) -> float:
+def by_numpy(batch: Batch, form: str, kl: Kl, divisor: float | None = None, dual: float = 0.0) -> float:
     assert batch.reference_logps is not None
     other = batch.old_logps if kl.to == "old" else batch.reference_logps
     return loss_by_numpy(
@@ -166,6 +208,7 @@ def by_numpy(batch: Batch, form: str, kl: Kl, divisor: float | None = None) -> f
         estimator=kl.estimator,
         length=LENGTH,
         divisor=divisor,
+        dual=dual,
     )
 
 
@@ -181,7 +224,18 @@ def test_against_numpy(form: str, kl: Kl, seed: int) -> None:
         assert value(apart, form, kl) == pytest.approx(by_numpy(apart, form, kl), abs=1e-6)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", CLIPPED)
+@pytest.mark.parametrize("seed", range(4))
+def test_dual_clip_against_numpy(form: str, seed: int) -> None:
+    batch = drawn(seed, spread=1.0)
+    for dual in (0.0, 1.5, 3.0):
+        loss, _ = policy_loss(
+            batch, Loss(form=form, clip_low=0.2, clip_high=0.28, dual_clip=dual), NO_KL, constant_length=LENGTH
+        )
+        assert loss.item() == pytest.approx(by_numpy(batch, form, NO_KL, dual=dual), abs=1e-6)
+
+
+@pytest.mark.parametrize("form", CLIPPED)
 @pytest.mark.parametrize("kl", [PENALTIES[0], PENALTIES[1], PENALTIES[4]])
 def test_gradient_against_finite_differences(form: str, kl: Kl) -> None:
     batch = drawn(5)
@@ -278,7 +332,9 @@ def test_half_precision_is_added_up_in_full(form: str) -> None:
     loss, _ = policy_loss(batch, Loss(form=form), NO_KL, constant_length=4096)
     loss.backward()
     expected = math.exp(20) if form == "trajectory" else math.exp(1 / 64)  # held at exp(20)
-    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    if form == "cispo":
+        expected *= 1 - 1 / 64  # times A log policy
+    assert loss.item() == pytest.approx(-expected if form == "cispo" else expected, rel=1e-5)
     assert policy.grad.dtype == torch.bfloat16
 
 

@@ -1,4 +1,5 @@
-"""The run's record: no number is lost, skipped or read twice, whatever is killed in between."""
+"""The run's record: no number is lost, skipped or read twice, whatever is killed in between; and the account of its
+hours, which goes on then."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthesis.errors import FormatError, InfrastructureError
+from training import job
 from training.metrics import LINE_BYTES, NAMES, Artefact, Event, Position, Record, Values, Writer, read
 
 
@@ -163,3 +165,55 @@ def test_a_reader_keeps_up_with_thousands_of_records(tmp_path: Path) -> None:
             writer.values(step, dict.fromkeys(NAMES, 0.5))
     assert len(everything(path)) == 3_000
     assert time.time() - json.loads(path.read_bytes().split(b"\n")[0])["time"] < 600
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made)
+    return made
+
+
+def kept(folder: Path) -> float:
+    return float(json.loads((folder / job.SPENT).read_bytes())["seconds"])
+
+
+def test_a_killed_trainer_goes_on_counting(tmp_path: Path, clock: Clock) -> None:
+    first = job.wall_time(tmp_path, elsewhere=100.0, first=True)
+    assert clock.now - first.started == 100
+    clock.now += 60
+    first.keep()
+    clock.now += job.KEEP_EVERY_S - 1
+    first.keep()
+    assert kept(tmp_path) == 60, "what was written a moment ago is not written again; what elsewhere took is not its"
+    clock.now += 1
+    first.keep()
+    assert kept(tmp_path) == 70
+    clock.now += 3_000  # killed; the clock of another boot begins anywhere
+    clock.now = 5.0
+    again = job.wall_time(tmp_path, elsewhere=100.0, first=True)
+    clock.now += 30
+    again.keep()
+    assert (clock.now - again.started, kept(tmp_path)) == (200, 100)
+    assert not list(tmp_path.glob("*.new"))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": -5}', '{"seconds": NaN}'])
+def test_an_account_that_cannot_be_read_begins_anew(tmp_path: Path, clock: Clock, content: str) -> None:
+    (tmp_path / job.SPENT).write_text(content)
+    assert job.wall_time(tmp_path, 0.0, first=True).started == clock.now
+
+
+def test_other_ranks_count_and_keep_nothing(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / job.SPENT).write_text('{"seconds": 7}')
+    other = job.wall_time(tmp_path, 0.0, first=False)
+    clock.now += 60
+    other.keep()
+    assert (clock.now - other.started, kept(tmp_path)) == (67, 7)

@@ -22,10 +22,10 @@ from training.step_record import read_rollouts  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def trained_by_two(folder: Path, model: str) -> Path:
+def trained_by_two(folder: Path, model: str, way: str) -> Path:
     folder.mkdir()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command += ["-m", "tests.training.ranked", str(folder), model]
+    command += ["-m", "tests.training.ranked", str(folder), model, way]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300)
     return folder
@@ -36,13 +36,14 @@ def attempts(folder: Path, step: int) -> list[tuple[str, int, float | None, bool
     return [(one["row"], one["ordinal"], one["reward"], one["advantage"] is None) for one in lines]
 
 
-def test_two_processes_learn_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ranked.WAYS)
+def test_two_processes_learn_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     model = small.saved(tmp_path / "model")
-    one, two = tmp_path / "1", trained_by_two(tmp_path / "2", model)
+    one, two = tmp_path / "1", trained_by_two(tmp_path / "2", model, way)
     one.mkdir()
     monkeypatch.setattr(stepping, "scored", stepping.scored)  # as it was, when the job has changed it
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    ranked.main(one, model)
+    ranked.main(one, model, way)
     for step in (1, 2, 3):
         assert attempts(one, step) == attempts(two, step)
     first, second = (torch.load(folder / "weights.pt", weights_only=True) for folder in (one, two))

@@ -57,14 +57,38 @@ def test_whole_conversation_is_one_sample_of_all_turns(qwen) -> None:
     assert "Thanks." not in text
 
 
-def test_masked_history_is_a_sample_a_turn_of_which_only_that_is_learnt(qwen) -> None:
-    cfg = CFG.model_copy(update={"samples": "mask_history", "thinking": "stripped"})
-    samples, _ = sft.samples_of(qwen, [row(SAMPLES[1])], cfg)
-    texts = [learnt(qwen, sample) for sample in samples]
-    assert [text.count("<|im_end|>") for text in texts] == [1] * 4
-    assert texts[-1] == "<think>\nThat is all.\n</think>\n\nGladly.<|im_end|>"
-    before = qwen.decode(samples[-1].input_ids)
-    assert before.count("That is all.") == 1, "earlier reasoning is gone"
+STRIPPED = CFG.model_copy(update={"samples": "mask_history", "thinking": "stripped"})
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_masked_history_is_a_sample_a_turn_without_the_reasoning_of_earlier_ones(qwen, number: int) -> None:
+    """ES B.2: of n rounds n samples, in each the last round's reasoning and action alone are learnt, and no earlier
+    reasoning is seen: neither that before the user's last words nor that between calls."""
+    said = SAMPLES[number]
+    rounds = [place for place, message in enumerate(said) if message["role"] == "assistant"]
+    samples, _ = sft.samples_of(qwen, [row(said)], STRIPPED)
+    assert len(samples) == len(rounds)
+    for place, sample in zip(rounds, samples, strict=True):
+        text = learnt(qwen, sample)
+        assert text.startswith(f"<think>\n{said[place]['reasoning_content']}\n</think>\n\n")
+        assert text.count("<|im_end|>") == 1
+        seen = qwen.decode(sample.input_ids)
+        assert seen.endswith(text)
+        assert "think>" not in seen.removesuffix(text), "no earlier reasoning, and no empty block where it was"
+        actions = [m for m in said[:place] if m["role"] == "assistant"]
+        assert seen.count("<|im_start|>assistant\n") == len(actions) + 1, "earlier actions stay"
+    kept, _ = sft.samples_of(qwen, [row(said)], CFG.model_copy(update={"samples": "mask_history"}))
+    assert qwen.decode(kept[-1].input_ids).count("<think>") == len(rounds)
+
+
+def test_reasoning_within_earlier_words_is_stripped_too(qwen) -> None:
+    told = []
+    for asked, thought, said in (("Which day?", "A.", "Five."), ("Sure?", "B.", "Yes.")):
+        told.append({"role": "user", "content": asked})
+        told.append({"role": "assistant", "content": f"<think>\n{thought}\n</think>\n\n{said}"})
+    samples, _ = sft.samples_of(qwen, [row(told)], STRIPPED)
+    assert learnt(qwen, samples[1]) == "<think>\nB.\n</think>\n\nYes.<|im_end|>"
+    assert qwen.decode(samples[1].input_ids).count("think>") == 2
 
 
 def test_prompt_and_completion_learn_the_completion(qwen) -> None:
@@ -74,14 +98,6 @@ def test_prompt_and_completion_learn_the_completion(qwen) -> None:
     )
     (sample,), _ = sft.samples_of(qwen, [given], CFG)
     assert learnt(qwen, sample).count("<tool_call>") == 1
-
-
-def test_stripped_reasoning_stays_behind_the_users_last_words(qwen) -> None:
-    kept, _ = sft.samples_of(qwen, [row(SAMPLES[0])], CFG)
-    same, _ = sft.samples_of(qwen, [row(SAMPLES[0])], CFG.model_copy(update={"thinking": "stripped"}))
-    assert kept == same, "one task: all turns follow it"
-    stripped, _ = sft.samples_of(qwen, [row(SAMPLES[1])], CFG.model_copy(update={"thinking": "stripped"}))
-    assert learnt(qwen, stripped[0]).count("That is all.") == 1
 
 
 def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:

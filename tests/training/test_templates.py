@@ -19,6 +19,7 @@ from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.templates import (  # noqa: E402
     _TOOLS,
+    PLAIN,
     SAMPLES,
     agent_mask,
     keeps_prefixes,
@@ -29,6 +30,7 @@ from training.templates import (  # noqa: E402
     render,
     spelled,
     suffix_ids,
+    without_empty_reasoning,
 )
 
 QWEN = ("qwen2_5", "qwen3", "qwen3_instruct_2507")
@@ -50,10 +52,26 @@ def test_template_stays_or_is_replaced_by_trls(name: str) -> None:
     training = getattr(known, f"{name}_training_chat_template")
     tokenizer = dressed(serving)
     assert prepare(tokenizer) is (name == "qwen3")
-    assert tokenizer.chat_template == (training if name == "qwen3" else serving)
+    assert tokenizer.chat_template == (without_empty_reasoning(training) if name == "qwen3" else serving)
     assert keeps_prefixes(tokenizer)
     assert not prepare(tokenizer), "what was prepared is left as it is"
-    assert not prepare(dressed(training))
+    assert prepare(dressed(training)) is (name == "qwen3"), "what an earlier job saved keeps no empty block either"
+
+
+def test_turn_without_reasoning_keeps_no_empty_block() -> None:
+    """TRL's form of Qwen3 writes one into each; with reasoning both write the same, letter for letter."""
+    theirs, ours = dressed(known.qwen3_training_chat_template), dressed(known.qwen3_chat_template)
+    prepare(ours)
+    for sample in SAMPLES:
+        assert render(ours, sample, _TOOLS, prompt=False) == render(theirs, sample, _TOOLS, prompt=False)
+    assert keeps_prefixes(ours, [PLAIN])
+    plain, told = (render(one, PLAIN, _TOOLS, prompt=False) for one in (ours, theirs))
+    assert "think>" not in plain
+    assert told.replace("<think>\n\n</think>\n\n", "") == plain
+    # A model that is always asked with the block open (its prompt ends in it) keeps it.
+    open_block = dressed(known.qwen3_5_think_training_chat_template)
+    prepare(open_block)
+    assert open_block.chat_template == known.qwen3_5_think_training_chat_template
 
 
 def test_qwen3_as_it_serves_is_not_prefix_preserving() -> None:
@@ -166,5 +184,7 @@ def test_saved_template_is_the_one_that_was_trained(tmp_path) -> None:
     prepare(tokenizer)
     tokenizer.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    assert again.chat_template == known.qwen3_training_chat_template
+    assert again.chat_template == without_empty_reasoning(known.qwen3_training_chat_template)
     assert not prepare(again)
+    again.response_template = None
+    assert not prepare(again), "TRL's form without empty blocks is known by its text, too"

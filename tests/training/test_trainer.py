@@ -15,7 +15,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 import datasets  # noqa: E402
 import numpy as np  # noqa: E402
-from trl import GRPOConfig  # noqa: E402
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from tests.training import private_parts, small  # noqa: E402
 from tests.training.test_step import CFG, ROWS, attempt, attempting, catalogue  # noqa: E402
@@ -86,19 +86,46 @@ def test_gradient_is_that_of_the_papers_formula(tmp_path, form: str, kind: str) 
                 "limits": CFG.limits.model_copy(update={"infra_error_share": 1.0})}
     )  # fmt: skip
     one = trainer(tmp_path, cfg, traced(graded), micro=4)
-    one.model.train()
     before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
+    caught = caught_gradients(one)
+    model = small.model()
+    model.load_state_dict(before, strict=False)
+    expected_loss(one.told.step.judged, model, form, kind).backward()
+    for name, value in model.named_parameters():
+        assert torch.allclose(caught[name], value.grad, atol=2e-5), name
+
+
+def caught_gradients(one: AgentTrainer) -> dict:
+    """Gradients of the first update, accumulated and not clipped; the update itself is left out."""
     caught: list = []
+    one.model.train()
     one.create_optimizer()
     one.optimizer.step = lambda *a, **k: caught.append(
         {name: value.grad.detach().clone() for name, value in one.model.named_parameters() if value.grad is not None}
     )
     one.train()
-    model = small.model()
-    model.load_state_dict(before, strict=False)
-    expected_loss(one.told.step.judged, model, form, kind).backward()
-    for name, value in model.named_parameters():
-        assert torch.allclose(caught[0][name], value.grad, atol=2e-5), name
+    return caught[0]
+
+
+@pytest.mark.parametrize("form", ["gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cispo"])
+def test_accumulated_gradient_is_that_of_trls_own_loss(tmp_path, form: str, monkeypatch) -> None:
+    """Four micro batches of a step in which every attempt counts: the same trainer with TRL's `_compute_loss`."""
+    cfg = CFG.model_copy(update={"steps": 1, "loss": Loss(form=form, clip_high=0.28)})
+
+    def all_count(row, number) -> float:
+        return (len(row.id) + 3 * number + ord(row.id[-1])) % 5 / 4
+
+    ours = caught_gradients(trainer(tmp_path, cfg, traced(all_count), micro=4))
+    one = trainer(tmp_path, cfg, traced(all_count), micro=4)
+    one.loss_type = one.args.loss_type = "grpo" if form == "gspo" else form
+    one.importance_sampling_level = "sequence" if form == "gspo" else "token"
+    one.epsilon_low, one.epsilon_high = 0.2, 1.28 if form == "cispo" else 0.28
+    one.max_completion_length = cfg.decoding.trajectory_tokens
+    monkeypatch.setattr(AgentTrainer, "_compute_loss", GRPOTrainer._compute_loss)
+    theirs = caught_gradients(one)
+    largest = max(value.abs().max().item() for value in theirs.values())
+    assert largest > 1e-6
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-3 * largest) for name in theirs)
 
 
 def expected_loss(judged, model, form, kind):

@@ -26,7 +26,7 @@ from training.losses import Batch, policy_loss  # noqa: E402
 torch.set_num_threads(1)
 
 
-def of_trl(batch: Batch, form: str, beta: float) -> torch.Tensor:
+def of_trl(batch: Batch, form: str, beta: float, dual: float = 0.0) -> torch.Tensor:
     """`GRPOTrainer._compute_loss` with its model's forward pass replaced by the batch's log-probabilities."""
 
     class Known:
@@ -35,7 +35,7 @@ def of_trl(batch: Batch, form: str, beta: float) -> torch.Tensor:
         top_entropy_quantile, off_policy_mask_threshold = 1.0, None
         epsilon_low, epsilon_high, max_completion_length = 0.2, 0.28, LENGTH
         current_gradient_accumulation_steps = 1
-        args = SimpleNamespace(delta=None, use_bias_correction_kl=False, steps_per_generation=1)
+        args = SimpleNamespace(delta=dual or None, use_bias_correction_kl=False, steps_per_generation=1)
         accelerator = SimpleNamespace(num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x)
 
         def _get_per_token_logps_and_entropies(self, *_: Any, **__: Any) -> tuple[Any, Any, None]:
@@ -43,6 +43,8 @@ def of_trl(batch: Batch, form: str, beta: float) -> torch.Tensor:
 
     known: Any = Known()
     known.beta = beta
+    if form == "cispo":
+        known.epsilon_high = 1.28  # TRL's is the bound itself
     known.loss_type = "grpo" if form == "gspo" else form
     known.importance_sampling_level = "sequence" if form == "gspo" else "token"
     known._metrics = defaultdict(lambda: defaultdict(list))
@@ -60,15 +62,17 @@ def of_trl(batch: Batch, form: str, beta: float) -> torch.Tensor:
     return GRPOTrainer._compute_loss(known, known.model, inputs)
 
 
-@pytest.mark.parametrize("form", ["gspo", "grpo", "dapo", "bnpo", "dr_grpo"])
+@pytest.mark.parametrize("form", ["gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cispo"])
 @pytest.mark.parametrize("beta", [0.0, 0.3])
+@pytest.mark.parametrize("dual", [0.0, 1.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_and_gradient_are_those_of_trl(form: str, beta: float, seed: int) -> None:
-    ours, theirs = drawn(seed), drawn(seed)
+def test_loss_and_gradient_are_those_of_trl(form: str, beta: float, dual: float, seed: int) -> None:
+    dual = 0.0 if form == "cispo" else dual
+    ours, theirs = drawn(seed, spread=0.8), drawn(seed, spread=0.8)
     ours, theirs = (Batch(**{**vars(one), "counted": torch.ones(6, dtype=torch.bool)}) for one in (ours, theirs))
-    settings = Loss(form=form, clip_low=0.2, clip_high=0.28)
+    settings = Loss(form=form, clip_low=0.2, clip_high=0.28, dual_clip=dual)
     loss, _ = policy_loss(ours, settings, Kl(coefficient=beta), constant_length=LENGTH)
-    other = of_trl(theirs, form, beta)
+    other = of_trl(theirs, form, beta, dual)
     loss.backward()
     other.backward()
     assert loss.item() == pytest.approx(other.item(), abs=1e-6)

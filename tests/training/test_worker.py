@@ -87,6 +87,25 @@ def test_files_come_once_and_are_taken_out_of_the_cache_then(tmp_path: Path) -> 
     assert not list(cache.iterdir())
 
 
+def test_adapters_are_laid_out_in_the_order_in_which_they_are_merged(tmp_path: Path) -> None:
+    """Adapters (`ft:B`) upon adapters (`ft:A`) upon a whole model."""
+    contents = {f"/{name}": name.encode() for name in ("b.json", "a.json", "config.json", "train.jsonl")}
+    base = {"name": "ft:C", "kind": "files", "files": [remote(b"config.json", "config.json").model_dump()]}
+    inner = {"name": "ft:A", "kind": "adapter", "files": [remote(b"a.json", "a.json").model_dump()], "base": base}
+    outer = {"name": "ft:B", "kind": "adapter", "files": [remote(b"b.json", "b.json").model_dump()], "base": inner}
+    data = {"id": "ds-1", "files": [remote(b"train.jsonl", "train.jsonl").model_dump()]}
+    told = read_told(Assignment, TOLD | {"model": outer, "dataset": data, "spent_s": 90.5})
+    client = far(lambda request: httpx.Response(200, content=contents[request.url.path]))
+    job = attempt_folder.lay_out(client, told, tmp_path, tmp_path / "cache", None, (), 0, lambda: False)
+    assert (job.model, job.adapters, job.spent_s) == ("base", ("adapter-1", "adapter-0"), 90.5)
+    assert (tmp_path / "adapter-1/a.json").read_bytes() == b"a.json"
+    assert (tmp_path / "adapter-0/b.json").read_bytes() == b"b.json"
+    assert (tmp_path / "base/config.json").is_file()
+    for wrong in (outer | {"base": None}, base | {"base": inner}):
+        with pytest.raises(InfrastructureError, match="adapters have a base"):
+            read_told(Assignment, TOLD | {"model": wrong})
+
+
 def test_disk_that_is_too_small_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(attempt_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=300 * 2**20))
     huge = RemoteFile(path="a", bytes=2**30, sha256="0" * 64, url="/a")

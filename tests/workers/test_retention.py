@@ -49,6 +49,24 @@ def test_checkpoints_beyond_those_kept_are_let_go() -> None:
     assert retention.prune_checkpoints(job) == 1
 
 
+def test_adapters_that_others_lie_upon_stay_while_a_job_waits_for_them() -> None:
+    above, long_ago = "mine-7B", timezone.now() - timedelta(days=400)
+    for step in (1, 2):
+        job, _, _ = claimed()
+        names = {"adapter_config.json": b"{}", "adapter_model.safetensors": support.weights()}
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            upload(job, step, files=names)
+        ended = {"state": TrainingState.SUCCEEDED, "finished_at": long_ago}
+        TrainingJob.objects.filter(pk=job.pk).update(model=above, **ended)
+        above = f"ft:{job.public_id}:step-{step}"
+    waits = support.queued(model=above)
+    retention.prune()
+    assert Checkpoint.objects.filter(state=CheckpointState.READY).count() == 2
+    TrainingJob.objects.filter(pk=waits.pk).update(state=TrainingState.CANCELLED)
+    retention.prune()
+    assert Checkpoint.objects.filter(state=CheckpointState.DELETED).count() == 2
+
+
 def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     job, _, _ = claimed()
     rollouts(job, blob([line()]))

@@ -27,7 +27,7 @@ from tests.workers.worker_support import (
     weights,
 )
 from webapp.accounts.models import Role
-from webapp.runs.models import Checkpoint, MetricPoint, RunRollout, TrainingJob, TrainingState
+from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, RunRollout, TrainingJob, TrainingState
 from webapp.workers import checkpoint_uploads
 from webapp.workers.models import Worker
 
@@ -285,6 +285,41 @@ def test_what_resuming_needs_is_no_part_of_a_model(worker: WorkerProgram) -> Non
     other = claim(worker)
     assert {file["path"] for file in other["model"]["files"]} == {"model.safetensors", "trainer_state.json"}
     problem(worker.get(at(other, "download?what=model&path=optimizer.pt")), 404)
+
+
+ADAPTERS = {"adapter_config.json": b"{}", "adapter_model.safetensors": weights(), "tokenizer.json": b"{}"}
+
+
+def test_a_step_of_adapters_comes_with_what_it_lies_upon(worker: WorkerProgram) -> None:
+    """Adapters of a second job upon those of a first one, upon a model that only some workers have."""
+    job, above = queued(model="mine-7B"), ""
+    for number in (1, 2):
+        told = claim(worker, models=["mine-7B"])
+        content = {**ADAPTERS, "adapter_model.safetensors": weights(bytes([number]) * 64)}
+        send_checkpoint(worker, told, number, content)
+        worker.post(at(told, "end"), {"exit": "stopped"})
+        TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.PAUSED)
+        above = f"ft:{job.public_id}:step-{number}"
+        job = queued(model=above)
+    lacking = worker.post(f"/training/workers/{register(worker, name='lacks')}/claim?wait_s=0")
+    assert lacking.status_code == 204, "a worker without mine-7B leaves it to others"
+    told = claim(worker, name="has", models=["mine-7B"])
+    second = told["model"]
+    first, base = second["base"], second["base"]["base"]
+    assert [part["kind"] for part in (second, first, base)] == ["adapter", "adapter", "named"]
+    assert (second["name"], base["name"], base["base"]) == (above, "mine-7B", None)
+    for number, part in ((2, second), (1, first)):
+        assert {file["path"] for file in part["files"]} == set(ADAPTERS)
+        (file,) = [file for file in part["files"] if file["path"].endswith(".safetensors")]
+        got = worker.get(file["url"].partition("/api/v1")[2])
+        assert got.content == weights(bytes([number]) * 64)
+    problem(worker.get(at(told, "download?what=model-2&path=config.json")), 404)
+    Checkpoint.objects.filter(step=1).update(state=CheckpointState.DELETED)
+    TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.QUEUED, lease_until=None)
+    assert worker.post(f"/training/workers/{register(worker, name='has')}/claim?wait_s=0").status_code == 204
+    job.refresh_from_db()
+    assert (job.state, job.error_code) == (TrainingState.FAILED, "input")
+    assert "is no checkpoint that is kept" in job.error
 
 
 @pytest.mark.django_db(transaction=True)

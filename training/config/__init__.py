@@ -52,6 +52,7 @@ from training.config.units import (
     Seed,
     SettingName,
     Share,
+    Thinking,
     Turns,
     Weight,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "SettingName",
     "Share",
     "Supervised",
+    "Thinking",
     "TrainingConfig",
     "Tuning",
     "Turns",
@@ -114,8 +116,10 @@ class Supervised(Frozen):
     samples: Literal["whole", "mask_history"] = Field(
         default="whole", description="`mask_history`: a sample a turn, of which only that turn is learnt (ES B.2)."
     )
-    thinking: Literal["kept", "stripped"] = Field(
-        default="kept", description="Whether the reasoning of earlier turns stays (AF 3.4) or the template drops it."
+    thinking: Thinking = Field(
+        default="kept",
+        description="`kept`: the reasoning of earlier turns stays (AF 3.4). `stripped`: that of all turns before the "
+        "one that is learnt is left out, also in evaluations (ES B.2); with samples `mask_history`.",
     )
     tuning: Tuning = Full()
     optimiser: Optimiser = Optimiser(learning_rate=1e-5, schedule="cosine")
@@ -124,12 +128,22 @@ class Supervised(Frozen):
     limits: Limits = Limits()
     seed: Seed = 0
 
+    @model_validator(mode="after")
+    def _reasoning_is_learnt(self) -> Self:
+        if self.thinking == "stripped" and self.samples == "whole":
+            raise ValueError(
+                "thinking: `stripped` leaves only the last turn its reasoning, so a sample of all turns would teach "
+                "the others to act without any: take samples `mask_history` (ES B.2), or thinking `kept`"
+            )
+        return self
+
 
 class Reinforcement(Frozen):
     """RL on tasks: attempts in the sandbox, rewards from their verifiers.
 
-    Reasoning of earlier turns always stays in the conversation (AF 3.4): an attempt is one sequence of tokens, which a
-    template that drops reasoning would not be.
+    With `thinking` kept (AF 3.4) an attempt is one sequence of tokens, and one sample of the loss. Stripped, a turn is
+    drawn behind a history without reasoning, so an attempt is several samples, one a turn, each with the attempt's
+    advantage; groups, deviations and divisors are of attempts (`training.step.Samples`).
     """
 
     type: Literal["reinforcement"] = "reinforcement"
@@ -138,6 +152,11 @@ class Reinforcement(Frozen):
     horizon: Horizon = Constant()
     decoding: Decoding = Decoding()
     attempts: Attempts = Attempts()
+    thinking: Thinking = Field(
+        default="kept",
+        description="`kept`: the reasoning of earlier turns stays in the conversation (AF 3.4). `stripped`: each turn "
+        "is drawn behind a history without it, and an attempt is a sample a turn, with the attempt's advantage.",
+    )
     reward: RewardRule = Field(
         default="score", description="`score`: what the verifier gives. `all_or_nothing`: 1 if solved, else 0."
     )
@@ -160,6 +179,11 @@ class Reinforcement(Frozen):
             raise ValueError(
                 "kl.place: `reward_to_go` gives each token its own advantage: take advantage.kind `global` and a "
                 "loss.form by token, or kl.place `reward`"
+            )
+        if self.thinking == "stripped" and self.loss.form in ("trajectory", "gspo"):
+            raise ValueError(
+                "thinking: `stripped` makes an attempt several sequences, one a turn, and the ratio of a whole attempt "
+                f"(loss.form `{self.loss.form}`) is of one: take a loss.form by token, or thinking `kept`"
             )
         if self.dynamic_sampling.enabled and self.advantage.kind == "global":
             raise ValueError(

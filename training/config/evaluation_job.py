@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from synthesis.contracts import Frozen
 from training.config.sampling import Attempts, Decoding
-from training.config.units import Seed, Share, Turns
+from training.config.units import Seed, Share, Thinking, Turns
 
 EvaluatedSide = Literal["held_out", "learnt", "all"]
 
@@ -44,6 +44,11 @@ class EvaluationJob(Frozen):
         default=64, ge=1, le=4_096, description="Attempts reported together; a killed worker loses at most these."
     )
     decoding: Decoding = Decoding(temperature=0.7)
+    thinking: Thinking = Field(
+        default="kept",
+        description="Whether a turn of a checkpoint here sees the reasoning of earlier ones; behind an endpoint its "
+        "server decides.",
+    )
     attempts: Attempts = Attempts()
     precision: Literal["auto", "bf16", "fp32"] = Field(
         default="auto", description="Of a checkpoint here. `auto`: bf16 where the device has it, else fp32."

@@ -11,7 +11,7 @@ from synthesis.contracts import Frozen
 AdvantageKind = Literal["group", "environment", "leave_one_out", "global", "global_baseline"]
 
 
-LossForm = Literal["trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo"]
+LossForm = Literal["trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cispo"]
 
 
 MeuScope = Literal["all", "failed"]
@@ -71,11 +71,30 @@ class Loss(Frozen):
         description="`trajectory`: AF Eq. 2, the ratio of whole attempts. `gspo`: the same, its log by the number of "
         "tokens (TRL's sequence level). `grpo`: AW Eq. 1, the mean over each "
         "attempt's tokens, then over attempts. `dapo`: the mean over all tokens of the step. `bnpo`: over those of a "
-        "micro batch. `dr_grpo`: the sum over tokens by a constant length.",
+        "micro batch. `dr_grpo`: the sum over tokens by a constant length. `cispo`: the ratio, held at most at the "
+        "upper clip, weighs each token's gradient; none is dropped.",
     )
     clip_low: float = Field(default=0.2, ge=0, lt=1, description="Ratios below 1 - this are clipped.")
     clip_high: float = Field(default=0.2, ge=0, le=100, description="Ratios above 1 + this are clipped.")
+    dual_clip: float = Field(
+        default=0.0,
+        ge=0,
+        le=1_000,
+        description="Dual clip: bad attempts and their tokens (advantage below 0) count with a ratio of this at most; "
+        "3 is customary, 0 leaves it out. min(r A, clip(r) A) has no bound where A is below 0.",
+    )
     updates: int = Field(default=1, ge=1, le=64, description="Passes over the same attempts.")
+
+    @model_validator(mode="after")
+    def _dual_clip_is_above_the_clip(self) -> Self:
+        if self.dual_clip and self.form == "cispo":
+            raise ValueError("dual_clip: `cispo` holds every ratio already; leave it at 0")
+        if self.dual_clip and self.dual_clip <= 1 + self.clip_high:
+            raise ValueError(
+                f"dual_clip: {self.dual_clip:g} is not above 1 + clip_high ({1 + self.clip_high:g}), and would clip "
+                "what that clips; raise it (3 is customary), or take 0"
+            )
+        return self
 
 
 class Masking(Frozen):

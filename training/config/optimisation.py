@@ -52,7 +52,13 @@ class Optimiser(Frozen):
 class Limits(Frozen):
     """When a job stops, pauses or saves."""
 
-    hours: float = Field(default=72.0, gt=0, le=24 * 60, description="Wall time in hours; then it stops and saves.")
+    hours: float = Field(
+        default=72.0,
+        gt=0,
+        le=24 * 60,
+        description="Wall time in hours over all attempts of the job, waiting and pauses left out; then it stops and "
+        "saves.",
+    )
     checkpoint_every: int = Field(default=50, ge=1, le=100_000, description="Steps between checkpoints.")
     checkpoints_kept: int = Field(default=3, ge=1, le=1_000, description="The latest so many are kept.")
     infra_error_share: Share = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from training.config import EvaluationJob, Masking
 from training.dataset import TaskRow
 from training.evaluation.asked_policy import AskedModels, attempt_all
 from training.evaluation.plan import PlannedReport, reports
+from training.job import WallTime
 from training.metrics import Writer
 from training.rewards import scored
 from training.step import TooManyLost
@@ -37,6 +38,7 @@ class Evaluation:
     writer: Writer
     stopped: Callable[[], bool]
     reported: int = 0
+    wall: WallTime = field(default_factory=WallTime)
 
 
 def of_model(table: Table, model: Any, cfg: EvaluationJob) -> Attempting:
@@ -66,7 +68,7 @@ def carry_out(job: Evaluation) -> tuple[Ended, int]:
 
     Raises TooManyLost: of a report's attempts, which is not written then; what the attempts raise.
     """
-    planned, started = reports(job.cfg, job.rows), time.monotonic()
+    planned = reports(job.cfg, job.rows)
     if job.reported:
         words = f"Goes on behind report {job.reported} of {len(planned)}: those attempts are counted already."
         job.writer.event(job.reported, "info", words, resumed=job.reported)
@@ -75,7 +77,8 @@ def carry_out(job: Evaluation) -> tuple[Ended, int]:
     for report in planned[job.reported :]:
         if job.stopped():
             return "stopped", report.number - 1
-        if time.monotonic() - started > job.cfg.limits.hours * 3600:
+        job.wall.keep()
+        if time.monotonic() - job.wall.started > job.cfg.limits.hours * 3600:
             return "out_of_time", report.number - 1
         began = time.perf_counter()
         made = job.attempting(report)

@@ -13,14 +13,14 @@ from training.config import EvaluationJob, Optimiser
 from training.dataset import SideName, TaskRow, read_manifest, read_rows
 from training.evaluation.asked_policy import AskedModels
 from training.evaluation.job import Attempting, Evaluation, carry_out, of_endpoint, of_model
-from training.job import LLM_KEY, JobFile
-from training.job_setup import asked_model, check_lengths, check_programs
+from training.job import LLM_KEY, JobFile, WallTime
+from training.job_setup import asked_model, check_lengths, check_programs, merged
 from training.metrics import Writer
 from training.trainer_callbacks import Ended
 
 
 def evaluated(
-    folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer, stopped: Callable[[], bool]
+    folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer, stopped: Callable[[], bool], wall: WallTime
 ) -> tuple[Ended, int]:
     """Carry an evaluation out; returns how it ended and how many reports there are.
 
@@ -29,7 +29,7 @@ def evaluated(
     rows = evaluated_rows(folder / job.dataset, cfg)
     check_programs(default_sandbox(), rows)
     attempting = _attempting(folder, job, cfg, rows, writer, stopped)
-    return carry_out(Evaluation(cfg, folder, rows, attempting, writer, stopped, job.reported))
+    return carry_out(Evaluation(cfg, folder, rows, attempting, writer, stopped, job.reported, wall))
 
 
 def evaluated_rows(dataset: Path, cfg: EvaluationJob) -> list[TaskRow]:
@@ -61,11 +61,14 @@ def _attempting(
     from training.model_loader import bf16, load_model
 
     optimiser = Optimiser(precision=cfg.precision)
-    model, tokenizer, replaced = load_model(str(folder / job.model), optimiser)
+    base = merged(folder, folder / job.model, [folder / name for name in job.adapters])
+    model, tokenizer, replaced = load_model(base, optimiser)
     if replaced:
         words = "The model's chat template was replaced by TRL's training form of it, as in training."
         writer.event(job.reported, "info", words)
     check_lengths(model, tokenizer, rows, cfg.decoding)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    table = Table(default_sandbox(), tokenizer, cfg.attempts, user, judge, stopped, bf16(optimiser))
+    table = Table(
+        default_sandbox(), tokenizer, cfg.attempts, user, judge, stopped, bf16(optimiser), thinking=cfg.thinking
+    )
     return of_model(table, model, cfg)

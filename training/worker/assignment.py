@@ -7,9 +7,9 @@ import json
 import os
 import re
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from synthesis.errors import InfrastructureError
 from training.metrics import Position
@@ -45,12 +45,24 @@ class RemoteFile(ServerMessage):
 
 
 class AssignedModel(ServerMessage):
-    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place, `asked` is
-    behind the assignment's `policy`."""
+    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place; the files of
+    an `adapter` are fetched and merged into `base`; `asked` is behind the assignment's `policy`."""
 
     name: str = Field(max_length=300)
-    kind: Literal["demo", "files", "named", "asked"]
+    kind: Literal["demo", "files", "named", "adapter", "asked"]
     files: tuple[RemoteFile, ...] = Field(default=(), max_length=10_000)
+    base: AssignedModel | None = None
+
+    @model_validator(mode="after")
+    def _adapter_has_a_base(self) -> Self:
+        if (self.kind == "adapter") != (self.base is not None) or len(self.parts) > 10:
+            raise ValueError("adapters have a base, and nothing else has; ten at most")
+        return self
+
+    @property
+    def parts(self) -> tuple[AssignedModel, ...]:
+        """The model itself, then what it lies upon."""
+        return (self,) if self.base is None else (self, *self.base.parts)
 
 
 class AssignedDataset(ServerMessage):
@@ -74,8 +86,8 @@ class AssignedRole(ServerMessage):
 
 
 class Assignment(ServerMessage):
-    """One attempt at a job. `config` is read when the job's file is written. Of an evaluation the first `reported`
-    reports are at the server already."""
+    """One attempt at a job. `config` is read when the job's file is written; `spent_s` is what earlier ones took. Of an
+    evaluation the first `reported` reports are at the server already."""
 
     job: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     attempt: int = Field(ge=1, le=1_000_000)
@@ -90,6 +102,7 @@ class Assignment(ServerMessage):
     policy: AssignedRole | None = None
     reported: int = Field(default=0, ge=0)
     seed: int = 0
+    spent_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
     @property
     def name(self) -> str:
@@ -99,7 +112,8 @@ class Assignment(ServerMessage):
     def files(self) -> tuple[RemoteFile, ...]:
         """All that is fetched."""
         more = [part.files for part in (self.evaluation, self.resume) if part is not None]
-        return (*self.model.files, *self.dataset.files, *(file for files in more for file in files))
+        models = (file for part in self.model.parts for file in part.files)
+        return (*models, *self.dataset.files, *(file for files in more for file in files))
 
 
 def read_told(kind: type[M], reply: object) -> M:

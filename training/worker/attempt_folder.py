@@ -13,7 +13,7 @@ from training.job import CHECKPOINTS, JOB, AskedModelFile, JobFile, is_model_nam
 from training.worker.assignment import AssignedRole, Assignment, RemoteFile, write_whole
 from training.worker.client import Client, disk_of, hash_of
 
-BASE, DATASET, EVALUATION = "base", "dataset", "evaluation"
+BASE, ADAPTER, DATASET, EVALUATION = "base", "adapter", "dataset", "evaluation"
 SPARE_BYTES = 256 * 1024 * 1024
 """So much of the disk stays free for what the attempt itself writes first."""
 WANTED = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
@@ -50,21 +50,26 @@ def lay_out(
     if told.resume is not None:
         # A trainer may write over its own checkpoints: they are no links into the cache.
         fetch(told.resume.files, folder / CHECKPOINTS / f"checkpoint-{told.resume.step}", False)
+    *adapters, last = told.model.parts
+    for depth, adapter in enumerate(adapters):
+        fetch(adapter.files, folder / f"{ADAPTER}-{depth}", True)
     model = BASE
-    if told.model.kind == "files":
-        fetch(told.model.files, folder / BASE, True)
-    elif told.model.kind == "named":
-        model = _named(told.model.name, models, hub)
-    elif told.model.kind == "asked":
+    if last.kind == "files":
+        fetch(last.files, folder / BASE, True)
+    elif last.kind == "named":
+        model = _named(last.name, models, hub)
+    elif last.kind == "asked":
         model = ""
     job = JobFile(
         config=config,
         model=model,
+        adapters=tuple(f"{ADAPTER}-{depth}" for depth in reversed(range(len(adapters)))),
         dataset=DATASET,
         evaluation=EVALUATION if told.evaluation is not None else "",
         resume=told.resume is not None,
         threads=threads,
         engine=told.engine,
+        spent_s=told.spent_s,
         user=_asked_model(client, told.user),
         judge=_asked_model(client, told.judge),
         policy=_asked_model(client, told.policy),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,10 +14,30 @@ from webapp.errors import NotFound
 from webapp.query_params import whole_number
 from webapp.rest.file_response import file_response
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
-from webapp.runs.spec import AFTER
+from webapp.runs.spec import AFTER, DEMO_MODEL
 
 RESUME_ONLY = (".pt", ".pth")
 """What only a trainer that goes on reads, with `weights_only`; never handed out as a model."""
+
+ADAPTER = "adapter_config.json"
+"""What a checkpoint of a job that trains adapters holds in place of a model's `config.json`."""
+DEEPEST = 8
+"""Adapters upon adapters of earlier jobs, at most."""
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """What a job's first model is put together of: adapters, the outermost first, upon a `whole` model of an earlier
+    job, or else upon the model of this `name`."""
+
+    adapters: tuple[Checkpoint, ...]
+    whole: Checkpoint | None
+    name: str
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """By depth, as downloads name them."""
+        return self.adapters if self.whole is None else (*self.adapters, self.whole)
 
 
 def whole(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
@@ -61,6 +82,42 @@ def named_checkpoint(model: str) -> Checkpoint | None:
     if row is None:
         raise InputError(f"model: {model[:100]} is no checkpoint that is kept; choose one of the job's list.")
     return row
+
+
+def model_parts(job: TrainingJob) -> ModelParts:
+    """What the job's first model is put together of.
+
+    Raises InputError: a part is not there (any more), or is kept nowhere: the demo's model is built on the spot.
+    """
+    adapters: list[Checkpoint] = []
+    while (checkpoint := model_checkpoint(job)) is not None:
+        if not _is_adapter(checkpoint):
+            return ModelParts(tuple(adapters), checkpoint, "")
+        adapters.append(checkpoint)
+        job = checkpoint.job
+        if len(adapters) > DEEPEST:
+            raise InputError(f"model: more than {DEEPEST} adapters lie upon one another; begin with a final model.")
+    if adapters and job.model == DEMO_MODEL:
+        raise InputError(
+            f"model: the steps of {job.public_id} are adapters, upon a model that was built on the spot for it and is "
+            f"kept nowhere. Begin with the model that it ends with (ft:{job.public_id}), which is whole."
+        )
+    return ModelParts(tuple(adapters), None, job.model)
+
+
+def first_model(job: TrainingJob) -> str:
+    """The model that a worker has to have or fetch by itself: what adapters lie upon, else the job's own."""
+    if not (job.model.startswith("ft:") and ":step-" in job.model):
+        return job.model
+    try:
+        return model_parts(job).name or job.model
+    except InputError:
+        return job.model  # whoever takes it is told what is missing
+
+
+def _is_adapter(checkpoint: Checkpoint) -> bool:
+    paths = {file.path for file in checkpoint.files.all()}
+    return ADAPTER in paths and "config.json" not in paths
 
 
 def model_files(checkpoint: Checkpoint) -> list[CheckpointFile]:

@@ -15,6 +15,7 @@ from training.config import read_config
 from webapp.accounts.services import audit
 from webapp.errors import Conflict
 from webapp.runs import transitions
+from webapp.runs.launch.estimates import spent
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.services import state_to_begin
 from webapp.runs.wakeups import wake_workers
@@ -70,8 +71,9 @@ def pause(job: TrainingJob, user: Any) -> TrainingJob:
 def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_allowed: int | None = None) -> TrainingJob:
     """Let a paused job, or one that failed, go on from its last whole checkpoint; perhaps with more hours or calls.
 
-    A running one whose pause was asked for goes on without it. What was not believed of its worker's reports is no
-    reason any more; the audit log says that this person saw it. Raises NotNow, and InputError: a limit does not fit.
+    Hours count over all attempts. A running job whose pause was asked for goes on without it. What was not believed of
+    its worker's reports is no reason any more; the audit log says that this person saw it. Raises NotNow, and
+    InputError: a limit does not fit, or its hours are over.
     """
     row = _held(job)
     limits = _set_limits(row, hours, calls_allowed)
@@ -90,12 +92,23 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
         raise NotNow(
             f"The job {row.public_id} {_ended(row)}: it cannot go on. Create a job that begins with its model."
         )
+    _require_hours(row)
     limits |= _believed(row)
     row.wish = row.reason = row.error = row.error_code = row.error_param = ""
     row.lost, row.finished_at, row.lease_until, row.woken_at = 0, None, None, None
     row.state = state_to_begin(row)
     _write(row, user, "resume", "The job was resumed.", **limits)
     return row
+
+
+def _require_hours(row: TrainingJob) -> None:
+    """Raises InputError: the job's hours are over, so that it would end again behind its first step."""
+    hours, taken = (row.config.get("limits") or {}).get("hours"), spent(row)
+    if hours is not None and taken is not None and taken >= hours * 3600:
+        raise InputError(
+            f"hours: the attempts of this job have taken {taken / 3600:.1f} of its {hours:g} hours (limits.hours); "
+            "resume it with more than that"
+        )
 
 
 def _believed(row: TrainingJob) -> dict[str, Any]:

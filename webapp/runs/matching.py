@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 
 from webapp.runs.candidates import Candidate, candidates
+from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.topics import tell_job
@@ -39,12 +40,12 @@ def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
 def refresh() -> int:
     """Write the reason why each queued job waits, where it has changed; returns for how many."""
     rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
-    jobs = list(rows.only("pk", "model", "engine", "reason", "attempt", "step")[:AT_ONCE])
+    jobs = list(rows.only("pk", "model", "engine", "reason", "attempt", "step", "after")[:AT_ONCE])
     here = candidates() if jobs else []
     known: dict[tuple[str, str], Remark | None] = {}
     changed = 0
     for job in jobs:
-        kind = (job.model, job.engine)
+        kind = (first_model(job), job.engine)
         if kind not in known:
             known[kind] = impediment(*kind, here)
         remark = known[kind]

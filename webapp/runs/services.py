@@ -12,6 +12,7 @@ from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import dataset_of
 from webapp.runs import matching
 from webapp.runs.candidates import candidates
+from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.launch.preflight import Preflight, looked_at
 from webapp.runs.models import TrainingJob, TrainingState
@@ -53,7 +54,7 @@ def create_job(new: NewJob, user: Any) -> TrainingJob:
         job.judge_endpoint, job.judge_model = asked.judge[0], asked.judge[1][:200]
     job.state = state_to_begin(job)
     if job.state == TrainingState.QUEUED:
-        remark = matching.impediment(job.model, job.engine, candidates())
+        remark = matching.impediment(first_model(job), job.engine, candidates())
         job.reason = remark.message if remark else ""
     job.save()
     audit(user, "training.create", job, public_id=job.public_id, method=job.method, model=job.model[:200])

@@ -42,6 +42,7 @@ LABELS: dict[str, str] = {
     "loss.form": "Form of the loss",
     "loss.clip_low": "Clip below",
     "loss.clip_high": "Clip above",
+    "loss.dual_clip": "Dual clip",
     "loss.updates": "Passes over attempts",
     "kl.coefficient": "KL coefficient",
     "kl.to": "KL to which policy",
@@ -118,7 +119,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         *SHARED,
     ),
     "reinforcement": (
-        ("How long, how many attempts", ("steps", "sampling", "attempts")),
+        ("How long, how many attempts", ("steps", "sampling", "attempts", "thinking")),
         ("Horizon and decoding", ("horizon", "decoding")),
         ("Reward and advantage", ("reward", "advantage")),
         ("Loss and divergence", ("loss", "kl")),
@@ -127,7 +128,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
     "evaluation": (
         ("Which tasks, how often", ("side", "tasks", "repeats", "horizons")),
-        ("Decoding and attempts", ("decoding", "attempts")),
+        ("Decoding and attempts", ("decoding", "attempts", "thinking")),
         ("Reports, limits and seed", ("report_every", "precision", "limits", "seed")),
     ),
 }

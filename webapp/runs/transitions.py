@@ -84,7 +84,10 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) ->
     elif ending.exit == "stopped" or (job.wish == "pause" and ending.exit in ("fault", "crashed", "infrastructure")):
         _stopped(job, "" if ending.exit == "stopped" else message)
     elif ending.exit == "out_of_time":
-        pause(job, "Its hours (limits.hours) are over. Resume it to go on from its last checkpoint for as long again.")
+        pause(
+            job,
+            "Its hours (limits.hours, over all attempts) are over. Resume it with more of them, from its checkpoint.",
+        )
     elif ending.exit in PAUSING:
         reason = message or PAUSING[ending.exit]
         say(job, "error", reason, kind="alarm", exit=ending.exit)

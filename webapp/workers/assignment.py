@@ -8,8 +8,9 @@ from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import files_of
-from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
+from webapp.runs.checkpoint_files import last_checkpoint, model_files, model_parts
 from webapp.runs.evaluations.progress import reported, served_model
+from webapp.runs.launch.estimates import spent
 from webapp.runs.models import TrainingJob
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
@@ -24,12 +25,13 @@ class FileToFetch(Frozen):
 
 
 class ModelToTrain(Frozen):
-    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place. `asked`: it is
-    behind the assignment's `policy`."""
+    """`demo`: the worker builds it from the dataset's words. `named`: it lies at the worker's place. `adapter`: its
+    files are merged into `base`. `asked`: it is behind the assignment's `policy`."""
 
     name: str
-    kind: Literal["demo", "files", "named", "asked"]
+    kind: Literal["demo", "files", "named", "adapter", "asked"]
     files: list[FileToFetch] = []
+    base: ModelToTrain | None = None
 
 
 class DatasetToFetch(Frozen):
@@ -54,7 +56,8 @@ class ModelToAsk(Frozen):
 
 
 class Assignment(Frozen):
-    """A claimed job. Every later write names `attempt`. Of an evaluation the first `reported` reports are here."""
+    """A claimed job. Every later write names `attempt`. `spent_s` is what earlier attempts took of `limits.hours`. Of
+    an evaluation the first `reported` reports are here."""
 
     job: str
     attempt: int
@@ -69,6 +72,7 @@ class Assignment(Frozen):
     policy: ModelToAsk | None = None
     reported: int = 0
     seed: int = 0
+    spent_s: float = 0.0
 
 
 def assignment(job: TrainingJob, base_url: str) -> Assignment:
@@ -89,6 +93,7 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         policy=_policy(job, f"{at}/llm/policy/v1"),
         reported=reported(job) if job.is_evaluation else 0,
         seed=int(job.config.get("seed", 0)),
+        spent_s=round(spent(job) or 0.0, 3),
     )
 
 
@@ -97,11 +102,15 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
         return ModelToTrain(name=DEMO_MODEL, kind="demo")
     if job.model.startswith(ENDPOINT):
         return ModelToTrain(name=job.model, kind="asked")
-    checkpoint = model_checkpoint(job)
-    if checkpoint is None:
-        return ModelToTrain(name=job.model, kind="named")
-    name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
-    return ModelToTrain(name=name, kind="files", files=_files(model_files(checkpoint), "model", at))
+    parts = model_parts(job)
+    told = None if parts.whole else ModelToTrain(name=parts.name, kind="named")
+    for depth, checkpoint in reversed(list(enumerate(parts.checkpoints))):
+        name = f"ft:{checkpoint.job.public_id}" + ("" if checkpoint.final else f":step-{checkpoint.step}")
+        files = _files(model_files(checkpoint), f"model-{depth}" if depth else "model", at)
+        whole = checkpoint is parts.whole
+        told = ModelToTrain(name=name, kind="files" if whole else "adapter", files=files, base=None if whole else told)
+    assert told is not None
+    return told
 
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:

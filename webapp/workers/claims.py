@@ -21,7 +21,8 @@ from webapp.claims import Claim, StaleClaim
 from webapp.connections import release_connection
 from webapp.errors import NotFound
 from webapp.runs import matching, transitions
-from webapp.runs.checkpoint_files import last_checkpoint
+from webapp.runs.candidates import loads
+from webapp.runs.checkpoint_files import first_model, last_checkpoint
 from webapp.runs.evaluations.progress import reported
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.readiness import advance, locked
@@ -237,7 +238,7 @@ def _next(worker: Worker, base_url: str) -> Assignment | None:
 @transaction.atomic
 def _take(worker: Worker) -> TrainingJob | None:
     rows = ready_jobs().select_for_update(of=("self",), no_key=True, skip_locked=True)
-    job = rows.filter(_could(worker)).order_by("pk").first()
+    job = rows.filter(_could(worker)).exclude(pk__in=_elsewhere(worker)).order_by("pk").first()
     if job is None:
         return None
     from_step = begun_at(job)
@@ -284,6 +285,12 @@ def _could(worker: Worker) -> Q:
         theirs = {name for other in others if engine in other.engines for name in other.model_names}
         condition |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
     return condition
+
+
+def _elsewhere(worker: Worker) -> list[int]:
+    """Jobs that begin with adapters upon a model which this worker cannot load."""
+    jobs = ready_jobs().filter(model__startswith="ft:", model__contains=":step-")[:AT_ONCE]
+    return [job.pk for job in jobs if not loads(worker.model_names, first_model(job))]
 
 
 def reap() -> int:

@@ -10,8 +10,8 @@ from synthesis.errors import InputError
 from webapp.datasets.storage import stored_name
 from webapp.errors import NotFound
 from webapp.rest.file_response import file_response
-from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint, model_files
-from webapp.runs.models import TrainingJob
+from webapp.runs.checkpoint_files import last_checkpoint, model_files, model_parts
+from webapp.runs.models import Checkpoint, TrainingJob
 from webapp.workers import claims
 
 
@@ -35,7 +35,7 @@ def _stored(job: TrainingJob, what: str, path: str) -> str:
         if dataset is None:
             raise InputError("evaluation: this job has no dataset of its own for that.")
         return stored_name(dataset, path)
-    checkpoint = last_checkpoint(job) if what == "resume" else model_checkpoint(job)
+    checkpoint = last_checkpoint(job) if what == "resume" else _part(job, what)
     if checkpoint is None:
         raise InputError(f"{what}: this job has no files of that kind.")
     files = list(checkpoint.files.all()) if what == "resume" else model_files(checkpoint)
@@ -43,3 +43,9 @@ def _stored(job: TrainingJob, what: str, path: str) -> str:
     if file is None:
         raise InputError(f"{what}: there is no file {path[:100]!a}.")
     return file.stored
+
+
+def _part(job: TrainingJob, what: str) -> Checkpoint | None:
+    """`model`, or below it `model-1` and so on. Raises InputError."""
+    parts, depth = model_parts(job).checkpoints, int(what.partition("-")[2] or 0)
+    return parts[depth] if depth < len(parts) else None

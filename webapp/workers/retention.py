@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from datetime import timedelta
 
@@ -10,6 +11,8 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils import timezone
 
+from synthesis.errors import InputError
+from webapp.runs.checkpoint_files import model_parts
 from webapp.runs.models import (
     OPEN_STATES,
     Checkpoint,
@@ -41,10 +44,10 @@ def prune_checkpoints(job: TrainingJob) -> int:
 
 
 def _delete(rows: object) -> int:
-    gone = 0
+    gone, awaited = 0, _awaited()
     for row in list(rows.select_related("job")[:AT_ONCE]):  # type: ignore[attr-defined]
         named = f"ft:{row.job.public_id}:step-{row.step}"
-        if TrainingJob.objects.filter(model=named, state__in=OPEN_STATES).exists():
+        if row.pk in awaited or TrainingJob.objects.filter(model=named, state__in=OPEN_STATES).exists():
             continue
         if row.deployments.filter(state__in=OPEN_DEPLOYMENTS).exists():
             continue
@@ -56,6 +59,15 @@ def _delete(rows: object) -> int:
             Checkpoint.objects.filter(pk=row.pk).update(state=CheckpointState.DELETED)
         gone += 1
     return gone
+
+
+def _awaited() -> set[int]:
+    """Adapters of earlier jobs that open jobs begin with, also those which others lie upon."""
+    pks: set[int] = set()
+    for job in TrainingJob.objects.filter(model__contains=":step-", state__in=OPEN_STATES)[:AT_ONCE]:
+        with contextlib.suppress(InputError):
+            pks |= {checkpoint.pk for checkpoint in model_parts(job).checkpoints}
+    return pks
 
 
 def _is_being_resumed(job: TrainingJob, row: Checkpoint) -> bool:

@@ -146,7 +146,10 @@ class PieceQuery(Schema):
 
 
 class DownloadQuery(Schema):
-    what: Annotated[Literal["dataset", "evaluation", "resume", "model"], Field(description="Part of the assignment.")]
+    what: Annotated[
+        str,
+        Field(pattern=r"^(dataset|evaluation|resume|model(-[1-9])?)$", description="Part of the assignment."),
+    ]
     path: Annotated[ShortText, Field(min_length=1, description="As the assignment names it.")]
 
 

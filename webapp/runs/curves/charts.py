@@ -133,7 +133,11 @@ _RULES: tuple[ChartGroup, ...] = (
             Chart(
                 "clipped",
                 "Clipped",
-                (CurveLine("clipped_low", "from below"), CurveLine("clipped_high", "from above")),
+                (
+                    CurveLine("clipped_low", "from below"),
+                    CurveLine("clipped_high", "from above"),
+                    CurveLine("clipped_dual", "by the dual clip"),
+                ),
                 share=True,
             ),
             _one("grad_norm", title="Gradient norm"),

@@ -19,6 +19,7 @@ from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.runs.candidates import candidates
+from webapp.runs.checkpoint_files import model_parts
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
@@ -60,6 +61,8 @@ class ResolvedJob:
     after: TrainingJob | None = None
     base: str = ""
     """The model that all began with, through every `after` and `ft:`."""
+    loaded: str = ""
+    """The model that a worker has to have or fetch by itself."""
     user: tuple[Endpoint, str] | None = None
     judge: tuple[Endpoint, str] | None = None
     problems: list[Remark] = field(default_factory=list)
@@ -74,7 +77,7 @@ class ResolvedJob:
 
 def look_up(new: NewJob) -> ResolvedJob:
     """Resolve everything that a new job names; nothing is written."""
-    asked = ResolvedJob(new)
+    asked = ResolvedJob(new, loaded=new.model)
     asked.dataset, asked.file = _data(asked, "training_file", new.dataset)
     if new.evaluation:
         asked.evaluation, asked.evaluation_file = _data(asked, "validation_file", new.evaluation)
@@ -203,6 +206,11 @@ def _find_tuned(asked: ResolvedJob, model: str) -> None:
         ]
         message = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(there) or 'none'}."
         asked.refuse("model", "checkpoint_not_found", message)
+        return
+    try:
+        asked.loaded = model_parts(TrainingJob(model=model)).name or model
+    except InputError as error:
+        asked.refuse("model", "not_whole", str(error).removeprefix("model: "))
 
 
 def base_of(job: TrainingJob) -> str:

@@ -58,6 +58,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
+        _look_at_loss(asked, asked.config)
     if isinstance(asked.config, EvaluationJob):
         look_at_evaluation(asked, asked.config)
     _look_at_evaluations_user(asked)
@@ -87,7 +88,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=queue_of(here, matching.able(asked.new.model, asked.new.engine, here)),
+        queue=queue_of(here, matching.able(asked.loaded, asked.new.engine, here)),
     )
 
 
@@ -213,6 +214,20 @@ def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None
         asked.refuse("user_model", "missing", message)
 
 
+def _look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
+    """A whole attempt's ratio is a product of all its tokens', and min(r A, clip(r) A) = r A has no bound below 0."""
+    loss = config.loss
+    if loss.form == "trajectory" and not loss.dual_clip:
+        message = (
+            "The ratio of a whole attempt has no bound where the attempt was a bad one (advantage below 0): after the "
+            "first pass over a step's attempts a single one can decide an update. Set changes.loss.dual_clip (3 is "
+            "customary), or take another loss.form."
+        )
+        if loss.updates == 1:
+            message += " With one pass over attempts (loss.updates) ratios stay near 1."
+        asked.warn("changes.loss.dual_clip", "no_dual_clip", message)
+
+
 def _look_at_evaluations_user(asked: ResolvedJob) -> None:
     """An evaluation holds conversations, and nobody plays the user: it would fail at its first one."""
     facts = facts_of(asked.evaluation) if asked.evaluation else None
@@ -241,7 +256,7 @@ def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
 
 
 def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
-    model, engine = asked.new.model, asked.new.engine
+    model, engine = asked.loaded, asked.new.engine
     remark = matching.impediment(model, engine, here)
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
     if remark is not None:

@@ -160,7 +160,7 @@ class ResumeJobIn(BodyIn):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hours": 24}]})
 
-    hours: Annotated[FiniteFloat, Field(gt=0, le=1_440, description="Of wall time.")] | None = None
+    hours: Annotated[FiniteFloat, Field(gt=0, le=1_440, description="Of wall time, over all attempts.")] | None = None
     calls_allowed: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
 
 

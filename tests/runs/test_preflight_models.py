@@ -1,0 +1,49 @@
+"""What a preflight says of a loss without a bound, and of a model that is a step of a job which trains adapters."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures import pages_seed
+from tests.runs.job_support import asks, frozen, tasks
+from tests.runs.test_preflight import problems, warnings, worker
+from webapp.runs.launch.preflight import preflight
+from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.services import create_job
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
+    """Of the papers' presets AutoForge's alone; one more setting takes the warning away, and stands among what
+    differs."""
+    row = frozen(tasks())
+    paper = preflight(asks(row, preset="autoforge-erpo"))
+    assert "no_dual_clip" in warnings(paper)
+    assert next(one.param for one in paper.warnings if one.code == "no_dual_clip") == "changes.loss.dual_clip"
+    for preset in ("envscaler-rl", "agent-world-grpo", "agentgym-rl", "demo-rl"):
+        assert "no_dual_clip" not in warnings(preflight(asks(row, preset=preset)))
+    bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
+    assert "no_dual_clip" not in warnings(bounded)
+    assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
+
+
+def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
+    """Adapters of the demo's model, which is kept nowhere, are refused at once; of a model that workers have they are
+    for those workers."""
+    row, user = frozen(tasks()), pages_seed.person("researcher")
+    first = create_job(asks(row), user)
+    kept = Checkpoint.objects.create(job=first, attempt=1, step=5, state=CheckpointState.READY)
+    for path in ("adapter_config.json", "adapter_model.safetensors"):
+        CheckpointFile.objects.create(checkpoint=kept, path=path, bytes=1, sha256="0" * 64)
+    step = f"ft:{first.public_id}:step-5"
+    refused = preflight(asks(row, model=step))
+    assert problems(refused) == {"model": "not_whole"}
+    assert f"Begin with the model that it ends with (ft:{first.public_id})" in refused.problems[0].message
+    TrainingJob.objects.filter(pk=first.pk).update(model="mine-7B")
+    worker(name="other", model_names=["another-7B"])
+    unseen = preflight(asks(row, model=step, preset="demo-rl"))
+    assert (unseen.ok, unseen.queue.able) == (True, ())
+    assert any("can load mine-7B" in one.message for one in unseen.warnings)
+    worker(name="has it", model_names=["mine-7B"])
+    assert preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
