@@ -1,8 +1,8 @@
 """Reports of a run to a tracker beside Envarium's own record: trackio, W&B or TensorBoard, from the worker.
 
 Where it goes and with which token is the worker's: `WANDB_API_KEY`, `HF_TOKEN`, `ENVARIUM_REPORT_PROJECT` (default
-`envarium`) and `ENVARIUM_REPORTS_DIR` (files of TensorBoard) of its environment. A job says only which tracker; a
-tracker that fails later is told of once and left alone.
+`envarium`) and `ENVARIUM_REPORTS_DIR` (files of W&B and TensorBoard) of its environment. A job says only which tracker;
+one that fails later is told of once and left alone.
 """
 
 from __future__ import annotations
@@ -93,8 +93,10 @@ def _trackio(folder: Path, config: dict[str, Any]) -> Parts:
 def _wandb(folder: Path, config: dict[str, Any]) -> Parts:
     import wandb
 
+    where = _files_of(folder)
+    where.mkdir(parents=True, exist_ok=True)
     run = wandb.init(
-        project=_project(), id=folder.name, name=folder.name, config=config, resume="allow", dir=str(folder)
+        project=_project(), id=folder.name, name=folder.name, config=config, resume="allow", dir=str(where)
     )
     return lambda step, values: run.log(values, step=step), run.finish
 
@@ -102,9 +104,7 @@ def _wandb(folder: Path, config: dict[str, Any]) -> Parts:
 def _tensorboard(folder: Path, config: dict[str, Any]) -> Parts:
     from torch.utils.tensorboard import SummaryWriter
 
-    # The attempt's own folder is removed when it has ended.
-    where = Path(os.environ.get(FOLDER) or folder.parent.parent / "reports")
-    board = SummaryWriter(str(where / folder.name))
+    board = SummaryWriter(str(_files_of(folder) / folder.name))
     board.add_text("config", f"```json\n{config}\n```")
 
     def log(step: int, values: dict[str, float]) -> None:
@@ -112,6 +112,11 @@ def _tensorboard(folder: Path, config: dict[str, Any]) -> Parts:
             board.add_scalar(key, value, step)
 
     return log, board.close
+
+
+def _files_of(folder: Path) -> Path:
+    """Where trackers leave files: the attempt's own folder is removed when it has ended."""
+    return Path(os.environ.get(FOLDER) or folder.parent.parent / "reports")
 
 
 def _project() -> str:

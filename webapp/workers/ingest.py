@@ -117,6 +117,7 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
         behind.filter(step__lt=max(reached)).update(step=max(reached))
     if values:
         behind.update(advanced_at=timezone.now())
+        job.step = max(job.step, *reached)
         watch.look(job, sorted({step for _, step in values}))
 
 
