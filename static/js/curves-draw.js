@@ -16,7 +16,7 @@
   const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid", alert: "solid", doubt: "dashdot" };
   const FEW = 60;
   const MOST_MARKS = 80;
-  const WORD_SHARE = 0.18; /* of the axis, for what is said of a mark */
+  const WORD_SHARE = 0.36; /* of an axis of 400 px, for what is said of a mark */
   const coarse = window.matchMedia("(pointer: coarse)");
 
   /* light-dark() is only known to the browser once it is used. */
@@ -104,7 +104,7 @@
   /* Over the plot, where they cover no line; one that would stand on another is in the tables alone. */
   function words(chart, view, ink) {
     const end = Math.max(view.end || 0, view.high);
-    const room = (end - view.low) * (chart.large ? WORD_SHARE / 2 : WORD_SHARE);
+    const room = (end - view.low) * Math.min(0.5, WORD_SHARE * (400 / Math.max(view.across, 200)));
     const found = [];
     let free = -Infinity;
     for (const mark of view.marks.filter((one) => one.short)) {
@@ -183,7 +183,8 @@
     };
   }
 
-  envarium.drawCurve = (box, chart, given, view) => {
+  envarium.drawCurve = (box, chart, given, asked) => {
+    const view = { ...asked, across: box.clientWidth };
     const tones = TOKENS.map(colour);
     const ink = colour("--text");
     const soft = colour("--muted");
