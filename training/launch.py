@@ -138,7 +138,13 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
     from training import job_setup
+    from training.reports import open_report
     from training.trainer_callbacks import save_final
+
+    config = job.config.model_dump(mode="json")
+    report = open_report(job.config.report_to, folder, config) if writer is not None else None
+    if report is not None and writer is not None:
+        report.follow(writer)
 
     key = os.environ.get(LLM_KEY, "")
     user, judge = job_setup.asked_model("user", job.user, key), job_setup.asked_model("judge", job.judge, key)
@@ -149,6 +155,8 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     else:
         assert isinstance(job.config, Reinforcement)
         ended, trainer, results = job_setup.reinforcement(parts, job.config)
+    if report is not None:
+        report.close()
     if ended == "done":
         save_final(trainer, folder / MODEL)
     if writer is not None:

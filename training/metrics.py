@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
@@ -121,6 +121,8 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.heard: Callable[[int, Mapping[str, float | int | None]], None] | None = None
+        """Called with the step and numbers of each record of values."""
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
@@ -140,7 +142,10 @@ class Writer:
     def values(self, step: int, values: Mapping[str, float | int | None]) -> int:
         """Record numbers of a step; returns the sequence number. What is no finite number becomes None."""
         kept = {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
-        return self._append({"kind": "values", "step": step, "values": kept})
+        seq = self._append({"kind": "values", "step": step, "values": kept})
+        if self.heard is not None:
+            self.heard(step, kept)
+        return seq
 
     def event(self, step: int, level: Literal["info", "warn", "error"], message: str, **data: Any) -> int:
         """Record something to be read; returns the sequence number."""

@@ -31,6 +31,9 @@ app.conf.beat_schedule = {
         "schedule": 15.0,
         "options": {"queue": "llm", "expires": 15},
     },
+    "watch-training": {"task": "runs.watch_stalls", "schedule": 30.0, "options": {"expires": 30}},
+    "send-webhooks": {"task": "webhooks.send_due", "schedule": 5.0, "options": {"expires": 5}},
+    "prune-webhooks": {"task": "webhooks.prune", "schedule": 86_400.0, "options": {"expires": 3600}},
     "prune-training": {"task": "workers.prune", "schedule": 3600.0, "options": {"expires": 3600}},
     "probe-sandbox": {
         "task": "jobs.probe_sandbox",

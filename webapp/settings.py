@@ -107,6 +107,7 @@ INSTALLED_APPS = [
     "webapp.events",
     "webapp.jobs",
     "webapp.endpoints",
+    "webapp.webhooks",
     "webapp.taxonomy",
     "webapp.environments",
     "webapp.scenarios",

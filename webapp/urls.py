@@ -16,6 +16,7 @@ urlpatterns = [
     path("lists/", include("webapp.lists.urls")),
     path("jobs/", include("webapp.jobs.urls")),
     path("endpoints/", include("webapp.endpoints.urls")),
+    path("webhooks/", include("webapp.webhooks.urls")),
     path("taxonomy/sessions/", include("webapp.labelling.urls")),
     path("taxonomy/sessions/", include("webapp.labelling.results.urls")),
     path("taxonomy/", include("webapp.taxonomy.urls")),

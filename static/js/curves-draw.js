@@ -1,6 +1,8 @@
 /* Draws one chart of a training job with plotly, in the page's own colours. Lines differ by dash and marker too.
 
-   envarium.drawCurve(box, chart, lines, {marks, low, high, chosen})
+   envarium.drawCurve(box, chart, lines, {marks, low, high, chosen, smoothing, axis, place, end})
+   low, high and end are on the axis; place(step, line) says where a step lies on it. A large chart has its last numbers
+   at its lines, and room for the steps that are to come (up to end).
    Labels come without markup from the server, but for line breaks; nothing else of the data is text. Plotly reads
    markup in every text, links among it, so that whatever else looks like markup is taken out once more here. */
 "use strict";
@@ -11,10 +13,10 @@
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon", "hexagon", "triangle-down", "bowtie", "hourglass"];
   const PATTERNS = ["", "/", ".", "x", "\\", "-", "+", "|"];
-  const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid", doubt: "dashdot" };
+  const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid", alert: "solid", doubt: "dashdot" };
   const FEW = 60;
   const MOST_MARKS = 80;
-  const WORD_SHARE = 0.18; /* of the axis, for what is said of a mark */
+  const WORD_SHARE = 0.36; /* of an axis of 400 px, for what is said of a mark */
   const coarse = window.matchMedia("(pointer: coarse)");
 
   /* light-dark() is only known to the browser once it is used. */
@@ -31,7 +33,7 @@
   const faint = (rgb, alpha) => rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
 
   function band(line, low, high, tone, alpha, words) {
-    const edge = { type: "scatter", mode: "lines", x: line.x, line: { width: 0, color: tone }, hoverinfo: "skip", connectgaps: false };
+    const edge = { type: "scatter", mode: "lines", x: line.at, line: { width: 0, color: tone }, hoverinfo: "skip", connectgaps: false };
     return [
       { ...edge, y: low, showlegend: false },
       { ...edge, y: high, fill: "tonexty", fillcolor: faint(tone, alpha), name: plain(words), showlegend: Boolean(words), legendrank: 2000 },
@@ -47,24 +49,40 @@
       const at = (sign) => line.y.map((value, place) => (value === null || line.spread[place] === null ? null : value + sign * line.spread[place]));
       found.push(...band(line, at(-1), at(1), tone, 0.13, alone ? "± deviation" : ""));
     }
-    if (line.low && !line.rare && !crowded) found.push(...band(line, line.low, line.high, tone, 0.28, alone ? `least to greatest of ${width(line)} steps` : ""));
+    if (line.low && !line.rare && !crowded) found.push(...band(line, line.low, line.high, tone, line.band ? 0.2 : 0.28, line.band || (alone ? `least to greatest of ${width(line)} steps` : "")));
     return found;
   }
 
-  function trace(line, place, chart, tones) {
+  /* What was recorded, faint behind the smoothed line. */
+  function recorded(line, place, chart, tones, view) {
+    if (!view.smoothing || chart.stacked || line.rare) return [];
+    const tone = tones[place % tones.length];
+    return [{ type: "scatter", mode: "lines", x: line.at, y: line.y, line: { color: faint(tone, 0.35), width: 1 }, hoverinfo: "skip", showlegend: false, connectgaps: false }];
+  }
+
+  const AXES = { time: "time", tokens: "tokens" };
+
+  function hover(line, view, smoothed) {
+    const step = AXES[view.axis] ? ", step %{customdata[0]:,d}" : "";
+    return `%{y:.4~g}${smoothed ? " (recorded %{customdata[1]:.4~g})" : ""}${step}`;
+  }
+
+  function trace(line, place, chart, tones, view) {
     const tone = tones[place % tones.length];
     const dash = DASHES[(place + Math.floor(place / tones.length)) % DASHES.length];
     const few = line.rare || line.x.length <= FEW;
+    const smoothed = Boolean(view.smoothing) && !chart.stacked && !line.rare;
     const told = {
       type: "scatter",
       name: plain(line.label),
-      x: line.x,
-      y: line.y,
-      mode: few ? "lines+markers" : "lines",
-      line: { color: tone, width: 1.75, dash },
+      x: line.at,
+      y: smoothed ? envarium.smooth(line.y, view.smoothing) : line.y,
+      customdata: line.x.map((step, at) => [step, line.y[at]]),
+      mode: few && !smoothed ? "lines+markers" : "lines",
+      line: { color: tone, width: chart.large ? 2.25 : 1.75, dash },
       marker: { color: tone, size: line.rare ? 7 : 5, symbol: SYMBOLS[place % SYMBOLS.length] },
       connectgaps: Boolean(line.rare),
-      hovertemplate: "%{y:.4~g}",
+      hovertemplate: hover(line, view, smoothed),
     };
     if (!chart.stacked) return told;
     return { ...told, mode: "lines", stackgroup: "all", fillcolor: faint(tone, 0.35), fillpattern: { shape: PATTERNS[place % PATTERNS.length], fgcolor: tone, fgopacity: 0.7, size: 6, solidity: 0.25 } };
@@ -73,22 +91,29 @@
   function shapes(view, ink, soft) {
     const kept = view.marks.length <= MOST_MARKS ? view.marks : view.marks.filter((mark) => mark.kind !== "checkpoint").slice(-MOST_MARKS);
     const upright = { type: "line", yref: "paper", y0: 0, y1: 1, layer: "below" };
-    const found = kept.map((mark) => ({ ...upright, x0: mark.step, x1: mark.step, line: { color: mark.kind === "doubt" ? colour("--bad") : soft, width: ["attempt", "doubt"].includes(mark.kind) ? 2 : 1, dash: MARK_DASHES[mark.kind] } }));
-    if (view.chosen !== null) found.push({ ...upright, layer: "above", x0: view.chosen, x1: view.chosen, line: { color: ink, width: 1 } });
+    const tones = { doubt: colour("--bad"), alert: colour("--warn") };
+    const found = kept.map((mark) => {
+      const x = view.place(mark.step, {});
+      return { ...upright, x0: x, x1: x, line: { color: tones[mark.kind] || soft, width: ["attempt", "doubt", "alert"].includes(mark.kind) ? 2 : 1, dash: MARK_DASHES[mark.kind] } };
+    });
+    if (view.chosen !== null) found.push({ ...upright, layer: "above", x0: view.place(view.chosen, {}), x1: view.place(view.chosen, {}), line: { color: ink, width: 1 } });
+    if (view.end > view.high) found.push({ ...upright, type: "rect", x0: view.high, x1: view.end, fillcolor: colour("--sunk"), line: { width: 0 } });
     return found;
   }
 
   /* Over the plot, where they cover no line; one that would stand on another is in the tables alone. */
-  function words(view, ink) {
-    const room = (view.high - view.low) * WORD_SHARE;
+  function words(chart, view, ink) {
+    const end = Math.max(view.end || 0, view.high);
+    const room = (end - view.low) * Math.min(0.5, WORD_SHARE * (400 / Math.max(view.across, 200)));
     const found = [];
     let free = -Infinity;
     for (const mark of view.marks.filter((one) => one.short)) {
-      const leftwards = mark.step + room > view.high;
-      const begin = leftwards ? mark.step - room : mark.step;
+      const x = view.place(mark.step, {});
+      const leftwards = x + room > end;
+      const begin = leftwards ? x - room : x;
       if (begin < free) continue;
       free = begin + room;
-      found.push({ x: mark.step, y: 1, yref: "paper", xanchor: leftwards ? "right" : "left", yanchor: "bottom", text: plain(mark.short), showarrow: false, font: { size: 10, color: ink } });
+      found.push({ x, y: 1, yref: "paper", xanchor: leftwards ? "right" : "left", yanchor: "bottom", text: plain(mark.short), showarrow: false, font: { size: 10, color: ink } });
     }
     return found;
   }
@@ -106,6 +131,19 @@
     return [{ x: 0.5, y: 0.5, xref: "paper", yref: "paper", text: "No numbers in these steps", showarrow: false, font: { size: 12, color: ink } }];
   }
 
+  /* The last number at the end of each line, and how much is to come. */
+  function lasts(chart, lines, view, tones, soft) {
+    if (!chart.large) return [];
+    const found = [];
+    if (lines.length <= 3) lines.forEach((line, place) => {
+      const values = line.rare ? line.y : envarium.smooth(line.y, view.smoothing);
+      const at = values.findLastIndex((value) => value !== null);
+      if (at >= 0 && !line.rare) found.push({ x: line.at[at], y: values[at], xanchor: "left", showarrow: false, xshift: 4, text: String(Number(values[at].toPrecision(3))), font: { size: 12, color: tones[place % tones.length] } });
+    });
+    if (view.end > view.high && view.toCome) found.push({ x: view.end, y: 0, yref: "paper", xanchor: "right", yanchor: "bottom", showarrow: false, text: view.toCome, font: { size: 11, color: soft } });
+    return found;
+  }
+
   /* Room for the legend, about: plotly would make it a box to scroll in. */
   function legendHeight(traces, across) {
     const named = traces.filter((one) => one.showlegend !== false).map((one) => one.name.split("<br>"));
@@ -115,15 +153,21 @@
     return Math.ceil(named.length / columns) * (6 + 14 * deepest);
   }
 
-  function layout(chart, lines, view, ink, soft, legend) {
+  function ticks(view) {
+    if (view.axis === "time") return { hoverformat: ",.3~g", ticksuffix: " h", nticks: 6 };
+    if (view.axis === "tokens") return { hoverformat: ",.4~s", tickformat: "~s", nticks: 6 };
+    return { hoverformat: ",d", tickformat: ",~d", ...(view.high - view.low < 6 ? { dtick: 1 } : { nticks: 6 }) };
+  }
+
+  function layout(chart, lines, view, tones, ink, soft, legend) {
     const range = chart.stacked ? [0, 1] : flat(lines);
-    const over = words(view, soft);
+    const over = words(chart, view, soft);
     const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--control"), tickfont: { size: 11, color: soft }, automargin: true };
     const wide = Math.max(1, view.high - view.low) * 0.02;
     const named = lines.length > 1 || lines.some((line) => line.spread || (line.low && !line.rare));
     return {
-      height: named ? 190 + legend : 220,
-      margin: { t: over.length ? 20 : 8, l: 44, r: 24, b: 28 },
+      height: (named ? 190 + legend : 220) + (chart.large ? 110 : 0),
+      margin: { t: over.length ? 20 : 8, l: 44, r: chart.large ? 48 : 24, b: 28 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: window.getComputedStyle(document.body).fontFamily, color: ink, size: 12 },
@@ -131,20 +175,23 @@
       hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--control"), font: { color: ink, size: 12 } },
       dragmode: coarse.matches ? false : "zoom",
       showlegend: named,
-      legend: { orientation: "h", traceorder: "normal", x: 0, y: -0.2, yanchor: "top", font: { size: 11, color: ink }, itemwidth: 40, maxheight: 2000 },
-      xaxis: { ...axis, range: [view.low - wide, view.high + wide], hoverformat: ",d", tickformat: ",~d", ...(view.high - view.low < 6 ? { dtick: 1 } : { nticks: 6 }) },
+      legend: { orientation: "h", traceorder: "normal", x: 0, y: chart.large ? -0.12 : -0.2, yanchor: "top", font: { size: 11, color: ink }, itemwidth: 40, maxheight: 2000 },
+      xaxis: { ...axis, range: [view.low - wide, Math.max(view.high, view.end || 0) + wide], ...ticks(view) },
       yaxis: { ...axis, fixedrange: true, rangemode: chart.share ? "tozero" : "normal", range, autorange: range === undefined, nticks: 6, exponentformat: "e" },
       shapes: shapes(view, ink, soft),
-      annotations: [...over, ...nothing(lines, soft)],
+      annotations: [...over, ...lasts(chart, lines, view, tones, soft), ...nothing(lines, soft)],
     };
   }
 
-  envarium.drawCurve = (box, chart, lines, view) => {
+  envarium.drawCurve = (box, chart, given, asked) => {
+    const view = { ...asked, across: box.clientWidth };
     const tones = TOKENS.map(colour);
     const ink = colour("--text");
     const soft = colour("--muted");
-    const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3));
-    const traces = [...under, ...lines.map((line, place) => trace(line, place, chart, tones))];
-    return window.Plotly.react(box, traces, layout(chart, lines, view, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, responsive: true, doubleClick: false });
+    const lines = given.map((line) => ({ ...line, at: view.axis === "step" ? line.x : line.x.map((step) => view.place(step, line)) }));
+    const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3 && !line.band));
+    const raw = lines.flatMap((line, place) => recorded(line, place, chart, tones, view));
+    const traces = [...under, ...raw, ...lines.map((line, place) => trace(line, place, chart, tones, view))];
+    return window.Plotly.react(box, traces, layout(chart, lines, view, tones, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, responsive: true, doubleClick: false });
   };
 })();

@@ -12,6 +12,7 @@
   const EVERY_MS = 1000;
   const AGAIN_MS = 5000;
   const AT_ONCE = 6; /* charts in one question: the first are drawn while the others are asked for */
+  const SMALL = " small";
   const PATIENCE = 4; /* a slow answer is waited for so many times longer before the next question */
   const figures = new Map();
   const drawn = new Map();
@@ -20,6 +21,11 @@
   const range = { from: told.from, to: told.to };
   const problem = document.getElementById("curves-error");
   const chooser = document.getElementById("step");
+  const small = new Map();
+  const { along, curveControls } = window.envarium;
+  const settings = curveControls(told.axis, redraw, () => { all(); update(); });
+  let clock = null;
+  let points = {};
   let marks = [];
   let last = Number(chooser?.max || 0);
   let chosen = null;
@@ -29,6 +35,8 @@
     const query = new URLSearchParams(told.query);
     for (const end of ["from", "to"]) if (range[end] !== null) query.set(end, range[end]);
     for (const name of names) query.append("chart", name);
+    if (stale.has(SMALL)) query.set("small", "1");
+    if (settings.axis !== "step") query.set("x", settings.axis);
     return `${told.url}?${query}`;
   }
 
@@ -46,16 +54,28 @@
   }
 
   const words = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
-  const view = () => ({ marks, low: range.from ?? 0, high: range.to ?? Math.max(last, 1), chosen });
+
+  const timed = () => settings.axis !== "step" && clock;
+  const place = (step) => (timed() ? along(clock.step, clock[settings.axis], step) : step);
+  const stepAt = (x) => (timed() ? along(clock[settings.axis], clock.step, x) : x);
+
+  function view() {
+    const [low, high] = [range.from ?? 0, range.to ?? Math.max(last, 1)];
+    const open = told.live && range.to === null && settings.axis === "step" && told.total > last;
+    return {
+      marks, chosen, place, smoothing: settings.smoothing, axis: timed() ? settings.axis : "step",
+      low: place(low), high: place(high), end: open ? told.total : 0, toCome: open ? `${(told.total - last).toLocaleString("en-US")} steps to come` : "",
+    };
+  }
 
   function bind(box) {
     box.on("plotly_relayout", (event) => {
       const [low, high] = [event["xaxis.range[0]"], event["xaxis.range[1]"]];
-      if (low !== undefined && high !== undefined) zoom(Math.max(0, Math.floor(low)), Math.max(1, Math.ceil(high)));
+      if (low !== undefined && high !== undefined) zoom(Math.max(0, Math.floor(stepAt(low))), Math.max(1, Math.ceil(stepAt(high))));
     });
     box.on("plotly_doubleclick", () => zoom(null, null));
     box.on("plotly_click", (event) => {
-      const step = event.points.find((point) => Number.isInteger(point.x))?.x;
+      const step = event.points.find((point) => Number.isInteger(point.customdata?.[0]))?.customdata[0];
       if (step !== undefined) window.location.assign(`${told.steps}${step}/`);
     });
   }
@@ -68,6 +88,15 @@
       places[at].firstElementChild.textContent = line.last === null ? "no number" : words(line.last);
       places[at].title = place < 0 ? "" : `step ${line.x[place]}`;
     });
+  }
+
+  function drawSmall() {
+    const now = { ...view(), end: 0 };
+    for (const [key, figure] of small) {
+      const line = points[key];
+      window.envarium.drawSmall(figure, line ? [line] : [], now);
+      if (line?.last !== undefined && range.to === null) figure.querySelector("figcaption b").textContent = line.last === null ? "no number" : words(line.last);
+    }
   }
 
   async function draw(name) {
@@ -85,7 +114,7 @@
     if (asking) return;
     asking = true;
     try {
-      for (let names = wanted(); names.length; names = wanted()) await once(names);
+      for (let names = wanted(); names.length || stale.has(SMALL); names = wanted()) await once(names.length ? names : ["-"]);
       if (problem) problem.hidden = true;
     } catch (error) {
       fail(error);
@@ -98,10 +127,13 @@
   const wanted = () => [...stale].filter((name) => seen.has(name)).slice(0, AT_ONCE);
 
   async function once(names) {
+    const few = stale.has(SMALL);
+    const question = ask(names);
     names.forEach((name) => stale.delete(name));
+    stale.delete(SMALL);
     const [low, high, begun] = [range.from, range.to, Date.now()];
     try {
-      const data = await ask(names);
+      const data = await question;
       changed.every = Math.max(EVERY_MS, PATIENCE * (Date.now() - begun));
       if (low !== range.from || high !== range.to) return;
       reach(data);
@@ -110,7 +142,12 @@
         told.shape = data.shape;
         return;
       }
-      for (const name of names) {
+      clock = data.clock ?? clock;
+      if (few) {
+        points = data.small || {};
+        drawSmall();
+      }
+      for (const name of names.filter((one) => figures.has(one))) {
         drawn.set(name, data.charts[name] || []);
         say(figures.get(name), drawn.get(name));
         await draw(name);
@@ -119,7 +156,8 @@
       if (document.getElementById("marks").dataset.count !== String(marks.length)) await exchange(["marks"]);
       document.documentElement.dataset.curves = String(last);
     } catch (error) {
-      names.forEach((name) => stale.add(name));
+      names.filter((name) => figures.has(name)).forEach((name) => stale.add(name));
+      if (few) stale.add(SMALL);
       throw error;
     }
   }
@@ -165,11 +203,11 @@
   }
 
   /* There are other charts, lines or marks than this page has: their places come as a reload would bring them. */
-  async function exchange(ids = ["curves-choice", "charts"]) {
+  async function exchange(ids = ["large", "small", "curves-choice", "charts"]) {
     const answer = await fetch(window.location.href);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const open = [...document.querySelectorAll("#charts details[open] > summary")].map((one) => one.id);
+    const open = [...document.querySelectorAll("#charts details[open] > summary, #large details[open] > summary")].map((one) => one.id);
     for (const id of ids) {
       const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
       if (!old || !fresh || (id === "curves-choice" && inUse(old))) continue;
@@ -200,6 +238,15 @@
       draw(figure.dataset.chart);
       watch.observe(figure);
     }
+    small.clear();
+    document.querySelectorAll("[data-small]").forEach((figure) => small.set(figure.dataset.small, figure));
+    if (small.size) stale.add(SMALL);
+    update();
+  }
+
+  function all() {
+    figures.forEach((_, name) => stale.add(name));
+    if (small.size) stale.add(SMALL);
   }
 
   async function changed() {
@@ -207,7 +254,7 @@
       if ((await ask(["-"])).shape !== told.shape) window.location.reload();
       return;
     }
-    figures.forEach((_, name) => stale.add(name));
+    all();
     await update();
   }
 
@@ -222,7 +269,7 @@
       if (field) field.value = range[end] ?? "";
     }
     window.history.replaceState(null, "", here);
-    figures.forEach((_, name) => stale.add(name));
+    all();
     return update();
   }
 
@@ -230,6 +277,11 @@
   function at(line, step) {
     const place = line.x.findIndex((end, index) => step <= end && step >= (line.first ? line.first[index] : end));
     return place < 0 ? null : line.y[place];
+  }
+
+  function redraw() {
+    seen.forEach((name) => draw(name));
+    drawSmall();
   }
 
   function choose(step) {
@@ -243,6 +295,7 @@
       }
       draw(name);
     }
+    drawSmall();
     document.getElementById("at-step").textContent = `Step ${chosen}. ${said.join("; ") || "No numbers of it are drawn."}`;
   }
 
@@ -270,7 +323,7 @@
     update();
   }, { rootMargin: "300px" });
   begin();
-  const again = () => seen.forEach((name) => draw(name));
+  const again = () => redraw();
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   changed.every = EVERY_MS;

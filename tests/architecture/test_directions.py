@@ -14,8 +14,8 @@ import pytest
 
 from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tree_of
 
-APPS = ["accounts", "lists", "events", "jobs", "endpoints", "taxonomy", "environments", "scenarios", "trajectories"]
-APPS += ["review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
+APPS = ["accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments", "scenarios"]
+APPS += ["trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
@@ -31,7 +31,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"config"},
     {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline"},
     {"worker", "examples"},
-    {"rows"},
+    {"rows", "reports"},
     {"masks"},
     {"advantages", "losses", "templates"},
     {"model_loader"},

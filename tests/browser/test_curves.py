@@ -82,7 +82,7 @@ def test_a_point_arrives_without_a_reload(live_site: str, chromium: Browser) -> 
 
     job = made(steps=30, environments=2)
     page = signed_in(chromium, live_site)
-    opened(page, job)
+    opened(page, job, "?show=parts")
     page.evaluate("window.same = true")
     assert step_of(page) == 30
     table = '[data-chart="reward"] details.twin'
@@ -226,7 +226,7 @@ def test_a_key_of_a_worker_s_makes_no_link_in_any_drawing(live_site: str, chromi
 
     apart(plant)
     page = signed_in(chromium, live_site)
-    opened(page, job)
+    opened(page, job, "?show=all")
     charts = page.locator("[data-chart]")
     for place in range(charts.count()):
         charts.nth(place).scroll_into_view_if_needed()
@@ -246,7 +246,7 @@ def test_it_fits_and_has_no_violation(live_site: str, chromium: Browser, width: 
     page = signed_in(
         chromium, live_site, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
     )
-    for query in ("", "?tab=events", "?tab=checkpoints", "?tab=settings"):
+    for query in ("", "?show=all", "?tab=events", "?tab=checkpoints", "?tab=settings"):
         if query:
             page.goto(f"/training/{job.public_id}/{query}")
         else:

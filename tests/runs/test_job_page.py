@@ -127,7 +127,7 @@ def test_no_key_reaches_a_drawing_with_markup_of_its_own(client: Client) -> None
     for form in forms.split():
         key = MetricKey.objects.create(job=job, name=form.format(link), last_step=2, last_value=0.5)
         MetricPoint.objects.bulk_create(MetricPoint(key=key, attempt=1, step=step, value=0.5) for step in (1, 2))
-    groups = charts.groups_of(list(MetricKey.objects.filter(job=job)), charts.choice_of(QueryDict("")))
+    groups = charts.all_groups(list(MetricKey.objects.filter(job=job)), charts.choice_of(QueryDict("")))
     shown = [chart for group in groups for chart in group.charts]
     drawn = charts.drawing(job, shown, charts.choice_of(QueryDict("")))["charts"]
     labels = [line["label"] for lines in drawn.values() for line in lines]
@@ -171,9 +171,9 @@ def test_held_out_success_by_environment_has_its_chart(client: Client) -> None:
     job = runs_seed.training_job(steps=2, environments=2)
     key = MetricKey.objects.create(job=job, name="evaluation/environment/shop/success", last_step=2, last_value=0.5)
     MetricPoint.objects.create(key=key, attempt=1, step=2, value=0.5)
-    [line] = points(client, job)["charts"]["held-out-by-environment"]
+    [line] = points(client, job, "?show=parts")["charts"]["held-out-by-environment"]
     assert (line["label"], line["y"]) == ("shop", [0.5])
-    assert "Other</h2>" not in page(client, job)
+    assert "Other</h2>" not in page(client, job, query="?show=all")
 
 
 def test_the_horizons_checkpoints_and_attempts_are_marked(client: Client) -> None:
@@ -204,10 +204,14 @@ def test_what_is_shown_stands_in_the_address(client: Client) -> None:
     job = runs_seed.training_job(steps=20, environments=9)
     text = page(client, job, query="?show=machine")
     assert 'data-chart="time"' in text
-    assert 'data-chart="reward"' not in text
+    assert 'data-chart="success"' not in text
+    assert text.index('data-chart="reward"') < text.index('data-small="success"') < text.index('data-chart="time"')
+    assert 'data-chart="time"' not in page(client, job)
+    assert text.count("data-small=") == 12
     text = page(client, job, query="?measure=success&environment=environment-7&environment=environment-2")
     assert "Success by environment" in text
-    told = points(client, job, "?measure=success&environment=environment-7&environment=environment-2")
+    chosen = "measure=success&environment=environment-7&environment=environment-2"
+    told = points(client, job, f"?chart=by-environment&{chosen}")
     assert [line["label"] for line in told["charts"]["by-environment"]] == ["environment-2", "environment-7"]
 
 
@@ -218,9 +222,9 @@ def test_without_a_choice_the_lowest_environments_are_drawn(client: Client) -> N
             job=job, name=f"environment/e{number:02}/reward", last_step=5, last_value=number / 60
         )
         MetricPoint.objects.create(key=key, attempt=1, step=5, value=number / 60)
-    told = points(client, job)["charts"]["by-environment"]
+    told = points(client, job, "?chart=by-environment")["charts"]["by-environment"]
     assert [line["label"] for line in told] == [f"e{number:02}" for number in range(charts.SHOWN_PARTS)]
-    assert "6 of 60 drawn" in page(client, job)
+    assert "6 of 60 drawn" in page(client, job, query="?show=parts")
 
 
 def test_a_check_has_its_words_where_its_task_is_here(client: Client) -> None:
@@ -231,14 +235,14 @@ def test_a_check_has_its_words_where_its_task_is_here(client: Client) -> None:
     for part in (f"{task.current.verifier_hash[:8]}.1", "ffffffff.3"):
         key = MetricKey.objects.create(job=job, name=f"check/{part}/success", last_step=2, last_value=0.5)
         MetricPoint.objects.create(key=key, attempt=1, step=2, value=0.5)
-    labels = [line["label"] for line in points(client, job)["charts"]["by-check"]]
+    labels = [line["label"] for line in points(client, job, "?chart=by-check")["charts"]["by-check"]]
     assert f"Ada's is open ({task.current.verifier_hash[:8]}.1)" in labels
     assert "ffffffff.3" in labels
 
 
 def test_sft_shows_what_there_is_and_no_empty_chart(client: Client) -> None:
     job = runs_seed.training_job(steps=20, method="supervised")
-    text = page(client, job)
+    text = page(client, job, query="?show=all")
     assert 'data-chart="token_accuracy"' in text
     assert 'data-chart="reward"' not in text
     assert "loss now" in text
@@ -251,7 +255,7 @@ def test_markup_in_an_environments_name_stays_text(client: Client) -> None:
     job = runs_seed.training_job(steps=5, environments=[evil])
     text = page(client, job)
     assert evil not in text
-    label = points(client, job)["charts"]["by-environment"][0]["label"]
+    label = points(client, job, "?chart=by-environment")["charts"]["by-environment"][0]["label"]
     assert "<" not in label
     assert "onerror" not in label
 
@@ -349,8 +353,8 @@ def test_the_number_of_queries_does_not_grow_with_steps_or_rollouts(client: Clie
         with CaptureQueriesContext(
             connection,
         ) as asked:
-            page(client, job)
-            points(client, job)
+            page(client, job, query="?show=all")
+            points(client, job, "?show=all&small=1&x=time")
             page(client, job, query="?tab=events")
             page(client, job, query="?tab=checkpoints")
         counts.append(len(asked))

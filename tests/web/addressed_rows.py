@@ -28,11 +28,12 @@ from webapp.environments.models import CheckerMeasure
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
-from webapp.runs.models import RolloutFile, TrainingJob
+from webapp.runs.models import RolloutFile, TrainingAlert, TrainingJob
 from webapp.scenarios.models import Audit, Playground
 from webapp.taxonomy.models import Decision, Grouping, Node, NodeCounts, Theme, ThemeSource, TreeChange
 from webapp.trajectories.models import PlaygroundFork, Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import Spec
+from webapp.webhooks.models import Webhook
 from webapp.workers.models import Deployment
 
 HELD_ROUTES = ("desk", "submit", "fill", "draft", "heartbeat", "skip", "leave")
@@ -126,6 +127,8 @@ def a_training(run: Trajectory) -> dict[str, Any]:
     file = RolloutFile.objects.create(job=job, attempt=1, step=1, sha256="0" * 64, count=1)
     rollout = file.rollouts.create(index=0, row="a-row", task=run.task, revision=run.revision, outcome="failed")
     stored = StoredFile.objects.create(filename="rows.jsonl", kind="tasks", bytes=2)
+    alert = TrainingAlert.objects.create(job=job, rule="kl", message="Large.", value=1, last_value=1, from_step=1)
+    webhook = Webhook.objects.create(name="pager", url="https://hooks.example/envarium")
     evaluation = an_evaluation(run)
     return {
         "training": job,
@@ -133,6 +136,8 @@ def a_training(run: Trajectory) -> dict[str, Any]:
         "stored_file": stored,
         "deployment": deployment,
         "evaluation": evaluation,
+        "alert": alert,
+        "webhook": webhook,
     }
 
 
@@ -290,6 +295,8 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "dataset": made["training"].dataset.public_id,
         },
         "runs:evaluation": {"job": made["evaluation"].public_id},
+        "runs:mute_alert": {"pk": made["alert"].pk},
+        "webhooks": {"pk": made["webhook"].pk},
         "runs:checkpoint_file": {"job": made["training"].public_id, "pk": 1},
         "runs:rollout": {"job": made["training"].public_id, "pk": made["rollout_of_step"].pk},
         "datasets": {"dataset": made["dataset"].public_id, "side": "train", "export": made["export"].public_id},

@@ -49,6 +49,7 @@ from training.config.sampling import (
 )
 from training.config.units import (
     Count,
+    ReportTo,
     Seed,
     SettingName,
     Share,
@@ -126,6 +127,7 @@ class Supervised(Frozen):
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation(every=0)
     limits: Limits = Limits()
+    report_to: ReportTo = "none"
     seed: Seed = 0
 
     @model_validator(mode="after")
@@ -170,6 +172,7 @@ class Reinforcement(Frozen):
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation()
     limits: Limits = Limits()
+    report_to: ReportTo = "none"
     seed: Seed = 0
 
     @model_validator(mode="after")

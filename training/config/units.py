@@ -11,6 +11,13 @@ Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Turns = Annotated[int, Field(ge=1, le=1_000)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+ReportTo = Annotated[
+    Literal["none", "trackio", "wandb", "tensorboard"],
+    Field(
+        description="Where the worker reports the numbers as well. The package and its token are the worker's; "
+        "TensorBoard's files stay there."
+    ),
+]
 SettingName = Literal["task", "conversation"]
 """`task`: the agent is told the whole task (ES: Non-Conv.). `conversation`: a simulated user tells it (Conv.)."""
 Thinking = Literal["kept", "stripped"]

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from webapp.lists import list_filters
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
+from webapp.runs.alerts.page import AlertLine, by_job
 from webapp.runs.launch.form_choices import split_of, split_words
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import jobs
@@ -56,6 +57,8 @@ class TrainingJobLine:
     after: float | None = None
     evaluated_at: int | None = None
     """The step of `after`."""
+    alerts: tuple[AlertLine, ...] = ()
+    """Open ones that are not muted."""
     split: str = ""
     """What the held-out rows of `before` and `after` are split by."""
 
@@ -94,7 +97,7 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
 
 
 def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
-    """Lines of a page of rows, in two queries."""
+    """Lines of a page of rows, in three queries."""
     page = list(page_rows)
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
     known: dict[int, dict[str, MetricKey]] = {}
@@ -103,7 +106,9 @@ def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
     held_out = [key.pk for by_name in known.values() for name, key in by_name.items() if name == HELD_OUT]
     points = MetricPoint.objects.filter(key__in=held_out, superseded=False).order_by("key", "step", "-attempt")
     first = {point.key_id: point for point in points.distinct("key")}
-    return [_line(job, known.get(job.pk, {}), first) for job in page]
+    alerts = by_job(page)
+    told = [_line(job, known.get(job.pk, {}), first) for job in page]
+    return [replace(line, alerts=tuple(alerts.get(line.job.pk, ()))) for line in told]
 
 
 def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:

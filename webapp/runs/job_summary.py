@@ -95,7 +95,7 @@ def changed(job: TrainingJob) -> list[PresetChange]:
     kind = config.horizon.kind if isinstance(config, Reinforcement) else ""
     return [
         PresetChange(
-            _label(difference.path, kind),
+            label_of_setting(difference.path, kind),
             told(difference.chosen),
             told(difference.preset),
             f"{difference.mark.kind}: {difference.mark.note}",
@@ -114,11 +114,13 @@ def _asked(changes: dict[str, Any], above: str = "") -> list[PresetChange]:
         if isinstance(value, dict) and value:
             asked += _asked(value, f"{path}.")
         else:
-            asked.append(PresetChange(_label(path, "list" if isinstance(value, list) else "constant"), told(value)))
+            asked.append(
+                PresetChange(label_of_setting(path, "list" if isinstance(value, list) else "constant"), told(value))
+            )
     return asked
 
 
-def _label(path: str, kind: str) -> str:
+def label_of_setting(path: str, kind: str) -> str:
     """A field in words, with the part of the settings that it belongs to; `kind` is the horizon's."""
     label = LABELS.get(path) or LABELS.get(f"{path}@{kind}")
     part = path.partition(".")[0].replace("_", " ")

@@ -23,9 +23,10 @@ from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.runs import checkpoint_files, control, job_summary, matching, queries
+from webapp.runs.alerts import page as alerts_page
 from webapp.runs.candidates import candidates
 from webapp.runs.curves import charts as curves
-from webapp.runs.curves import marks
+from webapp.runs.curves import clock, marks, overview
 from webapp.runs.curves.charts import Chart, CurveChoice
 from webapp.runs.models import AttemptEnd, CheckpointFile, MetricKey, TrainingJob, TrainingState
 from webapp.runs.rollouts.check_names import check_names
@@ -63,6 +64,7 @@ def head_context(job: TrainingJob, tab: str) -> dict[str, Any]:
         "waiting": queries.waiting_before(job) if job.state == TrainingState.QUEUED else None,
         "able": _able(job),
         "last_attempt": queries.attempts_of(job).first() if job.attempt else None,
+        "alerts": alerts_page.open_of(job),
         "followers": list(job.followers.only("public_id", "name", "state").order_by("-pk")[:SHOWN]),
     }
 
@@ -113,14 +115,23 @@ def _curves(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
     choice = curves.choice_of(request.GET)
     keys = queries.keys_of(job)
     names = check_names(job, keys)
-    groups = curves.groups_of(keys, choice, names)
+    every = curves.all_groups(keys, choice, names)
+    large = overview.large_chart(every)
+    asked = overview.asked_charts(every, (), choice)
     last = {key.name: key for key in keys}
-    parts = _parts(keys, choice, groups, names)
+    parts = _parts(keys, choice, overview.shown_groups(every, choice), names)
     query = _drawn_query(request, choice, parts)
+    alerts = {line.rule.key: line.title for line in alerts_page.open_of(job) if line.rule}
+    small = overview.small_charts(keys, every, alerts)
     return {
         "choice": choice,
         "headings": [(name, title, name in choice.groups) for name, title in curves.GROUPS.items()],
-        "groups": [(group, [(chart, _last(chart, last)) for chart in group.charts]) for group in groups],
+        "large": (large, _last(large, last)) if large else None,
+        "small": small,
+        "groups": [
+            (group, [(chart, _last(chart, last)) for chart in group.charts if chart != large])
+            for group in overview.shown_groups(every, choice)
+        ],
         "parts": parts,
         "measures": curves.MEASURES,
         "any_keys": bool(keys),
@@ -129,18 +140,20 @@ def _curves(request: HttpRequest, job: TrainingJob) -> dict[str, Any]:
         "drawing": {
             "url": reverse("runs:job_curves", args=[job.public_id]),
             "query": query,
-            "shape": curves.shape_of(groups),
+            "shape": curves.shape_of(asked, [chart.key for chart in small]),
             "steps": reverse("runs:step", args=[job.public_id, 0]).removesuffix("0/"),
             "topic": f"training:{job.pk}",
             "live": job.is_open,
             "from": choice.low,
             "to": choice.high,
+            "total": job.total_steps,
+            "axis": Params(request.GET).choice("x", clock.AXES, clock.AXES[0]),
             "charts": {
                 chart.name: {
                     "title": chart.title, "unit": chart.unit, "stacked": chart.stacked, "share": chart.share,
+                    "large": chart == large,
                 }
-                for group in groups
-                for chart in group.charts
+                for chart in asked
             },
         },
         "plotly": NAME,
@@ -163,7 +176,7 @@ def _parts(
     """What may be drawn part by part, with what is."""
     drawn = {line.key for group in groups if group.name == "parts" for chart in group.charts for line in chart.lines}
     part_lists = []
-    for prefix, title in curves.PREFIXES.items() if "parts" in choice.groups else ():
+    for prefix, title in curves.PREFIXES.items() if any(group.name == "parts" for group in groups) else ():
         measure = curves.measure_of(prefix, choice)
         parts = curves.parts_of(keys, prefix, measure)
         if parts:
@@ -186,7 +199,7 @@ def _parts(
 def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str, Any]]) -> str:
     """The address with the parts that are drawn where there are more: they stay while it changes which are lowest."""
     kept = request.GET.copy()
-    for name in ("tab", "from", "to"):
+    for name in ("tab", "from", "to", "x", "smooth"):
         kept.pop(name, None)
     for part_list in parts:
         if part_list["total"] > curves.SHOWN_PARTS and part_list["prefix"] not in (choice.parts or {}):
@@ -198,15 +211,21 @@ def _drawn_query(request: HttpRequest, choice: CurveChoice, parts: list[dict[str
 @require_safe
 @never_cache
 def job_curves(request: HttpRequest, job: str) -> JsonResponse:
-    """Points of the charts that `?chart=` names (all that the address shows, without it), in the range asked for."""
+    """Points of the charts that `?chart=` names (all that the address shows, without it), in the range asked for; with
+    `small` those of the small ones too, with `x` the clock that curves over time or tokens need."""
     row = find(job)
     choice = curves.choice_of(request.GET)
-    asked = Params(request.GET).texts("chart")
+    params = Params(request.GET)
     keys = queries.keys_of(row)
-    groups = curves.groups_of(keys, choice, check_names(row, keys))
-    charts = [chart for group in groups for chart in group.charts if not asked or chart.name in asked]
-    told = curves.drawing(row, charts, choice)
-    return JsonResponse(told | {"live": row.is_open, "shape": curves.shape_of(groups)})
+    groups = curves.all_groups(keys, choice, check_names(row, keys))
+    told = curves.drawing(row, overview.asked_charts(groups, params.texts("chart"), choice), choice)
+    small = [chart.key for chart in overview.small_charts(keys, groups, {})]
+    if params.flag("small"):
+        told["small"] = overview.small_drawing(row, small, choice)
+    if params.choice("x", clock.AXES) in clock.AXES[1:]:
+        told["clock"] = clock.clock(row)
+    shape = curves.shape_of(overview.asked_charts(groups, (), choice), small)
+    return JsonResponse(told | {"live": row.is_open, "shape": shape})
 
 
 @access("read")
@@ -217,7 +236,7 @@ def job_numbers(request: HttpRequest, job: str) -> HttpResponse:
     row = find(job)
     choice = curves.choice_of(request.GET)
     keys = queries.keys_of(row)
-    groups = curves.groups_of(keys, choice, check_names(row, keys))
+    groups = curves.all_groups(keys, choice, check_names(row, keys))
     params = Params(request.GET)
     name, at = params.text("chart"), params.number("before")
     chart = next((chart for group in groups for chart in group.charts if chart.name == name), None)

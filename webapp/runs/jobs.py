@@ -13,6 +13,7 @@ from webapp.datasets import freeze_job
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import subject_page
+from webapp.runs.alerts import stalls
 from webapp.runs.local import demo_rows, installation, worker_process
 from webapp.runs.models import TrainingJob
 from webapp.runs.rollouts import verification
@@ -60,3 +61,9 @@ def work() -> None:
 def end_training(**_: Any) -> None:
     """A worker that stops waits for what it runs: the trainer is asked to end its step and keep a checkpoint."""
     worker_process.end_below()
+
+
+@shared_task(name="runs.watch_stalls")
+def watch_stalls() -> None:
+    """Look for running jobs that say nothing."""
+    stalls.look()

@@ -40,6 +40,7 @@ class TrainingJob(models.Model):
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
     person queued it, `calls_allowed` how many requests to LLM roles it has, `result` the last attempt's evaluations.
     Nobody takes a queued job before `lease_until`.
+    `advanced_at` is when a number of a further step was last taken in.
     `worker` is the public id of the one that holds it, `doubt` why what it reported is not believed, until a person
     resumes the job in spite of that.
     With `after` it is queued once that job has succeeded; `model` may then be `after`: the one that ended with.
@@ -81,6 +82,7 @@ class TrainingJob(models.Model):
     infra_errors = models.PositiveIntegerField(default=0)
     program_errors = models.PositiveIntegerField(default=0)
     trained_tokens = models.BigIntegerField(default=0)
+    advanced_at = models.DateTimeField(null=True, blank=True)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)
     error_param = models.CharField(max_length=200, blank=True)
@@ -211,6 +213,37 @@ class MetricPoint(models.Model):
         ]
 
 
+class TrainingAlert(models.Model):
+    """An alert of a job by a rule (`webapp.runs.alerts.rules`), from the step where it began to where it ended.
+
+    `value` is what the rule measured where it began, `last_value` where it was last looked at. A muted one is shown
+    without colour and told to nobody; the next one of the rule is not muted.
+    """
+
+    job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="alerts")
+    rule = models.CharField(max_length=24)
+    message = models.TextField()
+    value = models.FloatField()
+    last_value = models.FloatField()
+    from_step = models.PositiveIntegerField()
+    to_step = models.PositiveIntegerField(null=True, blank=True)
+    started_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    muted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    muted = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "rule"], condition=Q(ended_at=None), name="trainingalert_open"),
+        ]
+        indexes = [
+            models.Index(fields=["job", "-id"], name="trainingalert_of_job"),
+            models.Index(fields=["-id"], condition=Q(ended_at=None), name="trainingalert_now"),
+        ]
+
+
 class CheckpointState(models.TextChoices):
     UPLOADING = "uploading"
     READY = "ready"
@@ -330,4 +363,5 @@ class RunRollout(models.Model):
         indexes = [
             models.Index(F("file"), F("advantage").desc(nulls_last=True), F("id").asc(), name="runrollout_advantage"),
             models.Index(fields=["task", "-id"], name="runrollout_task"),
+            models.Index(fields=["row", "file"], name="runrollout_row"),
         ]

@@ -18,6 +18,7 @@ LABELS: dict[str, str] = {
     "report_every": "Reported together",
     "precision": "Precision",
     "seed": "Seed",
+    "report_to": "Report to",
     "sampling.environments": "Environments a step",
     "sampling.tasks": "Tasks a step",
     "sampling.rollouts": "Attempts a task",
@@ -111,7 +112,7 @@ SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Weights and optimiser", ("tuning", "optimiser")),
     ("Mixture of environments and settings", ("mixture",)),
     ("Evaluation on the held-out split", ("evaluation",)),
-    ("Limits, checkpoints and seed", ("limits", "seed")),
+    ("Limits, checkpoints, reports and seed", ("limits", "report_to", "seed")),
 )
 GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "supervised": (

@@ -3,10 +3,12 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from webapp.runs import job_list_views, job_views
+from webapp.runs.alerts import alert_views
+from webapp.runs.comparison import compare_views
 from webapp.runs.evaluations import evaluation_views
 from webapp.runs.launch import new_job_views
 from webapp.runs.local import demo_views
-from webapp.runs.rollouts import step_views
+from webapp.runs.rollouts import group_views, step_views
 
 app_name = "runs"
 OF_A_JOB: list[URLPattern] = [
@@ -20,6 +22,8 @@ OF_A_JOB: list[URLPattern] = [
     path("<slug:job>/cancel/", job_views.cancel, name="cancel"),
     path("<slug:job>/steps/", step_views.steps, name="steps"),
     path("<slug:job>/steps/<int:step>/", step_views.step, name="step"),
+    path("<slug:job>/steps/<int:step>/group/", group_views.one_group, name="group"),
+    path("<slug:job>/task/", group_views.course, name="task_course"),
     path("<slug:job>/rollouts/<int:pk>/", step_views.rollout, name="rollout"),
 ]
 """Behind all addresses that begin with a word of their own."""
@@ -32,6 +36,10 @@ urlpatterns: list[URLPattern] = [
     path("evaluations/", evaluation_views.evaluations, name="evaluations"),
     path("evaluations/compare/", evaluation_views.compared, name="compared"),
     path("evaluations/<slug:job>/", evaluation_views.evaluation, name="evaluation"),
+    path("alerts/", alert_views.listing, name="alerts"),
+    path("alerts/<int:pk>/mute/", alert_views.mute, name="mute_alert"),
+    path("compare/", compare_views.compare, name="compare"),
+    path("compare/curves.json", compare_views.curves, name="compare_curves"),
     path("demo/", demo_views.demo, name="demo"),
     path("install/", demo_views.install, name="install"),
     path("install/start/", demo_views.install_start, name="install_start"),

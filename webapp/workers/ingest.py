@@ -16,6 +16,7 @@ from django.utils import timezone
 from synthesis.formats.values import clean
 from training.metrics import Event, Record, Values
 from webapp.errors import Unusable
+from webapp.runs.alerts import watch
 from webapp.runs.models import (
     Checkpoint,
     MetricKey,
@@ -114,6 +115,10 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
     )
     if reached:
         behind.filter(step__lt=max(reached)).update(step=max(reached))
+    if values:
+        behind.update(advanced_at=timezone.now())
+        job.step = max(job.step, *reached)
+        watch.look(job, sorted({step for _, step in values}))
 
 
 def _note_resumed(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> None:

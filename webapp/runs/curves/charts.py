@@ -62,9 +62,9 @@ class ChartGroup:
 
 @dataclass(frozen=True)
 class CurveChoice:
-    """The choice of groups, measure, parts and range of steps that an address names."""
+    """The choice of groups, measure, parts and range of steps that an address names; without groups the overview."""
 
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
     measure: str = "reward"
     parts: dict[str, tuple[str, ...]] | None = None
     """Of each prefix, the parts that were chosen; without an entry the first few are drawn."""
@@ -169,6 +169,8 @@ _RULES: tuple[ChartGroup, ...] = (
     ),
     ChartGroup("other", "Other", ()),
 )
+ALL = "all"
+"""In place of headings: every one."""
 GROUPS = {group.name: group.title for group in _RULES}
 _CLAIMED = {key for group in _RULES for chart in group.charts for key in chart.keys}
 
@@ -178,8 +180,10 @@ def choice_of(query: QueryDict) -> CurveChoice:
     params = Params(query)
     asked = [name for name in params.texts("show") if name in GROUPS]
     named = {prefix: tuple(params.texts(prefix, 300)[:MOST_PARTS]) for prefix in PREFIXES}
+    if not asked and (params.text("measure") or any(named.values())):
+        asked = ["parts"]
     return CurveChoice(
-        groups=tuple(asked) or tuple(GROUPS),
+        groups=tuple(GROUPS) if ALL in params.texts("show") else tuple(asked),
         measure=params.choice("measure", MEASURES, "reward"),
         parts={prefix: parts for prefix, parts in named.items() if parts},
         low=params.number("from"),
@@ -203,10 +207,10 @@ def measure_of(prefix: str, choice: CurveChoice) -> str:
     return "success" if prefix == "check" else choice.measure
 
 
-def groups_of(
+def all_groups(
     keys: Sequence[MetricKey], choice: CurveChoice, names: Mapping[str, str] | None = None
 ) -> list[ChartGroup]:
-    """The charts that this job has numbers for, of the headings that were chosen. `names` are words for checks."""
+    """The charts that this job has numbers for, by heading. `names` are words for checks."""
     known = {key.name for key in keys}
     groups: list[ChartGroup] = []
     for group in _RULES:
@@ -219,7 +223,7 @@ def groups_of(
         elif group.name == "attempts":
             charts[0] = _outcomes(known)
         kept = tuple(chart for chart in charts if chart.lines)
-        if kept and group.name in choice.groups:
+        if kept:
             groups.append(ChartGroup(group.name, group.title, kept))
     return groups
 
@@ -270,16 +274,16 @@ def _others(known: set[str]) -> list[str]:
     return sorted(key for key in known if key not in _CLAIMED and not key.startswith(prefixes))[:MOST_OTHERS]
 
 
-def shape_of(groups: Iterable[ChartGroup]) -> str:
+def shape_of(charts: Iterable[Chart], small: Sequence[str] = ()) -> str:
     """A hash of the charts and their lines: it differs as soon as a page has to be drawn anew."""
-    told = [[chart.name, *chart.keys] for group in groups for chart in group.charts]
+    told = [*([chart.name, *chart.keys] for chart in charts), list(small)]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> dict[str, Any]:
     """Data of the page's script: marks; of every line steps, means, and extremes where steps share a point."""
     names = [key for chart in charts for key in chart.keys]
-    curves = _all_series(job, names, choice)
+    curves = measured(job, names, choice, RESOLUTION)
     return {
         "step": job.step,
         "charts": {
@@ -292,10 +296,10 @@ def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> d
     }
 
 
-def _all_series(job: TrainingJob, names: Sequence[str], choice: CurveChoice) -> dict[str, Series]:
+def measured(job: TrainingJob, names: Sequence[str], choice: CurveChoice, resolution: int) -> dict[str, Series]:
     """Buckets of one width for all: the range ends where the job is, not where each key ends."""
     high = job.step if choice.high is None else min(choice.high, job.step)
-    return series(job, names, choice.low, max(high, choice.low or 0), RESOLUTION)
+    return series(job, names, choice.low, max(high, choice.low or 0), resolution)
 
 
 def within(marks: Iterable[Mark], choice: CurveChoice) -> list[Mark]:
@@ -313,17 +317,17 @@ def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, A
     told: dict[str, Any] = {
         "label": _label(line),
         "x": [bucket.last_step for bucket in buckets],
-        "y": [_short(bucket.mean) for bucket in buckets],
-        "last": next((_short(bucket.last) for bucket in reversed(buckets) if bucket.last is not None), None),
+        "y": [short(bucket.mean) for bucket in buckets],
+        "last": next((short(bucket.last) for bucket in reversed(buckets) if bucket.last is not None), None),
     }
     if line.rare:
         told["rare"] = True
     if curve.width > 1:
         told["first"] = [bucket.first for bucket in buckets]
-        told["low"], told["high"] = ([_short(getattr(bucket, end)) for bucket in buckets] for end in ("min", "max"))
+        told["low"], told["high"] = ([short(getattr(bucket, end)) for bucket in buckets] for end in ("min", "max"))
     if spread is not None:
         wide = {bucket.last_step: bucket.mean for bucket in spread.buckets}
-        told["spread"] = [_short(wide.get(bucket.last_step)) for bucket in buckets]
+        told["spread"] = [short(wide.get(bucket.last_step)) for bucket in buckets]
     return told
 
 
@@ -343,8 +347,8 @@ def _stacked(chart: Chart, curves: Mapping[str, Series], low: int) -> list[dict[
         shown: dict[str, Any] = {
             "label": _label(line),
             "x": ends,
-            "y": [_short(known.get(line.key, 0.0) / (sum(known.values()) or 1.0)) for known in sums],
-            "last": _short(last.last) if last is not None and last.last_step == ends[-1] else 0.0 if points else None,
+            "y": [short(known.get(line.key, 0.0) / (sum(known.values()) or 1.0)) for known in sums],
+            "last": short(last.last) if last is not None and last.last_step == ends[-1] else 0.0 if points else None,
         }
         if curves[line.key].width > 1:
             shown["first"] = [min(bucket.first for bucket in point.values()) for point in points]
@@ -352,6 +356,6 @@ def _stacked(chart: Chart, curves: Mapping[str, Series], low: int) -> list[dict[
     return told
 
 
-def _short(value: float | None) -> float | None:
+def short(value: float | None) -> float | None:
     """Six digits draw the same line and make half the answer."""
     return None if value is None else float(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Marks on a training job's curves: changes of horizon, checkpoints, new attempts, points that are not true."""
+"""Marks on a training job's curves: horizons, checkpoints, new attempts, alerts, points that are not true."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from django.db import connection
 from django.db.models.functions import Length
 
-from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, TrainingAttempt, TrainingJob
+from webapp.runs.alerts.rules import BY_NAME
+from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, TrainingAlert, TrainingAttempt, TrainingJob
 from webapp.runs.rollouts.reported_means import sentence
 
 MOST = 400
@@ -27,7 +28,7 @@ ORDER BY step LIMIT %s
 @dataclass(frozen=True)
 class Mark:
     """A mark at a step. `short` stands at the line, `words` in tables; `kind` is horizon, checkpoint,
-    attempt or doubt (what was posted differs from what the rollouts give)."""
+    attempt, alert or doubt (what was posted differs from what the rollouts give)."""
 
     step: int
     kind: str
@@ -40,7 +41,7 @@ class Mark:
 
 def marks_of(job: TrainingJob) -> list[Mark]:
     """Marks of a job in the order of steps."""
-    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job), *_doubts(job)]
+    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job), *_alerts(job), *_doubts(job)]
     return sorted(marks, key=lambda mark: (mark.step, mark.kind))
 
 
@@ -63,6 +64,16 @@ def _attempts(job: TrainingJob) -> list[Mark]:
         Mark(step, "attempt", f"attempt {number}", f"Attempt {number} goes on from here")
         for number, step in rows[:MOST]
     ]
+
+
+def _alerts(job: TrainingJob) -> list[Mark]:
+    rows = TrainingAlert.objects.filter(job=job).order_by("-pk")[:MOST]
+    marks = []
+    for alert in rows:
+        title = BY_NAME[alert.rule].title if alert.rule in BY_NAME else alert.rule
+        until = "" if alert.to_step is None else f" Over at step {alert.to_step}."
+        marks.append(Mark(alert.from_step, "alert", f"▲ {title.lower()}", f"{title}. {alert.message}{until}"))
+    return marks
 
 
 def _doubts(job: TrainingJob) -> list[Mark]:

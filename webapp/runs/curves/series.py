@@ -63,8 +63,11 @@ def series(
     from_step: int | None = None,
     to_step: int | None = None,
     resolution: int = RESOLUTION,
+    *,
+    width: int | None = None,
 ) -> dict[str, Series]:
-    """At most `resolution` buckets of each name that the job has numbers of, in the order asked for.
+    """At most `resolution` buckets of each name that the job has numbers of, in the order asked for; with `width` of
+    so many steps each, for jobs that are compared.
 
     Numbers that a resumed job superseded are left out; of a step that two attempts report, the later one counts.
     """
@@ -75,7 +78,7 @@ def series(
     low = max(0, from_step or 0)
     last = max(key.last_step for key in keys.values())
     high = last if to_step is None else min(to_step, last)
-    width = max(1, -(-(high - low + 1) // max(1, min(resolution, MOST_BUCKETS))))
+    width = width or max(1, -(-(high - low + 1) // max(1, min(resolution, MOST_BUCKETS))))
     buckets: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
     if high >= low:
         asked: dict[str, Any] = {"keys": list(buckets), "low": low, "high": high, "width": width}

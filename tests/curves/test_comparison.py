@@ -1,0 +1,143 @@
+"""Jobs compared: seeds become one line with an interval, settings that differ are named, results are paired by seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from scipy.stats import t as student
+
+from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.markup import markup
+from training.config import Reinforcement
+from webapp.accounts.models import Role
+from webapp.runs.comparison.arms import arms_of
+from webapp.runs.comparison.intervals import estimate, paired
+from webapp.runs.comparison.table import differing, results
+from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client() -> Client:
+    made = Client()
+    made.force_login(pages_seed.person(Role.VIEWER))
+    return made
+
+
+def made(
+    name: str, seed: int, rewards: list[float], dataset: Any, kl: float = 0.0, held_out: float = 0.5
+) -> TrainingJob:
+    config = Reinforcement.model_validate({"type": "reinforcement", "seed": seed, "kl": {"coefficient": kl}})
+    job = TrainingJob.objects.create(
+        name=name,
+        method="reinforcement",
+        model="m",
+        dataset=dataset,
+        config=config.model_dump(mode="json"),
+        step=len(rewards),
+    )
+    numbers = {"reward": rewards, "step_s": [3600.0] * len(rewards), "tokens_per_s": [10.0] * len(rewards)}
+    for key, values in numbers.items():
+        row = MetricKey.objects.create(job=job, name=key, last_step=len(values), last_value=values[-1])
+        MetricPoint.objects.bulk_create(
+            MetricPoint(key=row, attempt=1, step=step, value=value) for step, value in enumerate(values, 1)
+        )
+    row = MetricKey.objects.create(job=job, name="evaluation/success", last_step=4, last_value=held_out)
+    MetricPoint.objects.create(key=row, attempt=1, step=4, value=held_out)
+    return job
+
+
+@pytest.fixture
+def jobs() -> list[TrainingJob]:
+    dataset = runs_seed.dataset()
+    first = [made(f"KL off, seed {seed}", seed, [0.1 * seed] * 12, dataset, held_out=0.1 * seed) for seed in (1, 2, 3)]
+    second = [made(f"KL on {seed}", seed, [0.1 * seed + 0.2] * 9, dataset, kl=0.01, held_out=0.5) for seed in (2, 3)]
+    return [*first, *second]
+
+
+def query(jobs: list[TrainingJob]) -> str:
+    return "?" + "&".join(f"job={job.public_id}" for job in jobs)
+
+
+@pytest.mark.parametrize("count", range(2, 11))
+def test_an_interval_is_students(count: int) -> None:
+    values = [0.1 * place**1.5 for place in range(count)]
+    mean = sum(values) / count
+    deviation = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5
+    reach = student.ppf(0.975, count - 1) * deviation / count**0.5
+    told = estimate(values)
+    assert told is not None
+    assert (told.low, told.high) == pytest.approx((mean - reach, mean + reach), abs=1e-6)
+
+
+def test_one_seed_has_no_interval_and_no_shared_seed_no_difference() -> None:
+    one = estimate([0.4])
+    assert one is not None
+    assert (one.mean, one.low, one.high) == (0.4, None, None)
+    assert estimate([]) is None
+    assert paired({1: 0.5}, {2: 0.5}) is None
+    gap = paired({1: 0.1, 2: 0.2, 3: 0.3}, {2: 0.4, 3: 0.5, 4: 0.9})
+    assert gap is not None
+    assert (gap.mean, gap.count) == (pytest.approx(0.2), 2)
+
+
+def test_seeds_are_one_arm_and_the_same_seed_again_is_none_more(jobs: list[TrainingJob]) -> None:
+    arms = arms_of(jobs)
+    assert [(arm.name, len(arm.jobs)) for arm in arms] == [("KL off", 3), ("KL on 2", 2)]
+    twin = made("Twin", 1, [0.5] * 5, jobs[0].dataset)
+    assert [len(arm.jobs) for arm in arms_of([*jobs[:3], twin])] == [3, 1]
+    rows, settings = differing(arms)
+    assert [row.label for row in rows] == ["Kl: kl coefficient"]
+    assert rows[0].values == ("0", "0.01")
+    assert settings > 40
+
+
+def test_results_stand_at_a_step_that_all_have_and_are_paired(jobs: list[TrainingJob]) -> None:
+    held_out, reward = results(arms_of(jobs))
+    assert (held_out.step, reward.step) == (4, 9)
+    first, second = reward.results
+    assert first.mean is not None
+    assert first.mean.mean == pytest.approx(0.2)
+    assert second.difference is not None
+    assert (second.difference.mean, second.difference.count) == (pytest.approx(0.2), 2)
+    assert held_out.low <= min(value for result in held_out.results for _, value in result.seeds)
+
+
+def test_the_lines_are_means_over_seeds(client: Client, jobs: list[TrainingJob]) -> None:
+    told = client.get(reverse("runs:compare_curves") + query(jobs) + "&x=time").json()
+    first, second = told["large"]
+    assert first["label"] == "KL off, 3 seeds"
+    assert first["x"] == list(range(1, 13))
+    assert second["x"] == list(range(1, 10))
+    assert first["y"][0] == pytest.approx(0.2)
+    assert first["low"][0] < 0.1 < 0.3 < first["high"][0]
+    assert told["clocks"][0]["step"][-1] == 12
+    assert told["clocks"][0]["time"][-1] == pytest.approx(12)
+    assert told["clocks"][0]["tokens"][-1] == pytest.approx(12 * 36_000)
+    alone = client.get(reverse("runs:compare_curves") + query(jobs[:1])).json()
+    assert "low" not in alone["large"][0]
+
+
+def test_the_page_adds_removes_and_bounds(client: Client, jobs: list[TrainingJob]) -> None:
+    page = markup(client.get(reverse("runs:compare") + query(jobs) + "&job=ftjob-gone"))
+    assert "There is no training job ftjob-gone" in page
+    assert "1 of " in page
+    assert page.count("Remove<span") == 5
+    assert "no interval" not in page
+    empty = markup(client.get(reverse("runs:compare")))
+    assert "Add a job" in empty
+    more = [made(f"More {number}", 0, [0.5], jobs[0].dataset, kl=number / 100) for number in range(3, 9)]
+    full = client.get(reverse("runs:compare") + query([*jobs, *more]))
+    assert len(full.context["jobs"]) == 10
+    assert "remove one" in markup(full)
+
+
+def test_a_hostile_name_is_text(client: Client) -> None:
+    job = made("<img src=x onerror=alert(1)>", 1, [0.5] * 3, runs_seed.dataset())
+    assert "<img" not in markup(client.get(reverse("runs:compare") + query([job])))
+    told = client.get(reverse("runs:compare_curves") + query([job])).json()
+    assert "<" not in told["large"][0]["label"]

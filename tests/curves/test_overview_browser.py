@@ -1,0 +1,127 @@
+"""A job's overview, a comparison, a group and a task's course in a browser, by keyboard alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.checks import faults
+from tests.browser.test_curves import apart, made, opened, signed_in
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+LINE = "document.querySelector('[data-chart=reward] .plot').data.at(-2)"
+DRAWN = "() => [...document.querySelectorAll('[data-small] svg')].filter((one) => one.querySelector('path')).length"
+
+
+def test_the_overview_is_smoothed_and_put_over_tokens_by_keys(live_site: str, chromium: Browser) -> None:
+    job = made(steps=60, environments=2, total_steps=90)
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    opened(page, job)
+    page.wait_for_function(f"() => ({DRAWN})() === 12")
+    assert page.locator("[data-chart]").count() == 1
+    assert page.evaluate("document.querySelector('[data-chart=reward] .plot').layout.xaxis.range[1]") > 90
+    before = page.evaluate(f"{LINE}.y")
+    page.keyboard.press("e")
+    page.keyboard.press("Home")
+    page.wait_for_function(f"(before) => JSON.stringify({LINE}.y) !== before", arg=str(before))
+    assert page.evaluate(f"{LINE}.y") != before
+    assert "smooth=0" in page.url
+    page.focus("#axis input[value=step]")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"() => {LINE}.x.at(-1) > 1000")
+    assert "x=tokens" in page.url
+    page.reload()
+    page.wait_for_function(
+        f"() => window.Plotly && document.querySelector('.js-plotly-plot') && {LINE}.x.at(-1) > 1000"
+    )
+    assert page.input_value("#smoothing") == "0"
+    page.keyboard.press("[")
+    page.wait_for_function("() => document.querySelector('[data-small=turns] .at').textContent.startsWith('at 59')")
+    page.focus("[data-small=turns] a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chart-turns .js-plotly-plot .scatterlayer", state="attached")
+    assert page.problems == []  # type: ignore[attr-defined]
+
+
+def test_an_alert_is_muted_by_keys(live_site: str, chromium: Browser) -> None:
+    job = made(steps=30, environments=0)
+
+    def alert() -> None:
+        from webapp.runs.models import TrainingAlert
+
+        TrainingAlert.objects.create(
+            job=job, rule="sampling_gap", message="<b>Large.</b>", value=0.2, last_value=0.3, from_step=12
+        )
+
+    apart(alert)
+    page = signed_in(chromium, live_site)
+    opened(page, job)
+    page.wait_for_selector("[data-small=sampling_gap].hot")
+    assert faults(page, "a job with an alert") == []
+    page.keyboard.press("m")
+    page.wait_for_selector("text=Unmute")
+    page.keyboard.press("g")
+    page.wait_for_url("**/steps/12/")
+
+
+def test_jobs_are_compared_by_keys(live_site: str, chromium: Browser) -> None:
+    config = {"type": "reinforcement", "horizon": {"kind": "constant", "turns": 8}}
+    jobs = [
+        made(steps=40, environments=0, name=f"Short, seed {seed}", config=config | {"seed": seed}) for seed in (1, 2)
+    ]
+    made(steps=30, environments=0, name="Long")
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    opened(page, jobs[0])
+    page.keyboard.press("v")
+    page.wait_for_selector("#compared .scatterlayer", state="attached")
+    page.select_option("#add-job select", jobs[1].public_id)
+    page.focus("#add-job button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#compared .scatterlayer", state="attached")
+    names = "document.getElementById('compared').data.map((one) => one.name)"
+    assert "95 % interval over seeds" in page.evaluate(names)
+    page.focus("#add-job select")
+    page.keyboard.type("Long")
+    page.focus("#add-job button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table.compared")
+    page.wait_for_function("() => document.querySelectorAll('[data-small=turns] path').length === 2")
+    assert page.locator("table.compared >> text=2 seeds").count() >= 1
+    assert faults(page, "comparison") == []
+    assert page.problems == []  # type: ignore[attr-defined]
+
+
+def test_a_group_and_its_tasks_course_by_keys(live_site: str, chromium: Browser) -> None:
+    job = made(steps=3, environments=0)
+
+    def attempts() -> None:
+        from tests.fixtures.runs_seed import real_rollouts
+        from tests.rollouts_web.support import make_task
+
+        tasks = [make_task(), make_task()]
+        for step in (2, 3):
+            real_rollouts(job, step, [task.current for task in tasks if task.current], each=3)
+
+    apart(attempts)
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    page.goto(f"/training/{job.public_id}/steps/3/?by=task")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table.group")
+    first = page.url
+    page.keyboard.press("l")
+    page.wait_for_function("(first) => location.href !== first", arg=first)
+    page.keyboard.press("h")
+    page.wait_for_function("(first) => location.href === first", arg=first)
+    page.wait_for_selector("table.group")
+    assert faults(page, "group") == []
+    page.keyboard.press("v")
+    page.wait_for_selector("#course .scatterlayer", state="attached")
+    assert page.locator("tbody tr").count() == 2
+    assert faults(page, "course") == []
+    assert page.problems == []  # type: ignore[attr-defined]

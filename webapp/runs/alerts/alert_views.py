@@ -1,0 +1,47 @@
+"""Views of alerts: all of them with the rules, and muting one."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import access
+from webapp.accounts.services import audit
+from webapp.paging import keyset
+from webapp.query_params import Params
+from webapp.runs.alerts import page
+from webapp.runs.alerts.rules import RULES
+from webapp.runs.models import TrainingAlert
+from webapp.runs.topics import tell_job
+
+
+@access("read")
+@require_safe
+@never_cache
+def listing(request: HttpRequest) -> HttpResponse:
+    """Alerts of all jobs, newest first, and every rule with its thresholds."""
+    which = Params(request.GET).choice("which", ("open", "all"), "open")
+    rows = keyset(request, page.alerts(which == "open"))
+    lines = [page.line_of(alert) for alert in rows.rows]
+    return render(request, "runs/alerts.html", {"page": rows, "lines": lines, "rules": RULES, "which": which})
+
+
+@access("train")
+@require_POST
+def mute(request: HttpRequest, pk: int) -> HttpResponse:
+    """Mute an alert, or (`on`) let it be told again."""
+    with transaction.atomic():
+        alert = get_object_or_404(TrainingAlert.objects.select_for_update(of=("self",)), pk=pk)
+        alert.muted = "on" not in request.POST
+        alert.muted_by = request.user if alert.muted else None  # type: ignore[assignment]
+        alert.save(update_fields=["muted", "muted_by"])
+        audit(request.user, "alert.mute" if alert.muted else "alert.unmute", alert.job, rule=alert.rule)
+    tell_job(alert.job_id, listed=True)
+    back = request.POST.get("back", "")
+    if url_has_allowed_host_and_scheme(back, {request.get_host()}):
+        return redirect(back)
+    return redirect("runs:job", alert.job.public_id)

@@ -1,0 +1,198 @@
+"""Rules of alerts on a training job's numbers: what is measured, where an alert begins and where it ends.
+
+Thresholds are Envarium's own. An alert ends at another threshold than it begins at, so that a number that wavers about
+one does not make an alert a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Past = Mapping[str, Sequence[tuple[int, float | None]]]
+"""By key the steps and numbers up to a step, the last one at its end; None where it was no number."""
+
+HISTORY = 100
+"""So many steps of each key are looked back at."""
+NUMBERS = ("loss", "grad_norm", "kl", "entropy", "sampling_gap")
+LOST = "outcome/infra_error"
+LONG_STEPS, SHORT_STEPS = 10, 5
+LEAST_REWARD, LEAST_ENTROPY = 0.1, 1e-6
+STALL_SECONDS, STALL_TIMES, FIRST_STEP_SECONDS = 600.0, 10.0, 3_600.0
+
+
+@dataclass(frozen=True)
+class AlertRule:
+    """One rule. `measure` gives the number that is judged at the last step of the past, None where it cannot be told.
+
+    An alert begins where the number is beyond `begin`, and ends where it is not beyond `end` any more; `below` rules
+    look downwards. `key` is the chart that shows it, `words` what it says, `why` where the thresholds are from.
+    """
+
+    name: str
+    title: str
+    key: str
+    begin: float
+    end: float
+    words: str
+    why: str
+    measure: Callable[[Past], float | None] | None = None
+    below: bool = False
+    unit: str = ""
+    methods: tuple[str, ...] = ("reinforcement",)
+
+    def begins(self, value: float) -> bool:
+        return value < self.begin if self.below else value > self.begin
+
+    def ends(self, value: float) -> bool:
+        return value >= self.end if self.below else value <= self.end
+
+
+def _last(past: Past, key: str, steps: int) -> list[float]:
+    """The last so many numbers of a key, all of them finite; else none."""
+    known = [value for _, value in past.get(key, ())[-steps:] if value is not None]
+    return known if len(known) == steps else []
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def no_number(past: Past) -> float | None:
+    """1 where a watched number of the newest step is none (NaN or infinite), else 0."""
+    newest = max((points[-1][0] for points in past.values() if points), default=None)
+    ends = [points[-1] for key in NUMBERS if (points := past.get(key)) and points[-1][0] == newest]
+    return float(any(value is None for _, value in ends)) if ends else None
+
+
+def _mean_of(key: str, steps: int = SHORT_STEPS) -> Callable[[Past], float | None]:
+    def measured(past: Past) -> float | None:
+        values = _last(past, key, steps)
+        return _mean(values) if values else None
+
+    return measured
+
+
+def _left_of(key: str, least: float) -> Callable[[Past], float | None]:
+    """The mean of the last ten steps as a share of the best ten in a row of the last hundred, where those reached
+    `least`."""
+
+    def measured(past: Past) -> float | None:
+        values = [value for _, value in past.get(key, ()) if value is not None]
+        if len(values) < 2 * LONG_STEPS:
+            return None
+        sums = [sum(values[:LONG_STEPS])]
+        for at in range(LONG_STEPS, len(values)):
+            sums.append(sums[-1] + values[at] - values[at - LONG_STEPS])
+        best = max(sums) / LONG_STEPS
+        return sums[-1] / LONG_STEPS / best if best >= least else None
+
+    return measured
+
+
+def lost_share(past: Past) -> float | None:
+    """The mean share of attempts lost to the infrastructure in the last five steps; a step without any names none."""
+    steps = [step for step, _ in past.get("masked", ())[-SHORT_STEPS:]]
+    if len(steps) < SHORT_STEPS:
+        return None
+    lost = dict(past.get(LOST, ()))
+    return _mean([lost.get(step) or 0.0 for step in steps])
+
+
+_BOTH = ("supervised", "reinforcement")
+RULES: tuple[AlertRule, ...] = (
+    AlertRule(
+        "no_number",
+        "Not a number",
+        "loss",
+        0.5,
+        0.5,
+        "A loss, gradient, divergence, entropy or sampling gap is no number",
+        "One NaN or infinite number is enough: what is learnt from it spoils the weights. It ends with the first step "
+        "whose numbers are all finite.",
+        no_number,
+        methods=_BOTH,
+    ),
+    AlertRule(
+        "reward_collapse",
+        "Reward collapsed",
+        "reward",
+        0.5,
+        0.7,
+        "Mean reward of ten steps, as a share of the best ten of the last hundred",
+        "Begins below half of the best ten steps in a row of the last hundred, where those reached at least 0.1; ends "
+        "at 0.7 of it. A longer horizon or harder tasks lower a reward by less than half as a rule.",
+        _left_of("reward", LEAST_REWARD),
+        below=True,
+    ),
+    AlertRule(
+        "entropy_collapse",
+        "Entropy collapsed",
+        "entropy",
+        0.2,
+        0.3,
+        "Mean entropy of ten steps, as a share of the highest ten of the last hundred",
+        "Begins below a fifth, ends at 0.3. Entropy that falls so fast leaves attempts that no longer differ, and so "
+        "nothing to learn from.",
+        _left_of("entropy", LEAST_ENTROPY),
+        below=True,
+    ),
+    AlertRule(
+        "flat_groups",
+        "Groups without variance",
+        "flat_groups",
+        0.8,
+        0.7,
+        "Mean share of groups with equal rewards in five steps",
+        "Begins above 0.8, ends at 0.7. A group whose rewards are all equal has no advantage: four of five attempts "
+        "are then made for nothing.",
+        _mean_of("flat_groups"),
+    ),
+    AlertRule(
+        "kl",
+        "Divergence is large",
+        "kl",
+        0.2,
+        0.15,
+        "Mean divergence from the reference in five steps",
+        "Begins above 0.2 for a token or attempt (by the form of the loss), ends at 0.15: usual runs stay below 0.1.",
+        _mean_of("kl"),
+        unit="nats",
+    ),
+    AlertRule(
+        "sampling_gap",
+        "Sampling gap is large",
+        "sampling_gap",
+        0.1,
+        0.08,
+        "Mean gap of five steps between a token's log-probability as drawn and as trained",
+        "Begins above 0.1 nats a token, ends at 0.08: at 0.1 a token's ratio is 10 % away from 1 on average before "
+        "anything is learnt, half of a usual clip.",
+        _mean_of("sampling_gap"),
+        unit="nats",
+    ),
+    AlertRule(
+        "lost_attempts",
+        "Attempts are lost",
+        LOST,
+        0.05,
+        0.02,
+        "Mean share of attempts lost to the infrastructure in five steps",
+        "Begins above 5 %, ends at 2 %. They are masked, never a reward of 0; limits.infra_error_share pauses the job.",
+        lost_share,
+    ),
+    AlertRule(
+        "stall",
+        "Stalled",
+        "step_s",
+        1.0,
+        1.0,
+        "Time since the last number, as a multiple of what is waited for",
+        "A running job that has told no number for ten times its median step, and at least ten minutes; an hour before "
+        "the first number of an attempt. Looked at by the clock; ends with the next number.",
+        methods=_BOTH,
+    ),
+)
+BY_NAME = {rule.name: rule for rule in RULES}
+WATCHED = tuple(dict.fromkeys([*NUMBERS, "reward", "flat_groups", "masked", LOST]))
+"""Every key that a rule looks at."""

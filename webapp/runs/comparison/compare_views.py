@@ -1,0 +1,80 @@
+"""Views of the comparison of training jobs: `?job=` names each."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.query_params import Params
+from webapp.runs.alerts import page as alerts
+from webapp.runs.comparison import lines, table
+from webapp.runs.comparison.arms import MOST_JOBS, Arm, arms_of
+from webapp.runs.curves import clock
+from webapp.runs.models import TrainingJob
+from webapp.taxonomy.static_files import NAME, map_style_id
+
+OFFERED = 100
+
+
+def _asked(request: HttpRequest) -> tuple[list[Arm], list[str], list[str]]:
+    """(arms, ids of their jobs, ids that name no job)."""
+    wanted = list(dict.fromkeys(text.strip() for text in Params(request.GET).texts("job", 60) if text.strip()))
+    wanted = wanted[:MOST_JOBS]
+    rows = TrainingJob.objects.select_related("dataset", "evaluation").defer("estimate", "result", "dataset__manifest")
+    known = {job.public_id: job for job in rows.filter(public_id__in=wanted)}
+    jobs = [known[name] for name in wanted if name in known]
+    return arms_of(jobs), [job.public_id for job in jobs], [name for name in wanted if name not in known]
+
+
+@access("read")
+@require_safe
+@never_cache
+def compare(request: HttpRequest) -> HttpResponse:
+    """Curves, differing settings and results of the jobs that the address names."""
+    arms, ids, missing = _asked(request)
+    jobs = [job for arm in arms for job in arm.jobs]
+    large, small = lines.keys_of(arms) if arms else ("", [])
+    rows, settings = table.differing(arms) if len(arms) > 1 else ([], 0)
+    offered = TrainingJob.objects.exclude(public_id__in=ids).only("public_id", "name", "method").order_by("-pk")
+    if jobs:
+        offered = offered.filter(method=jobs[0].method)
+    open_alerts = alerts.by_job(jobs)
+    params = Params(request.GET)
+    context = {
+        "arms": arms,
+        "ids": ids,
+        "missing": missing,
+        "full": len(ids) >= MOST_JOBS,
+        "most": MOST_JOBS,
+        "jobs": [(job, open_alerts.get(job.pk, [])) for job in jobs],
+        "small": small,
+        "large": large,
+        "rows": rows,
+        "settings": settings,
+        "results": table.results(arms) if arms else [],
+        "offered": list(offered[:OFFERED]),
+        "drawing": {
+            "url": reverse("runs:compare_curves"),
+            "query": "&".join(f"job={name}" for name in ids),
+            "title": large,
+            "axis": params.choice("x", clock.AXES, clock.AXES[0]),
+        },
+        "plotly": NAME,
+        "map_style_id": map_style_id(),
+    }
+    return render(request, "runs/compare.html", context)
+
+
+@access("read")
+@require_safe
+@never_cache
+def curves(request: HttpRequest) -> JsonResponse:
+    """Lines of the arms, in the range of steps asked for."""
+    arms, _, _ = _asked(request)
+    params = Params(request.GET)
+    axis = params.choice("x", clock.AXES, clock.AXES[0])
+    return JsonResponse(lines.drawing(arms, params.number("from"), params.number("to"), axis))

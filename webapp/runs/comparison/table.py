@@ -1,0 +1,155 @@
+"""Settings and results of compared arms beside each other: what differs, and by how much they end apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Avg
+
+from synthesis.errors import InputError
+from training.config import read_config
+from training.presets import leaves
+from webapp.runs.comparison.arms import Arm, seed_of
+from webapp.runs.comparison.intervals import Estimate, estimate, paired
+from webapp.runs.job_summary import label_of_setting
+from webapp.runs.launch.setting_fields import told
+from webapp.runs.models import MetricPoint, TrainingJob
+from webapp.runs.setting_labels import BASICS_OF_JOB
+
+HELD_OUT = "evaluation/success"
+MOST_POINTS = 20_000
+LAST_STEPS = 10
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting that is not the same in all arms; a value is None where it is the first arm's."""
+
+    label: str
+    values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an arm ended with: its seeds' numbers and their mean; `difference` from the first arm, over `pairs` seeds
+    that both have."""
+
+    seeds: tuple[tuple[int, float], ...]
+    mean: Estimate | None
+    difference: Estimate | None = None
+
+    def places(self, low: float, high: float) -> tuple[list[float], float, float]:
+        """Places of the seeds, and of the interval's ends, on a line of 100 from `low` to `high`."""
+        span = (high - low) or 1.0
+
+        def at(value: float) -> float:
+            return round(4 + 92 * min(1.0, max(0.0, (value - low) / span)), 1)
+
+        ends = self.mean
+        left = at(ends.low) if ends is not None and ends.low is not None else 0.0
+        right = at(ends.high) if ends is not None and ends.high is not None else 0.0
+        return [at(value) for _, value in self.seeds], left, right
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A result of every arm at one step, drawn on a line from `low` to `high`."""
+
+    title: str
+    step: int
+    results: tuple[Result, ...]
+    low: float
+    high: float
+
+    @property
+    def drawn(self) -> list[tuple[Result, list[float], float, float]]:
+        return [(result, *result.places(self.low, self.high)) for result in self.results]
+
+
+def differing(arms: Sequence[Arm]) -> tuple[list[SettingRow], int]:
+    """(settings that differ between arms, how many settings there are)."""
+    columns = [_settings(arm.first) for arm in arms]
+    paths = list(dict.fromkeys(path for column in columns for path in column))
+    rows = []
+    for path in paths:
+        values = [column.get(path, "not set") for column in columns]
+        if len(set(values)) > 1:
+            shown = (values[0], *(None if value == values[0] else value for value in values[1:]))
+            rows.append(SettingRow(_label(path, arms[0].first), shown))
+    return rows, len(paths)
+
+
+def _settings(job: TrainingJob) -> dict[str, str]:
+    """Every setting of a job in words, its seed left out."""
+    basics: dict[str, Any] = {
+        "method": job.method,
+        "model": job.model,
+        "dataset": f"{job.dataset.name}, {job.dataset.public_id}",
+        "evaluation": f"{job.evaluation.name}, {job.evaluation.public_id}" if job.evaluation else None,
+        "preset": job.preset,
+        "engine": job.engine,
+    }
+    try:
+        config = dict(leaves(read_config(job.config)))
+    except InputError:
+        config = dict(job.config)
+    return {path: told(value) for path, value in (basics | config).items() if path not in ("seed", "type")}
+
+
+def _label(path: str, job: TrainingJob) -> str:
+    horizon = job.config.get("horizon") if isinstance(job.config, dict) else None
+    kind = horizon.get("kind", "") if isinstance(horizon, dict) else ""
+    return BASICS_OF_JOB.get(path) or label_of_setting(path, str(kind))
+
+
+def results(arms: Sequence[Arm]) -> list[ResultRow]:
+    """Held-out success at the last step that all were evaluated at, and the reward up to the last step of all."""
+    return [row for row in (_held_out(arms), _reward(arms)) if row is not None]
+
+
+def _held_out(arms: Sequence[Arm]) -> ResultRow | None:
+    jobs = [job for arm in arms for job in arm.jobs]
+    points = MetricPoint.objects.filter(
+        key__job__in=[job.pk for job in jobs], key__name=HELD_OUT, superseded=False, value__isnull=False
+    ).order_by("-step", "attempt")
+    known: dict[int, dict[int, float]] = {}
+    for job, step, value in points.values_list("key__job", "step", "value")[:MOST_POINTS]:
+        known.setdefault(job, {})[step] = value
+    shared = set.intersection(*(set(known.get(job.pk, ())) for job in jobs)) if jobs else set()
+    if not shared:
+        return None
+    step = max(shared)
+    return _row(f"Held-out success at step {step:,}", step, arms, {job.pk: known[job.pk][step] for job in jobs})
+
+
+def _reward(arms: Sequence[Arm]) -> ResultRow | None:
+    jobs = [job for arm in arms for job in arm.jobs]
+    step = min((job.step for job in jobs), default=0)
+    points = MetricPoint.objects.filter(
+        key__job__in=[job.pk for job in jobs],
+        key__name="reward",
+        superseded=False,
+        step__lte=step,
+        step__gt=step - LAST_STEPS,
+    )
+    means = points.values("key__job").annotate(mean=Avg("value")).values_list("key__job", "mean")
+    known = {job: mean for job, mean in means if mean is not None}
+    if any(job.pk not in known for job in jobs):
+        return None
+    return _row(f"Reward, mean of the {LAST_STEPS} steps to {step:,}", step, arms, known)
+
+
+def _row(title: str, step: int, arms: Sequence[Arm], values: dict[int, float]) -> ResultRow:
+    by_seed = [{seed_of(job): values[job.pk] for job in arm.jobs} for arm in arms]
+    told_results = []
+    for place, seeds in enumerate(by_seed):
+        mean = estimate(list(seeds.values()))
+        gap = paired(by_seed[0], seeds) if place else None
+        told_results.append(Result(tuple(sorted(seeds.items())), mean, gap))
+    ends = [value for seeds in by_seed for value in seeds.values()]
+    for result in told_results:
+        if result.mean is not None and result.mean.low is not None and result.mean.high is not None:
+            ends += [result.mean.low, result.mean.high]
+    return ResultRow(title, step, tuple(told_results), min(ends), max(ends))

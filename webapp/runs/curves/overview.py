@@ -1,0 +1,112 @@
+"""Overview of a training job: the one large chart, and about a dozen small ones beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training.metrics import NAMES
+from webapp.runs.alerts.rules import RULES
+from webapp.runs.curves.charts import Chart, ChartGroup, CurveChoice, measured, short
+from webapp.runs.models import MetricKey, TrainingJob
+
+LARGE = ("reward", "loss")
+"""The chart that stands large, the first that a job has numbers for."""
+SMALL: tuple[tuple[str, str], ...] = (
+    ("success", "Success"),
+    ("outcome/truncated", "Truncated"),
+    ("turns", "Turns"),
+    ("length", "Length, tokens"),
+    ("tool_errors", "Tool errors"),
+    ("flat_groups", "Flat groups"),
+    ("entropy", "Entropy, nats"),
+    ("kl", "KL, nats"),
+    ("clipped_high", "Clipped from above"),
+    ("grad_norm", "Gradient norm"),
+    ("sampling_gap", "Sampling gap, nats"),
+    ("step_s", "Time of a step, s"),
+    ("token_accuracy", "Token accuracy"),
+    ("evaluation/success", "Held-out success"),
+    ("learning_rate", "Learning rate"),
+    ("tokens_per_s", "Tokens a second"),
+    ("gpu_memory", "GPU memory, GiB"),
+    ("loss", "Loss"),
+    ("program_errors", "Ended by programs"),
+    ("masked", "Masked attempts"),
+)
+"""Keys of the small charts in the order of their worth: the first of them that a job has are drawn."""
+DOZEN = 12
+SMALL_RESOLUTION = 100
+LIMITS = {rule.key: rule.begin for rule in RULES if rule.measure is not None and rule.key in NAMES and not rule.below}
+"""Lines that an alert begins beyond."""
+
+
+@dataclass(frozen=True)
+class SmallChart:
+    """A number over the whole range, with its last value. `group` and `chart` are where it is drawn large."""
+
+    key: str
+    title: str
+    last: float | None
+    step: int
+    group: str
+    chart: str
+    limit: float | None
+    """Where an alert begins, a dashed line."""
+    alert: str = ""
+    """The title of an open alert on it."""
+
+
+def large_chart(groups: Sequence[ChartGroup]) -> Chart | None:
+    """The chart that stands large."""
+    charts = {chart.name: chart for group in groups for chart in group.charts}
+    return next((charts[name] for name in LARGE if name in charts), None)
+
+
+def small_charts(keys: Sequence[MetricKey], groups: Sequence[ChartGroup], alerts: dict[str, str]) -> list[SmallChart]:
+    """The small charts of a job, about a dozen. `alerts` are titles of open alerts by key."""
+    known = {key.name: key for key in keys}
+    places = {line.key: (group.name, chart.name) for group in groups for chart in group.charts for line in chart.lines}
+    large = large_chart(groups)
+    drawn = {line.key for line in large.lines} if large else set()
+    found = []
+    for name, title in SMALL:
+        if name in known and name not in drawn:
+            group, chart = places.get(name, ("", ""))
+            key = known[name]
+            limit = LIMITS.get(name)
+            found.append(
+                SmallChart(name, title, key.last_value, key.last_step, group, chart, limit, alerts.get(name, ""))
+            )
+    return found[:DOZEN]
+
+
+def small_drawing(job: TrainingJob, names: Sequence[str], choice: CurveChoice) -> dict[str, Any]:
+    """Points of the small charts, coarse: by key steps, means and extremes."""
+    told = {}
+    for name, curve in measured(job, names, choice, SMALL_RESOLUTION).items():
+        known = [bucket for bucket in curve.buckets if bucket.mean is not None]
+        told[name] = {
+            "x": [bucket.last_step for bucket in known],
+            "first": [bucket.first for bucket in known],
+            "y": [short(bucket.mean) for bucket in known],
+            "low": short(min((bucket.min for bucket in known if bucket.min is not None), default=None)),
+            "high": short(max((bucket.max for bucket in known if bucket.max is not None), default=None)),
+            "last": short(curve.buckets[-1].last) if curve.buckets else None,
+        }
+    return told
+
+
+def asked_charts(groups: Sequence[ChartGroup], names: Sequence[str], choice: CurveChoice) -> list[Chart]:
+    """The charts that are named, of any heading; without names the large one and those under the chosen headings."""
+    if names:
+        return [chart for group in groups for chart in group.charts if chart.name in names]
+    large = large_chart(groups)
+    shown = [chart for group in shown_groups(groups, choice) for chart in group.charts if chart != large]
+    return [*([large] if large else []), *shown]
+
+
+def shown_groups(groups: Sequence[ChartGroup], choice: CurveChoice) -> list[ChartGroup]:
+    """The headings that were chosen; all where there is no large chart to begin with."""
+    return [group for group in groups if group.name in choice.groups or large_chart(groups) is None]

@@ -1,0 +1,152 @@
+"""Writes on webhooks, each in the audit log, and messages that wait to be sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from synthesis.errors import InputError, LLMError
+from synthesis.formats.values import clean
+from webapp.accounts.services import audit
+from webapp.endpoints.addresses import check_address
+from webapp.endpoints.key_encryption import seal, unseal
+from webapp.webhooks.models import Delivery, DeliveryState, Webhook
+from webapp.webhooks.signature import new_secret
+
+MOST = 20
+"""So many addresses are told at most."""
+RESTS = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)
+"""Seconds before each further try; after the last the delivery has failed."""
+CLAIM_SECONDS = 60
+"""A try that ended without a word is made again after so long."""
+KEPT_DAYS = 30
+PAYLOAD_CHARS = 20_000
+_NAME = re.compile(r"[\w][\w .:-]{0,59}")
+
+
+def require_address(url: str) -> None:
+    """Raises InputError for an address that nothing is sent to: the rules for endpoints hold."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise InputError("The address begins with https:// and names a host.")
+    if parts.username or parts.password or parts.fragment:
+        raise InputError("The address holds no user, password or fragment: the signature says who sends.")
+    try:
+        check_address(url)
+    except LLMError as error:
+        raise InputError(str(error)) from None
+
+
+def create_webhook(actor: Any, name: str, url: str) -> tuple[Webhook, str]:
+    """Register an address; returns it with its secret, which is shown now and never again. Raises InputError."""
+    name, url = clean(name.strip()), url.strip()
+    if not _NAME.fullmatch(name):
+        raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
+    if len(url) > 500:
+        raise InputError("The address has at most 500 characters.")
+    require_address(url)
+    if Webhook.objects.count() >= MOST:
+        raise InputError(f"There are {MOST} webhooks already. Delete one that nobody reads.")
+    secret = new_secret()
+    try:
+        with transaction.atomic():
+            row = Webhook.objects.create(name=name, url=url, sealed_secret=seal(secret), created_by=actor)
+            audit(actor, "webhook.create", row, url=url)
+    except IntegrityError:
+        raise InputError(f"There is a webhook named {name} already.") from None
+    return row, secret
+
+
+@transaction.atomic
+def new_secret_of(actor: Any, row: Webhook) -> str:
+    """Give an address a new secret; the one before signs nothing any more."""
+    secret = new_secret()
+    row.sealed_secret = seal(secret)
+    row.save(update_fields=["sealed_secret"])
+    audit(actor, "webhook.secret", row)
+    return secret
+
+
+@transaction.atomic
+def switch(actor: Any, row: Webhook, on: bool) -> None:
+    """Begin again, or stop, to send there. What waited while it was off is not sent later."""
+    row.off = "" if on else "switched off"
+    row.save(update_fields=["off"])
+    if not on:
+        row.deliveries.filter(state=DeliveryState.WAITING).update(state=DeliveryState.FAILED, said="switched off")
+    audit(actor, "webhook.on" if on else "webhook.off", row)
+
+
+@transaction.atomic
+def delete_webhook(actor: Any, row: Webhook) -> None:
+    audit(actor, "webhook.delete", row, url=row.url)
+    row.delete()
+
+
+def secret_of(row: Webhook) -> str:
+    """Raises InputError: the installation's secret has changed since."""
+    try:
+        return unseal(row.sealed_secret)
+    except InputError:
+        raise InputError(
+            "The webhook's secret cannot be read any more: the installation's secret (ENVARIUM_SECRET_KEY) has "
+            "changed. Make a new one on its page."
+        ) from None
+
+
+def announce(kind: str, data: dict[str, Any]) -> list[Delivery]:
+    """Let a message wait for each address that is on. Call within the transaction of what happened."""
+    return [_message(row, kind, data) for row in Webhook.objects.filter(off="")]
+
+
+def send_test(actor: Any, row: Webhook) -> Delivery:
+    """Let a test message wait for one address."""
+    with transaction.atomic():
+        audit(actor, "webhook.test", row)
+        return _message(row, "webhook.test", {"words": "A test from Envarium. Nothing has happened."})
+
+
+def _message(row: Webhook, kind: str, data: dict[str, Any]) -> Delivery:
+    now = timezone.now()
+    payload = {"type": kind, "timestamp": now.isoformat(), "data": data}
+    if len(json.dumps(payload)) > PAYLOAD_CHARS:
+        payload["data"] = {"left_out": f"More than {PAYLOAD_CHARS} characters."}
+    return Delivery.objects.create(webhook=row, type=kind, payload=payload, due_at=now)
+
+
+def claim_due(limit: int) -> list[Delivery]:
+    """Take messages that are due, so that nobody else sends them meanwhile."""
+    now = timezone.now()
+    with transaction.atomic():
+        rows = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).select_related("webhook")
+        due = list(rows.filter(state=DeliveryState.WAITING, due_at__lte=now).order_by("due_at")[:limit])
+        Delivery.objects.filter(pk__in=[row.pk for row in due]).update(due_at=now + timedelta(seconds=CLAIM_SECONDS))
+    return due
+
+
+def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None:
+    """Write how a try ended: 2xx has arrived, 410 switches the address off, everything else is tried again."""
+    now = timezone.now()
+    row.tries, row.status, row.said, row.tried_at = row.tries + 1, status, clean(said)[:400], now
+    if 200 <= status < 300:
+        row.state = DeliveryState.DELIVERED
+    elif status == 410:
+        row.state = DeliveryState.FAILED
+        Webhook.objects.filter(pk=row.webhook_id).update(off="the address answered 410 Gone")
+    elif row.tries > len(RESTS):
+        row.state = DeliveryState.FAILED
+    else:
+        row.due_at = now + timedelta(seconds=max(RESTS[row.tries - 1], min(wait_s, RESTS[-1])))
+    row.save(update_fields=["tries", "status", "said", "tried_at", "state", "due_at"])
+
+
+def prune() -> None:
+    """Remove messages that are over and old."""
+    over = Delivery.objects.exclude(state=DeliveryState.WAITING)
+    over.filter(created_at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
