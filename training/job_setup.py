@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
@@ -16,10 +16,10 @@ from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import AskedModel, Table
-from training.config import Attempts, Decoding, Evaluation, Reinforcement, Supervised
+from training.config import Attempts, Decoding, EngineKind, Evaluation, Reinforcement, Supervised
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
-from training.job import AskedModelFile
+from training.job import AskedModelFile, VllmServer
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, require_window
 from training.templates import Tokenizer, prompt_ids
@@ -44,7 +44,8 @@ class Parts:
     writer: Writer | None
     stopped: Callable[[], bool]
     resume: bool
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
+    server: VllmServer | None = None
     user: AskedModel | None = None
     judge: AskedModel | None = None
 
@@ -95,6 +96,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
         parts.writer,
         Watch(parts.stopped, cfg.limits),
         parts.engine,
+        parts.server,
     )
     ended, trainer = rl.train(job, parts.resume)
     return ended, trainer, job.results

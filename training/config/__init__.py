@@ -23,6 +23,8 @@ from training.config.horizon import (
 from training.config.objective import (
     Advantage,
     AdvantageKind,
+    Correction,
+    CorrectionKind,
     Kl,
     KlEstimator,
     Loss,
@@ -48,6 +50,7 @@ from training.config.sampling import (
 )
 from training.config.units import (
     Count,
+    EngineKind,
     Seed,
     SettingName,
     Share,
@@ -60,9 +63,12 @@ __all__ = [
     "AdvantageKind",
     "Attempts",
     "Constant",
+    "Correction",
+    "CorrectionKind",
     "Count",
     "Decoding",
     "DynamicSampling",
+    "EngineKind",
     "Evaluation",
     "Fractions",
     "Full",
@@ -139,6 +145,7 @@ class Reinforcement(Frozen):
     advantage: Advantage = Advantage()
     loss: Loss = Loss()
     kl: Kl = Kl()
+    correction: Correction = Correction()
     masking: Masking = Masking()
     dynamic_sampling: DynamicSampling = DynamicSampling()
     tuning: Tuning = Full()
@@ -155,6 +162,11 @@ class Reinforcement(Frozen):
             raise ValueError(
                 "kl.place: `reward_to_go` gives each token its own advantage: take advantage.kind `global` and a "
                 "loss.form by token, or kl.place `reward`"
+            )
+        if self.attempts.ahead and self.correction.kind == "none":
+            raise ValueError(
+                "attempts.ahead: attempts of the policy before the last update want a correction: take "
+                "correction.kind `token` or `sequence`, or leave them on-policy"
             )
         if self.dynamic_sampling.enabled and self.advantage.kind == "global":
             raise ValueError(

@@ -13,3 +13,5 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 SettingName = Literal["task", "conversation"]
 """`task`: the agent is told the whole task (ES: Non-Conv.). `conversation`: a simulated user tells it (Conv.)."""
+EngineKind = Literal["transformers", "vllm", "vllm_server"]
+"""What draws RL's tokens: the model itself, vLLM in the trainer's process, or a vLLM server that the worker knows."""
