@@ -7,6 +7,7 @@ trainer's weights reach it by the protocol alone.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import threading
@@ -30,6 +31,7 @@ class VllmLike:
         self.models: dict[str, Any] = {"base": self._base()}
         self.log: list[tuple[str, Any]] = []
         self.asleep = False
+        self.dice = map(random.Random, itertools.count())
         self.lock = threading.Lock()
 
     def _base(self) -> Any:
@@ -67,7 +69,7 @@ class VllmLike:
             self.models[body["model"]], ends=frozenset(body["stop_token_ids"]), pad=self.pad,
             temperature=body["temperature"], top_p=body["top_p"],
         )  # fmt: skip
-        (row,) = batch.step([_Row(body["prompt"], body["max_tokens"], random.Random(str(body["prompt"])))]) or [None]
+        (row,) = batch.step([_Row(body["prompt"], body["max_tokens"], next(self.dice))]) or [None]
         while row is None:
             (row,) = batch.step() or [None]
         choice = {"index": 0, "token_ids": row.written, "logprobs": {"token_logprobs": row.logprobs}}
