@@ -309,12 +309,14 @@ class TrajectoryStep(Frozen):
 
 
 class Timing(Frozen):
-    """Where an attempt's seconds went (AutoForge, Table 3). Waiting for a free thread counts to none of them."""
+    """Where an attempt's seconds went (AutoForge, Table 3). `wall_s` is all its time from its beginning to its end, to
+    which its parts do not add up: waiting for a free thread counts to none of them."""
 
     environment_s: float = 0.0
     agent_s: float = 0.0
     user_s: float = 0.0
     verification_s: float = 0.0
+    wall_s: float = 0.0
 
 
 class Attempt(Frozen):

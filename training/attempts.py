@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
@@ -16,7 +15,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import may_be_judged
 from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
-from training.policy import Maker, TokenPolicy, Trace
+from training.policy import EngineSource, GenerationEngine, Openings, TokenPolicy, Trace
 from training.templates import Tokenizer
 from training.turn_policy import TurnPolicy
 
@@ -50,28 +49,6 @@ class AskedModel:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A vLLM engine in this process (`vllm.LLM`), whose weights are the model's, and vLLM's `SamplingParams`."""
-
-    llm: Any
-    params: Callable[..., Any]
-
-
-class PendingTurns:
-    """How many attempts may still ask for a turn: what a maker waits for before a batch goes."""
-
-    def __init__(self) -> None:
-        self.places: set[int] = set()
-
-    def __call__(self) -> int:
-        return max(1, len(self.places))
-
-    def left(self, place: int) -> None:
-        """The attempt at a place had its last turn, or was lost."""
-        self.places.discard(place)
-
-
-@dataclass(frozen=True)
 class Table:
     """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, who plays the user, and
     who judges what checks cannot tell of an answer.
@@ -88,50 +65,47 @@ class Table:
     judge: AskedModel | None = None
     stopped: Callable[[], bool] = lambda: False
     half: bool = False
-    engine: Engine | None = None
+    engine: EngineSource | None = None
     thinking: Thinking = "kept"
 
 
 def run(
     table: Table,
-    maker: Maker,
-    opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
-    crowd: PendingTurns,
+    engine: GenerationEngine,
     tasks: Sequence[tuple[TaskRow, int]],
     *,
     turns: int,
     decoding: Decoding,
     seed: str,
 ) -> list[TaskAttempt]:
-    """Attempts at (row, ordinal) in their order, at most `limits.at_once` at a time; none is missing.
+    """Attempts at (row, ordinal) in their order, at most `limits.at_once` at a time; none is missing. Each goes on when
+    its own turn is done, and the next one begins when one has ended: nobody waits for the others.
 
     One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
     Raises InputError: a conversation and nobody plays the user.
     """
     if any(row.setting == "conversation" for row, _ in tasks) and table.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
-    return asyncio.run(_run(table, maker, opened, crowd, tasks, turns, decoding, seed))
+    return asyncio.run(_run(table, engine, tasks, turns, decoding, seed))
 
 
 async def _run(
     table: Table,
-    maker: Maker,
-    opened: Callable[[], contextlib.AbstractAsyncContextManager[None]],
-    crowd: PendingTurns,
+    engine: GenerationEngine,
     tasks: Sequence[tuple[TaskRow, int]],
     turns: int,
     decoding: Decoding,
     seed: str,
 ) -> list[TaskAttempt]:
+    openings = Openings(table.tokenizer)
     kind = TurnPolicy if table.thinking == "stripped" else TokenPolicy
-    policies = [kind(maker, table.tokenizer, decoding, f"{seed}:{row.id}:{n}") for row, n in tasks]
+    policies = [kind(engine, table.tokenizer, decoding, f"{seed}:{row.id}:{n}", openings) for row, n in tasks]
     stop = asyncio.Event()
     done: dict[int, Attempt] = {}
-    crowd.places = set(range(len(tasks)))
     talks = any(row.setting == "conversation" for row, _ in tasks)
     judged = any(may_be_judged(row.rollout.checks) for row, _ in tasks)
     asked = table.user if talks else None, table.judge if judged else None
-    async with opened(), _asked(asked[0]) as player, _asked(asked[1]) as judge:
+    async with engine.open(), _asked(asked[0]) as player, _asked(asked[1]) as judge:
         plans = (
             # The attempt comes back under its place; which try at the task it is stands beside it.
             Plan(
@@ -146,14 +120,7 @@ async def _run(
         )
         watch = asyncio.create_task(_watch(table.stopped, stop))
         try:
-            async for attempt in run_attempts(
-                table.sandbox,
-                plans,
-                at_once=table.limits.at_once,
-                on_acted=lambda plan: crowd.left(plan.ordinal),
-                stop=stop,
-            ):
-                crowd.left(attempt.ordinal)
+            async for attempt in run_attempts(table.sandbox, plans, at_once=table.limits.at_once, stop=stop):
                 done[attempt.ordinal] = attempt
         finally:
             watch.cancel()

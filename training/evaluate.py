@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.contracts import Frozen
-from training.attempts import PendingTurns, Table, TaskAttempt, run, tries
+from training.attempts import Table, TaskAttempt, run, tries
 from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
-from training.engines.local import EngineMaker, LocalMaker
+from training.engines.local import TransformersEngine
 from training.rewards import scored
 from training.step import Ranks, StepStopped
 from training.step_record import Judged, values_of
@@ -56,6 +56,7 @@ def evaluate(
     ranks: Ranks | None = None,
     name: str = "policy",
     masking: Masking | None = None,
+    policy_step: int = 0,
 ) -> Result:
     """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
 
@@ -68,7 +69,7 @@ def evaluate(
     for temperature in (settings.temperature, *([settings.sampled] if settings.sampled else [])):
         work = tries(rows, settings.rollouts)[ranks.rank :: ranks.count]
         manner = decoding.model_copy(update={"temperature": temperature, "top_p": settings.top_p})
-        mine = attempt_all(table, model, work, settings.turns, manner, f"evaluation:{seed}", name)
+        mine = attempt_all(table, model, work, settings.turns, manner, f"evaluation:{seed}", name, policy_step)
         if any(ranks.every([table.stopped()])):
             raise StepStopped("The job was told to stop during an evaluation.")
         results.append(
@@ -105,24 +106,28 @@ def attempt_all(
     decoding: Decoding,
     seed: str,
     name: str = "policy",
+    policy_step: int = 0,
 ) -> list[TaskAttempt]:
-    """Attempts with a model in this process, which is in evaluation mode meanwhile."""
-    crowd = PendingTurns()
-    ends = model.generation_config.eos_token_id
-    manner: dict[str, Any] = {
-        "name": name,
-        "ends": {table.tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or [])},
-        "pad": table.tokenizer.pad_token_id,
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        "at_once": table.limits.at_once,
-        "expected": crowd,
-        "half": table.half,
-    }
-    engine = table.engine
-    maker = LocalMaker(model, **manner) if engine is None else EngineMaker(engine.llm, engine.params, **manner)
+    """Attempts with a model whose tokens the table's engine draws; without one the model itself, which is in evaluation
+    mode meanwhile. `policy_step`: how many updates it has had."""
+    told = model.generation_config.eos_token_id
+    ends = frozenset({table.tokenizer.eos_token_id, *([told] if isinstance(told, int) else told or [])})
+    if table.engine is not None:
+        made = table.engine(decoding, ends, name, policy_step)
+        return run(table, made, work, turns=turns, decoding=decoding, seed=seed)
+    own = TransformersEngine(
+        model,
+        name=name,
+        ends=ends,
+        pad=table.tokenizer.pad_token_id,
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        at_once=table.limits.at_once,
+        half=table.half,
+        policy_step=policy_step,
+    )
     with _evaluating(model):
-        return run(table, maker, maker.open, crowd, work, turns=turns, decoding=decoding, seed=seed)
+        return run(table, own, work, turns=turns, decoding=decoding, seed=seed)
 
 
 @contextlib.contextmanager

@@ -12,13 +12,12 @@ import time
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
-from training.config import TrainingConfig
+from training.config import EngineKind, TrainingConfig
 
 JOB, RECORD, STOP, MODEL, RESULT = "job.json", "record.jsonl", "stop", "model", "result.json"
 CHECKPOINTS = "checkpoints"
@@ -68,6 +67,20 @@ class AskedModelFile(Frozen):
     temperature: float = Field(default=1.0, ge=0, le=5)
 
 
+class VllmServer(Frozen):
+    """A vLLM server that draws a job's tokens. `url` ends before `/v1`. With `sleep` it lies on the trainer's GPUs and
+    gives their memory back while the model learns. `patience_s`: how long it may take to start, or to fall asleep."""
+
+    url: str = Field(pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$", max_length=2_000)
+    sleep: bool = False
+    patience_s: float = Field(default=240.0, gt=0, le=86_400)
+
+    @field_validator("url")
+    @classmethod
+    def _root(cls, value: str) -> str:
+        return value.rstrip("/").removesuffix("/v1")
+
+
 class JobFile(Frozen):
     """What a job is made of. Paths are absolute, or relative to the job's folder.
 
@@ -75,7 +88,8 @@ class JobFile(Frozen):
     after the other, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
     out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
     `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
-    or vLLM on the same GPU. `spent_s` are the seconds that earlier attempts in other folders took of `limits.hours`.
+    vLLM in the trainer's process, or the vLLM `server`. `spent_s` are the seconds that earlier attempts in other
+    folders took of `limits.hours`.
 
     An evaluation may ask a `policy` in the place of a `model`, and goes on behind the first `reported` reports.
     """
@@ -87,7 +101,8 @@ class JobFile(Frozen):
     evaluation: str = ""
     resume: bool = False
     threads: int = Field(default=0, ge=0, le=4096)
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
+    server: VllmServer | None = None
     spent_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     user: AskedModelFile | None = None
     judge: AskedModelFile | None = None

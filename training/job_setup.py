@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
@@ -18,10 +18,10 @@ from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import AskedModel, Table
-from training.config import Attempts, Decoding, Evaluation, Limits, Reinforcement, Supervised, Thinking
+from training.config import Attempts, Decoding, EngineKind, Evaluation, Limits, Reinforcement, Supervised, Thinking
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
-from training.job import AskedModelFile, WallTime
+from training.job import AskedModelFile, VllmServer, WallTime
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, merge_adapters, require_window
 from training.templates import Tokenizer, prompt_ids
@@ -52,7 +52,8 @@ class Parts:
     writer: Writer | None
     stopped: Callable[[], bool]
     resume: bool
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
+    server: VllmServer | None = None
     user: AskedModel | None = None
     judge: AskedModel | None = None
     wall: WallTime = field(default_factory=WallTime)
@@ -125,6 +126,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
         parts.writer,
         parts.watch(cfg.limits),
         parts.engine,
+        parts.server,
     )
     ended, trainer = rl.train(job, parts.resume)
     return ended, trainer, job.results

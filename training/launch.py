@@ -149,7 +149,9 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     key = os.environ.get(LLM_KEY, "")
     user, judge = job_setup.asked_model("user", job.user, key), job_setup.asked_model("judge", job.judge, key)
     model = job_setup.merged(folder, _inside(folder, job.model), [_inside(folder, place) for place in job.adapters])
-    parts = job_setup.Parts(folder, model, rows, held_out, writer, stopped, job.resume, job.engine, user, judge, wall)
+    parts = job_setup.Parts(
+        folder, model, rows, held_out, writer, stopped, job.resume, job.engine, job.server, user, judge, wall
+    )  # fmt: skip
     if isinstance(job.config, Supervised):
         ended, trainer, results = job_setup.supervised(parts, job.config)
     else:

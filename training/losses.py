@@ -43,8 +43,9 @@ class Batch:
     """What a micro batch brings.
 
     `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
-    `reference_logps` (N, T) or None. `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the
-    loss-bearing ones of counted attempts. `counted` (N,) boolean, the attempts that are not masked.
+    `reference_logps` (N, T) or None. `weights` (N, T) correct what drew the tokens (`training.correction`).
+    `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the loss-bearing ones of counted attempts.
+    `counted` (N,) boolean, the attempts that are not masked.
 
     Where an attempt is several rows, one a turn (forms by token alone), `advantages` and `counted` of each are the
     attempt's, and `attempt_tokens` (N,) are the loss-bearing tokens of all its rows, which `grpo` divides by.
@@ -57,6 +58,7 @@ class Batch:
     counted: Tensor
     reference_logps: Tensor | None = None
     attempt_tokens: Tensor | None = None
+    weights: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,10 @@ def policy_loss(
         gain, statistics = _by_attempt(batch, tokens, logps - old, loss)
     else:
         gain, statistics = _by_token(batch, tokens, logps, old, loss)
+    if batch.weights is not None:
+        # As TRL: a surrogate of a whole attempt is multiplied by each token's weight, then averaged over them.
+        weights = _inside(batch.weights, tokens).detach()
+        gain = gain * (weights if gain.dim() == 2 else _mean(weights, tokens))
     if kl.coefficient and kl.place == "loss":
         penalty = _penalty(batch, tokens, logps, old, kl)
         statistics = _with_kl(statistics, penalty)

@@ -1,16 +1,16 @@
 """Policies that know their tokens: an attempt is one sequence, carried forward and never rendered again.
 
-`TokenPolicy` is one attempt's policy; what makes its tokens is a `Maker`: `LocalMaker` (below) over a model in this
-process, all attempts' calls in one batch, or `training.engines.served.ServedMaker` over a vLLM server.
+`TokenPolicy` is one attempt's policy; what writes its tokens is a `GenerationEngine` (`training.engines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from synthesis.contracts import Turn, Usage
+from synthesis.contracts import Message, Tool, Turn, Usage
 from synthesis.errors import EnvariumError, InputError, LLMError
 from synthesis.rollout import Conversation, PolicyError
 from training.config import Decoding
@@ -24,34 +24,68 @@ class Diverged(EnvariumError):
 @dataclass(frozen=True)
 class Generation:
     """Tokens that a model wrote, at most as many as asked for, and log p of each (natural) at the temperature they
-    were drawn at; at temperature 0 of the model's plain distribution. The last one ends the turn unless `cut`."""
+    were drawn at; at temperature 0 of the model's plain distribution. The last one ends the turn unless `cut`.
+    `policy_step` is how many updates the policy that wrote them had had."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     cut: bool
+    policy_step: int = 0
 
 
-class Maker(Protocol):
-    """Continues sequences of tokens."""
+class GenerationEngine(Protocol):
+    """Continues sequences of tokens, many at a time: each call ends when its own sequence does."""
 
     @property
     def name(self) -> str: ...
 
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
-        """Continue `ids` by at most `most` tokens; the same seed, model and ids make the same tokens, where the maker
-        can promise it. Raises InfrastructureError."""
+    def open(self) -> AbstractAsyncContextManager[None]:
+        """For the block, serve the calls of this event loop."""
         ...
+
+    async def generate(self, ids: Sequence[int], most: int, seed: str) -> Generation:
+        """Continue `ids`, which may be a `Context`, by at most `most` tokens; the same seed, model and ids give the
+        same tokens, where the engine can promise it. Raises InfrastructureError."""
+        ...
+
+    def heard(self) -> float:
+        """When the engine last showed that it works, for whomever, on the clock of `time.monotonic`."""
+        ...
+
+
+class EngineSource(Protocol):
+    """Makes engines that draw in a manner: `ends` are the ids that end a turn, `policy_step` is the policy's."""
+
+    def __call__(self, decoding: Decoding, ends: frozenset[int], name: str, policy_step: int) -> GenerationEngine: ...
+
+
+class Context(list[int]):
+    """Token ids that only grow, and their JSON, which grows with them: no turn spells the earlier ones again."""
+
+    def __init__(self, ids: Iterable[int] = ()) -> None:
+        super().__init__(ids)
+        self._spelled = bytearray()
+        self._count = 0
+
+    def json(self) -> bytes:
+        """`1,2,3`: what stands between the brackets."""
+        if fresh := self[self._count :]:
+            self._spelled += (b"," if self._count else b"") + ",".join(map(str, fresh)).encode()
+            self._count = len(self)
+        return bytes(self._spelled)
 
 
 @dataclass
 class Trace:
     """An attempt's tokens. `completion`, `logprobs` and `own` are of one length; `own` is 1 on tokens that the model
-    drew and 0 on what it was told in between, where the log-probability is 0."""
+    drew and 0 on what it was told in between, where the log-probability is 0. `drawn` is of the own ones alone:
+    (policy step, how many tokens in a row were drawn by that policy)."""
 
     prompt: list[int] = field(default_factory=list)
     completion: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     own: list[int] = field(default_factory=list)
+    drawn: list[tuple[int, int]] = field(default_factory=list)
 
     def told(self, ids: Sequence[int]) -> None:
         self.completion += ids
@@ -62,26 +96,59 @@ class Trace:
         self.completion += made.ids
         self.logprobs += made.logprobs
         self.own += [1] * len(made.ids)
+        if self.drawn and self.drawn[-1][0] == made.policy_step:
+            self.drawn[-1] = (made.policy_step, self.drawn[-1][1] + len(made.ids))
+        else:
+            self.drawn.append((made.policy_step, len(made.ids)))
 
     @property
     def length(self) -> int:
         return len(self.prompt) + len(self.completion)
-
-    def context(self) -> list[int]:
-        """The ids behind which the next turn is drawn."""
-        return [*self.prompt, *self.completion]
 
     def samples(self) -> list[Trace]:
         """The sequences that an update is computed on: here one."""
         return [self]
 
 
+class Openings:
+    """The ids of what agents see first, by what it says: the attempts of a group begin alike."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._known: dict[tuple[object, ...], list[int]] = {}
+
+    def ids(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> list[int]:
+        """See `prompt_ids`."""
+        plain = all(message.role in ("system", "user") for message in messages)
+        key = (tools_key(tools), *((message.role, message.content) for message in messages))
+        if not plain or key not in self._known:
+            made = prompt_ids(self.tokenizer, messages, tools)
+            if not plain:
+                return made
+            self._known[key] = made
+        return list(self._known[key])
+
+
+def tools_key(tools: tuple[Tool, ...]) -> str:
+    """What tells sets of tools apart."""
+    return repr([(tool.name, tool.description, tool.parameters) for tool in tools])
+
+
 class TokenPolicy:
     """One attempt's policy: a turn is drawn behind all tokens so far. `trace` is what training learns from."""
 
-    def __init__(self, maker: Maker, tokenizer: Tokenizer, decoding: Decoding, seed: str) -> None:
-        self.maker, self.tokenizer, self.decoding, self.seed = maker, tokenizer, decoding, seed
+    def __init__(
+        self,
+        engine: GenerationEngine,
+        tokenizer: Tokenizer,
+        decoding: Decoding,
+        seed: str,
+        openings: Openings | None = None,
+    ) -> None:
+        self.engine, self.tokenizer, self.decoding, self.seed = engine, tokenizer, decoding, seed
+        self.openings = openings or Openings(tokenizer)
         self.trace = self.new_trace()
+        self._context = Context()
         self._seen = 0
 
     def new_trace(self) -> Trace:
@@ -89,7 +156,11 @@ class TokenPolicy:
 
     @property
     def name(self) -> str:
-        return self.maker.name
+        return self.engine.name
+
+    def heard(self) -> float:
+        """When what this policy waits for last showed that it works (`time.monotonic`)."""
+        return self.engine.heard()
 
     async def act(self, observation: Conversation) -> Turn:
         """The next turn with its ids and log-probabilities.
@@ -100,35 +171,47 @@ class TokenPolicy:
         if observation.style != "tools":
             raise PolicyError("a policy that knows its tokens makes native calls: take the prompt style `tools`")
         self._read(observation)
-        before = self.trace.context()
-        most = min(self.decoding.turn_tokens, self.decoding.trajectory_tokens - len(before))
+        context = self._context
+        before = len(context)
+        most = min(self.decoding.turn_tokens, self.decoding.trajectory_tokens - before)
         if most < 1:
             raise LLMError("context", f"The attempt has used up its {self.decoding.trajectory_tokens} tokens.")
-        made = await self.maker.make(before, most, f"{self.seed}:{observation.turn}")
+        made = await self.engine.generate(context, most, f"{self.seed}:{observation.turn}")
         self.trace.wrote(made)
         self._seen = len(observation.messages)
         end = self.tokenizer.eos_token_id
-        if made.cut or made.ids[-1] != end:
+        ended = not made.cut and made.ids[-1] == end
+        words = made.ids if made.cut or ended else made.ids[:-1]
+        message = read_turn(self.tokenizer, words, context[-64:], observation.tools)
+        self._grow(made.ids)
+        if not ended:
             # Cut, or ended by another token that the model knows. The conversation needs its turn's end to go on; the
             # model did not write it, so it bears no loss.
-            self.trace.told([end])
-        words = made.ids if made.cut or made.ids[-1] == end else made.ids[:-1]
+            self._tell([end])
         return Turn(
-            message=read_turn(self.tokenizer, words, before, observation.tools),
-            prompt_ids=tuple(before),
+            message=message,
             completion_ids=made.ids,
             logprobs=made.logprobs,
-            usage=Usage(prompt_tokens=len(before), completion_tokens=len(made.ids), requests=1),
+            usage=Usage(prompt_tokens=before, completion_tokens=len(made.ids), requests=1),
             finish_reason="length" if made.cut else "stop",
         )
+
+    def _tell(self, ids: Sequence[int]) -> None:
+        self.trace.told(ids)
+        self._grow(ids)
+
+    def _grow(self, ids: Sequence[int]) -> None:
+        """The next turn is drawn behind these, too."""
+        self._context += ids
 
     def _read(self, observation: Conversation) -> None:
         """Take in what was said since the last turn: behind the agent's own message, which stands at `_seen`."""
         messages = observation.messages
         try:
             if not self._seen:
-                self.trace.prompt = prompt_ids(self.tokenizer, messages, observation.tools)
+                self.trace.prompt = self.openings.ids(messages, observation.tools)
+                self._context = Context(self.trace.prompt)
             else:
-                self.trace.told(suffix_ids(self.tokenizer, messages[self._seen], messages[self._seen + 1 :]))
+                self._tell(suffix_ids(self.tokenizer, messages[self._seen], messages[self._seen + 1 :]))
         except InputError as error:
             raise PolicyError(str(error)) from error

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import datasets
 from transformers import PrinterCallback
 from trl import GRPOConfig
-from trl.models.utils import unwrap_model_for_generation
 
 from synthesis.errors import InputError
-from training.attempts import Engine, Table, TaskAttempt
-from training.config import Masking, Reinforcement
+from training.attempts import Table, TaskAttempt
+from training.config import Correction, EngineKind, Masking, Reinforcement
 from training.dataset import TaskRow
+from training.engines.ahead import NextStep
+from training.engines.choice import engine_errors, policy_engine, require_engine
+from training.engines.weights import PolicyEngine
 from training.evaluate import Result, attempt_all, evaluate
+from training.job import VllmServer
 from training.metrics import Writer
 from training.model_loader import adapters
 from training.sampler import Catalogue, Prompt, SamplerState
@@ -47,7 +49,7 @@ SAMPLER = "sampler.json"
 class ReinforcementJob:
     """An RL job's parts. `held_out` may be empty: then nothing is evaluated. `writer` is None on other ranks.
 
-    `engine` draws the attempts' tokens: the model itself, or vLLM on the same GPU (TRL's `colocate`).
+    `engine` draws the attempts' tokens: the model itself, vLLM in this process (TRL's `colocate`), or a vLLM `server`.
     """
 
     cfg: Reinforcement
@@ -58,7 +60,10 @@ class ReinforcementJob:
     held_out: Sequence[TaskRow]
     writer: Writer | None
     watch: Watch
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
+    server: VllmServer | None = None
+    drawing: PolicyEngine | None = None
+    ahead: NextStep[TrainingStep] | None = None
     state: SamplerState = field(default_factory=SamplerState)
     results: list[tuple[int, Result]] = field(default_factory=list)
     watched: Mapping[str, str] = field(default_factory=dict)
@@ -77,6 +82,7 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     cfg = job.cfg
     if not cfg.decoding.temperature:
         raise InputError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
+    require_engine(cfg, job.engine, job.server)
     prompts = (Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(job.rows))
     catalogue = Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)
     checkpoint = latest_checkpoint(job.folder, SAMPLER) if resume else None
@@ -86,6 +92,7 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     trainer = _trainer(job, catalogue)
     say_begun(job.writer, trainer)
     try:
+        job.drawing = policy_engine(cfg, job.engine, job.server, job.folder, trainer)
         if checkpoint is None:
             _evaluate(job, trainer, 0)
         with disk_errors():
@@ -96,6 +103,9 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
         if not isinstance(error, StepStopped):
             raise
         job.watch.ended = "stopped"
+    finally:
+        if job.ahead is not None:
+            job.ahead.close()
     if job.watch.ended == "done" and not _evaluate(job, trainer, trainer.state.global_step):
         job.watch.ended = "stopped"
     return job.watch.ended, trainer
@@ -105,30 +115,32 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
     cfg = job.cfg
 
     def roll(trainer: AgentTrainer) -> TrainingStep:
-        turns = horizon_at(cfg.horizon, trainer.state.global_step, cfg.steps)
+        assert job.drawing is not None
+        step = trainer.state.global_step
+        made = job.ahead.take() if job.ahead is not None else None
+        job.drawing.publish(step)
+        if made is None:
+            made = _made(job, catalogue, job.state, step, trainer.ranks)
+        if job.ahead is not None and step + cfg.loss.updates < cfg.steps:
+            job.ahead.begin(made.state, step)
+        job.state = made.state
+        return made
 
-        def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[TaskAttempt]:
-            with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
-                return attempt_all(job.table, model, work, turns, cfg.decoding, seed, _name(trainer))
+    with engine_errors(job.engine):
+        trainer = AgentTrainer(
+            cfg,
+            roll,
+            _arguments(job),
+            model=job.model,
+            train_dataset=datasets.Dataset.from_dict({"prompt": [""] * cfg.sampling.tasks}),
+            processing_class=job.table.tokenizer,
+            peft_config=adapters(cfg.tuning),
+        )
 
-        step = make_step(cfg, catalogue, job.rows, job.state, attempting, trainer.ranks, job.table.stopped)
-        job.state = step.state
-        return step
-
-    trainer = AgentTrainer(
-        cfg,
-        roll,
-        _arguments(job),
-        model=job.model,
-        train_dataset=datasets.Dataset.from_dict({"prompt": [""] * cfg.sampling.tasks}),
-        processing_class=job.table.tokenizer,
-        peft_config=adapters(cfg.tuning),
-    )
-
-    if job.engine == "vllm":
-        from vllm import SamplingParams
-
-        job.table = replace(job.table, engine=Engine(trainer.vllm_generation.llm, SamplingParams))
+    if cfg.attempts.ahead:
+        ranks = trainer.ranks.apart()
+        job.ahead = NextStep(lambda state, step, closed: _made(job, catalogue, state, step, ranks, closed))
+        trainer.before_weights = job.ahead.wait
 
     def values(step: int) -> dict[str, float]:
         return _values(job, trainer, step)
@@ -143,12 +155,37 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
         if cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
             _evaluate(job, trainer, step)
 
-    def ranks() -> Ranks:
-        return trainer.ranks
-
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(RecordKeeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
+    trainer.add_callback(
+        RecordKeeper(job.writer, job.watch, lambda: trainer.ranks, values=values, saved=saved, after=after)
+    )
     return trainer
+
+
+def _made(
+    job: ReinforcementJob,
+    catalogue: Catalogue,
+    state: SamplerState,
+    step: int,
+    ranks: Ranks,
+    closed: Callable[[], bool] = lambda: False,
+) -> TrainingStep:
+    """The attempts that follow a sampler's state, by the policy after `step` updates, which the engine has."""
+    cfg, drawing = job.cfg, job.drawing
+    assert drawing is not None
+    turns = horizon_at(cfg.horizon, step, cfg.steps)
+
+    def stopped() -> bool:
+        return closed() or job.table.stopped()
+
+    table = replace(job.table, engine=drawing.source, stopped=stopped)
+
+    def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[TaskAttempt]:
+        with drawing.using() as model:
+            return attempt_all(table, model, work, turns, cfg.decoding, seed, f"step {step}", step)
+
+    made = make_step(cfg, catalogue, job.rows, state, attempting, ranks, stopped)
+    return replace(made, policy_step=step)
 
 
 def _arguments(job: ReinforcementJob) -> GRPOConfig:
@@ -183,23 +220,22 @@ def _arguments(job: ReinforcementJob) -> GRPOConfig:
 
 
 def _engine(job: ReinforcementJob) -> dict[str, Any]:
-    """TRL's settings of a vLLM engine beside the model. Raises InputError: vLLM is not installed."""
-    if job.engine == "transformers":
+    """TRL's settings of a vLLM engine that it copies all weights to."""
+    if job.engine == "transformers" or (job.engine == "vllm_server" and job.cfg.tuning.kind == "lora"):
         return {}
-    if importlib.util.find_spec("vllm") is None:
-        raise InputError("engine: vllm is not installed here; install it, or take `transformers`")
+    if job.engine == "vllm_server":
+        assert job.server is not None
+        where = {"vllm_mode": "server", "vllm_server_base_url": job.server.url}
+        # Our loss corrects what the sampler drew (`training.correction`).
+        return {"use_vllm": True, "vllm_importance_sampling_correction": False, **where}
     return {
         "use_vllm": True,
         "vllm_mode": "colocate",
         "vllm_max_model_length": job.cfg.decoding.trajectory_tokens,
         "vllm_enable_sleep_mode": False,
-        # The papers have no such correction; how far both are apart is recorded (`sampling_gap`).
+        # Our loss corrects what the sampler drew (`training.correction`).
         "vllm_importance_sampling_correction": False,
     }
-
-
-def _name(trainer: AgentTrainer) -> str:
-    return f"step {trainer.state.global_step}"
 
 
 def _values(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> dict[str, float]:
@@ -222,15 +258,35 @@ def _values(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> dict[str
         "draws": float(told.step.draws),
         "horizon": float(horizon),
         "masked": 1 - told.masks.counted[told.step.kept].double().mean().item(),
+        "policy_age": float(step - 1 - told.step.policy_step),
     }
     values["rollout_s"] = values.pop("step_s")
     if job.writer is not None:
         path = f"rollouts/step-{step:06d}.jsonl.gz"
-        write_rollouts(job.folder / path, told.step.judged, told.advantages, step - 1, horizon)
-        job.writer.artefact(step, "rollouts", path, attempts=len(told.step.judged), policy_step=step - 1)
+        write_rollouts(job.folder / path, told.step.judged, told.advantages, told.step.policy_step, horizon)
+        made = {"attempts": len(told.step.judged), "policy_step": told.step.policy_step}
+        job.writer.artefact(step, "rollouts", path, **made)
+        _say_gap(job.writer, job.cfg.correction, step, values)
         _say_lost(job.writer, told.step, step, job.cfg.masking)
     told.advantages = []
     return values
+
+
+def _say_gap(writer: Writer, correction: Correction, step: int, values: Mapping[str, float]) -> None:
+    gap, cut = values["sampling_gap"], values["sampling_truncated"]
+    if not correction.alarm_gap or gap <= correction.alarm_gap:
+        return
+    done = "nothing corrects for it" if correction.kind == "none" else f"{cut:.1%} of the corrections were cut"
+    writer.event(
+        step,
+        "warn",
+        f"What drew the tokens and what learns from them are {gap:.3g} nats a token apart, more than the "
+        f"{correction.alarm_gap:g} of correction.alarm_gap; {done}. Compare precision, sampling parameters and the "
+        "server's --logprobs-mode (processed_logprobs).",
+        alert="sampling_gap",
+        gap=gap,
+        truncated=cut,
+    )
 
 
 def _say_lost(writer: Writer, made: TrainingStep, step: int, masking: Masking) -> None:
@@ -251,14 +307,15 @@ def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:
     cfg = job.cfg
     if not job.held_out:
         return True
-    if job.engine == "vllm":
-        # TRL copies the weights before a step's attempts; here there is none.
-        trainer.vllm_generation.sync_weights()
+    assert job.drawing is not None
+    if job.ahead is not None:
+        job.ahead.wait()
+    job.drawing.publish(step)
     try:
-        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+        with job.drawing.using() as model:
             result = evaluate(
-                job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
-                ranks=trainer.ranks, name=_name(trainer),
+                replace(job.table, engine=job.drawing.source), model, job.held_out, cfg.evaluation, cfg.decoding,
+                cfg.seed, ranks=trainer.ranks, name=f"step {step}", policy_step=step,
                 masking=Masking(program_errors=cfg.masking.program_errors),
             )  # fmt: skip
     except StepStopped:

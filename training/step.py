@@ -47,6 +47,21 @@ class Ranks:
     count: int = 1
     every: Callable[[list[Any]], list[Any]] = lambda items: items
 
+    def apart(self) -> Ranks:
+        """The same processes with a channel of their own, for a thread: its exchanges must not meet the training's."""
+        if self.count == 1:
+            return self
+        import torch.distributed
+
+        group = torch.distributed.new_group(backend="gloo")
+
+        def every(items: list[Any]) -> list[Any]:
+            told: list[Any] = [None] * self.count
+            torch.distributed.all_gather_object(told, items, group=group)
+            return [item for part in told for item in part]
+
+        return Ranks(self.rank, self.count, every)
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -78,6 +93,8 @@ class TrainingStep:
     draws: int
     state: SamplerState
     seconds: float
+    policy_step: int = 0
+    """How many updates the policy that made them had had."""
 
     def rows(self) -> Rows:
         """Rows of all attempts, those that dynamic sampling left out included. A task that was drawn twice makes two

@@ -111,10 +111,10 @@ def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, f
 
 
 def _times(judged: Sequence[Judged]) -> dict[str, float]:
-    """Shares of the attempts' own time, waiting for the model's batch included (AF Table 3)."""
+    """Shares of the attempts' wall time, all waiting included (AF Table 3)."""
     times = [tried.attempt.timing for tried, _ in judged]
     environment, verification = sum(t.environment_s for t in times), sum(t.verification_s for t in times)
-    whole = environment + verification + sum(t.agent_s + t.user_s for t in times)
+    whole = sum(t.wall_s for t in times)
     if not whole:
         return {}
     return {"environment_share": environment / whole, "verification_share": verification / whole}
@@ -158,6 +158,8 @@ def _line(tried: TaskAttempt, score: AttemptReward, advantage: float | None) -> 
         "masked": score.masked,
         "advantage": advantage,
         "tokens": sum(tried.trace.own),
+        # (policy step, tokens in a row): which policy drew each of the agent's own tokens.
+        "drawn": tried.trace.drawn,
         "attempt": attempt.model_dump(mode="json", exclude_defaults=True),
     }
 

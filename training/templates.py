@@ -10,12 +10,14 @@ template's place it is saved with the model, so that what was trained is what se
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from jinja2 import TemplateError
+from transformers.utils.chat_parsing.response_templates import load_response_template
 from trl import chat_template_utils as trl_templates
 
 from synthesis.contracts import Message, Tool, ToolCall
@@ -179,11 +181,9 @@ def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]
     calls = [_call(ToolCall(id=m.tool_call_id, name=names.get(m.tool_call_id) or "x")) for m in fresh if _is_tool(m)]
     stand_in: dict[str, Any] = {"role": "assistant", "content": "" if calls else "x"}
     dummy = [{"role": "user", "content": "x"}, stand_in | ({"tool_calls": calls} if calls else {})]
-    before = render(tokenizer, dummy, (), prompt=False)
-    place = before.rfind(tokenizer.eos_token)
-    ended = before[: place + len(tokenizer.eos_token)]
+    ended = _ended(tokenizer, tokenizer.chat_template, json.dumps(dummy))
     after = render(tokenizer, [*dummy, *(spelled(message, names) for message in fresh)], (), prompt=True)
-    if place < 0 or not after.startswith(ended):
+    if not ended or not after.startswith(ended):
         raise InputError("model: its chat template is not prefix-preserving; choose another template")
     return tokenizer.encode(after[len(ended) :], add_special_tokens=False)
 
@@ -204,6 +204,20 @@ def without_reasoning(message: Mapping[str, Any]) -> dict[str, Any]:
     if message["role"] == "assistant" and "</think>" in message.get("content", ""):
         kept["content"] = message["content"].rpartition("</think>")[2].lstrip("\n")
     return kept
+
+
+@functools.lru_cache(maxsize=4096)
+def _ended(tokenizer: Tokenizer, template: str, conversation: str) -> str:
+    """A conversation (JSON) up to the end of the agent's last turn; empty without one. Many turns share a stand-in."""
+    text = render(tokenizer, json.loads(conversation), (), prompt=False)
+    place = text.rfind(tokenizer.eos_token)
+    return text[: place + len(tokenizer.eos_token)] if place >= 0 else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(template: str) -> Any:
+    """A response template (JSON) as transformers compiles it, which it would do again for each reply."""
+    return load_response_template(json.loads(template))
 
 
 def _is_tool(message: Message) -> bool:
@@ -255,7 +269,8 @@ def read_turn(tokenizer: Tokenizer, ids: Sequence[int], before: Sequence[int], t
     """The message in ids that the agent wrote behind `before`. What cannot be read is a call with an error, so that
     the agent is told; it never counts as an answer."""
     try:
-        told = tokenizer.parse_response(list(ids), prefix=list(before[-64:]), tools=offered(tools))
+        schema = _compiled(json.dumps(tokenizer.response_template))
+        told = tokenizer.parse_response(list(ids), schema=schema, prefix=list(before[-64:]), tools=offered(tools))
         if not isinstance(told, dict):
             raise ValueError("nothing was read")
         calls = tuple(_read_call(item) for item in told.get("tool_calls") or ())

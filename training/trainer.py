@@ -17,6 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
 from training.config import Reinforcement
+from training.correction import sampling_weights
 from training.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
 from training.policy import Diverged
@@ -44,8 +45,9 @@ class Sums:
     entropy: float = 0.0
     gap: float = 0.0
     tokens: float = 0.0
+    cut: float = 0.0
 
-    def add(self, told: Statistics, entropy: Tensor, gap: Tensor, tokens: Tensor) -> None:
+    def add(self, told: Statistics, entropy: Tensor, gap: Tensor, tokens: Tensor, cut: Tensor) -> None:
         inside = tokens.bool()
         self.units += told.units.item()
         self.kl += told.kl.item()
@@ -55,11 +57,14 @@ class Sums:
         self.entropy += entropy[inside].sum().item()
         self.gap += gap[inside].abs().sum().item()
         self.tokens += inside.sum().item()
+        self.cut += cut.sum().item()
 
     def values(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """Shares and means over all ranks (`reduce` adds them up)."""
-        told = torch.tensor([self.units, self.kl, self.low, self.high, self.dual, self.entropy, self.gap, self.tokens])
-        units, kl, low, high, dual, entropy, gap, tokens = reduce(told.double()).tolist()
+        told = torch.tensor(
+            [self.units, self.kl, self.low, self.high, self.dual, self.entropy, self.gap, self.tokens, self.cut]
+        )
+        units, kl, low, high, dual, entropy, gap, tokens, cut = reduce(told.double()).tolist()
         by_unit, by_token = max(units, 1.0), max(tokens, 1.0)
         return {
             "kl": kl / by_unit,
@@ -68,6 +73,7 @@ class Sums:
             "clipped_dual": dual / by_unit,
             "entropy": entropy / by_token,
             "sampling_gap": gap / by_token,
+            "sampling_truncated": cut / by_token,
         }
 
 
@@ -95,6 +101,8 @@ class AgentTrainer(GRPOTrainer):
         self, cfg: Reinforcement, roll: Callable[[AgentTrainer], TrainingStep], args: GRPOConfig, **rest: Any
     ) -> None:
         self.cfg, self.roll = cfg, roll
+        self.before_weights: Callable[[], None] = lambda: None
+        """Called before TRL may copy the weights to an engine: nobody may generate then."""
         self.told: StepReport | None = None
         super().__init__(args=args, rollout_func=_hand_over, reward_funcs=[earned], **rest)
 
@@ -103,6 +111,7 @@ class AgentTrainer(GRPOTrainer):
         return Ranks(self.accelerator.process_index, self.accelerator.num_processes, gather_object)
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
+        self.before_weights()
         output = super()._generate_and_score_completions(inputs)
         assert self.told is not None
         step, samples = self.told.step, self.told.samples
@@ -218,14 +227,19 @@ class AgentTrainer(GRPOTrainer):
         logps, entropies = self._logps(model, inputs)
         tokens = inputs["tool_mask"] * inputs["completion_mask"]
         old = inputs.get("old_per_token_logps")
+        old = logps.detach() if old is None else old
+        drawn = inputs["sampling_per_token_logps"]
+        bearing = tokens.bool() & inputs["counted"].unsqueeze(-1)
+        weights, cut = sampling_weights(old, drawn, bearing, self.cfg.correction)
         batch = Batch(
             logps=logps,
-            old_logps=logps.detach() if old is None else old,
+            old_logps=old,
             advantages=inputs["advantages"],
             tokens=tokens.bool(),
             counted=inputs["counted"],
             reference_logps=inputs.get("ref_per_token_logps"),
             attempt_tokens=inputs["attempt_tokens"],
+            weights=None if self.cfg.correction.kind == "none" else weights,
         )
         loss, told = policy_loss(
             batch, self.cfg.loss, self.cfg.kl, inputs["divisor"], self.cfg.decoding.trajectory_tokens
@@ -239,7 +253,7 @@ class AgentTrainer(GRPOTrainer):
                 "continue from the last checkpoint with another seed."
             )
         assert self.told is not None
-        self.told.sums.add(told, entropies.detach(), (logps - inputs["sampling_per_token_logps"]).detach(), tokens)
+        self.told.sums.add(told, entropies.detach(), (old - drawn).detach(), tokens, cut)
         return loss
 
 

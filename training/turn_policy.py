@@ -14,7 +14,7 @@ from synthesis.contracts import Message
 from synthesis.errors import InputError
 from synthesis.rollout import Conversation, PolicyError
 from training.policy import Generation, TokenPolicy, Trace
-from training.templates import Tokenizer, prompt_ids, spelled, suffix_ids, turn_ids, without_reasoning
+from training.templates import Tokenizer, spelled, suffix_ids, turn_ids, without_reasoning
 
 
 @dataclass
@@ -26,9 +26,6 @@ class TurnTrace(Trace):
     history: list[int] = field(default_factory=list)
     turns: list[tuple[int, Generation]] = field(default_factory=list)
     """(how many ids of the history stood before it, what was drawn)."""
-
-    def context(self) -> list[int]:
-        return list(self.history)
 
     def told(self, ids: Sequence[int]) -> None:
         """Nothing: a turn stands in the history as it is rendered, its end included."""
@@ -55,18 +52,26 @@ class TurnPolicy(TokenPolicy):
     def new_trace(self) -> TurnTrace:
         return TurnTrace()
 
+    def _grow(self, ids: Sequence[int]) -> None:
+        """Nothing: what the model drew stands in the history as it is rendered."""
+
     def _read(self, observation: Conversation) -> None:
         messages = observation.messages
         try:
             if not self._seen:
-                self.trace.prompt = prompt_ids(self.tokenizer, messages, observation.tools)
-                self.trace.history += self.trace.prompt
+                self.trace.prompt = self.openings.ids(messages, observation.tools)
+                self._stand(self.trace.prompt)
                 return
             answered = messages[self._seen]
-            self.trace.history += self._written(answered)
-            self.trace.history += suffix_ids(self.tokenizer, answered, messages[self._seen + 1 :])
+            self._stand(self._written(answered))
+            self._stand(suffix_ids(self.tokenizer, answered, messages[self._seen + 1 :]))
         except InputError as error:
             raise PolicyError(str(error)) from error
+
+    def _stand(self, ids: Sequence[int]) -> None:
+        """Put ids into the history, behind which the next turn is drawn."""
+        self.trace.history += ids
+        self._context += ids
 
     def _written(self, answered: Message) -> list[int]:
         """Ids of the agent's last turn in the history: rendered, or, where a call in it could not be read, as the

@@ -39,6 +39,12 @@ class ChatModel(Protocol):
         ...
 
 
+def last_heard(model: ChatModel) -> float:
+    """When a model's server last sent something to anybody (`time.monotonic`); 0 where nobody keeps that."""
+    heard = getattr(model, "heard", None)
+    return float(heard()) if heard is not None else 0.0
+
+
 class CountedModel:
     """A model with the usage of all that it was asked through this, failures included."""
 
@@ -49,6 +55,9 @@ class CountedModel:
     @property
     def name(self) -> str:
         return self._model.name
+
+    def heard(self) -> float:
+        return last_heard(self._model)
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
         try:

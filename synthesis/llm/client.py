@@ -87,6 +87,8 @@ class Connection:
         self.gate = asyncio.Semaphore(endpoint.max_concurrency)
         self.porch = asyncio.Semaphore(endpoint.max_concurrency + endpoint.max_concurrency // 4)
         """Where many may be sent at once, a few more are written down before their turn, which is not spent on that."""
+        self.heard_at = 0.0
+        """When the server last sent something (`time.monotonic`), to whomever: it works, however long others wait."""
         self._quiet_until = 0.0
         self._key = endpoint.api_key.get_secret_value()
         lanes = Lanes(endpoint.max_concurrency, endpoint.reach)
@@ -260,7 +262,9 @@ class Connection:
                     await self._quiet()
                     on_turn()
                     async with asyncio.timeout(seconds) as silence:
-                        return await self._whole(await send(), silence, heard)
+                        response = await self._whole(await send(), silence, heard)
+                        self.heard_at = time.monotonic()
+                        return response
         except (TimeoutError, openai.APITimeoutError, httpx.TimeoutException) as error:
             if isinstance(error.__cause__, httpx.ConnectTimeout):
                 raise self._unreachable(error.__cause__) from None
@@ -287,6 +291,7 @@ class Connection:
 
         def alive(words: bool) -> None:
             heard.words = heard.words or words
+            self.heard_at = time.monotonic()
             if words or now() < last:
                 silence.reschedule(now() + self.endpoint.timeout_s)
 

@@ -33,6 +33,10 @@ class OpenAIChat:
     def name(self) -> str:
         return f"{self.connection.endpoint.name}/{self.model}"
 
+    def heard(self) -> float:
+        """When its server last sent something, on the clock of `time.monotonic`."""
+        return self.connection.heard_at
+
     @property
     def structured(self) -> StructuredForm:
         """What `response_format` holds it to."""

@@ -19,6 +19,7 @@ from synthesis.contracts import (
     Turn,
     Usage,
 )
+from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.environment_calls import AttemptEpisode
 from synthesis.rollout.plan import Plan
 
@@ -55,6 +56,7 @@ class Log:
 
     plan: Plan
     follow: AttemptFollower
+    deadline: Deadline
     turn: int = 0
     steps: list[TrajectoryStep] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -143,5 +145,6 @@ def attempt_of(
             agent_s=log.agent_s,
             user_s=log.user_s,
             verification_s=episode.verification_s,
+            wall_s=log.deadline.wall_s,
         ),
     )

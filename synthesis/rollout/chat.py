@@ -6,6 +6,7 @@ from typing import Any
 
 from synthesis.contracts import Message, PromptStyle, Turn
 from synthesis.llm import ChatModel
+from synthesis.llm.chat import last_heard
 from synthesis.rollout.policy import Conversation
 from synthesis.rollout.styles import read_message
 
@@ -22,6 +23,10 @@ class ChatPolicy:
     @property
     def name(self) -> str:
         return self.model.name
+
+    def heard(self) -> float:
+        """When the model's server last sent something (`time.monotonic`): the attempt's deadline asks."""
+        return last_heard(self.model)
 
     async def act(self, observation: Conversation) -> Turn:
         """One reply as a turn. Raises LLMError."""

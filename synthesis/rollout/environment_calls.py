@@ -14,6 +14,7 @@ from synthesis.contracts import CallResult, Mark, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import CountedModel
+from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
@@ -51,10 +52,11 @@ class AttemptEpisode:
     episode is a ProgramError that names the call; what cannot be read of its state or changes is one too.
     """
 
-    def __init__(self, sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, deadline: Deadline) -> None:
         self.sandbox = sandbox
         self.plan = plan
         self.threads = threads
+        self.deadline = deadline
         self.environment_s = 0.0
         self.verification_s = 0.0
         self.judge = CountedModel(plan.judge) if plan.judge is not None else None
@@ -108,7 +110,8 @@ class AttemptEpisode:
         asked = time.perf_counter()
         case = rubric_case(task.instruction, self.initial, final, answer)
         try:
-            return digest, await decided(judge, task.checks, reward, known, case)
+            with self.deadline.generation(judge):
+                return digest, await decided(judge, task.checks, reward, known, case)
         finally:
             self.verification_s += time.perf_counter() - asked
 
@@ -177,7 +180,10 @@ class AttemptEpisode:
         return (await self._in_thread(watched))[0]
 
     async def _in_thread(self, work: Callable[[], T]) -> tuple[T, float]:
+        self.deadline.queued = queued = time.monotonic()
+
         def timed() -> tuple[T, float]:
+            self.deadline.begin(queued)
             started = time.perf_counter()
             value = work()
             return value, time.perf_counter() - started

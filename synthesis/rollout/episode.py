@@ -25,6 +25,7 @@ from synthesis.llm.repetition import REASON as REPETITION
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
 from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
+from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.environment_calls import AttemptEpisode, spelled_call
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
@@ -50,10 +51,11 @@ async def attempt(
     sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, follow: AttemptFollower, stop: asyncio.Event
 ) -> Attempt:
     """Make one attempt. A cancellation while `stop` is set gives a `cancelled` attempt; any other is passed on."""
-    log, episode = Log(plan, follow), AttemptEpisode(sandbox, plan, threads)
-    limit = asyncio.timeout(plan.setting.deadline_s)
+    deadline = Deadline(plan.setting.deadline_s)
+    log = Log(plan, follow, deadline)
+    episode = AttemptEpisode(sandbox, plan, threads, deadline)
     try:
-        async with limit:
+        async with deadline:
             with _losses():
                 await episode.reset()
             if follow.on_start is not None:
@@ -72,7 +74,7 @@ async def attempt(
         log.note = str(error)
         return attempt_of(log, episode, "lost")
     except TimeoutError:
-        if not limit.expired():
+        if not deadline.expired:
             raise
         return attempt_of(log, episode, _overdue(log, episode))
     except asyncio.CancelledError:
@@ -102,6 +104,7 @@ def _overdue(log: Log, episode: AttemptEpisode) -> Ending:
     log.note = f"The attempt took more than {seconds:g} seconds and was stopped."
     busy = episode.busy_s()
     if busy < seconds / 2:
+        log.note += " The model that it waited for gave no sign of itself." if log.deadline.silent else ""
         return "lost"
     log.ended_by = "time"
     log.note += f" Its program took {busy:.0f} of them{_last_call(log)}."
@@ -189,7 +192,7 @@ async def _move(log: Log) -> Message:
         turn=log.turn,
     )
     try:
-        with _losses():
+        with _losses(), log.deadline.generation(plan.policy):
             turn = await plan.policy.act(seen)
     except _Lost as lost:
         if isinstance(lost.__cause__, LLMError):
@@ -280,7 +283,7 @@ async def _hear(log: Log) -> bool:
     user, started = log.plan.user, time.perf_counter()
     assert user is not None
     try:
-        with _losses():
+        with _losses(), log.deadline.generation(user):
             reply = await user.say(tuple(log.talk))
     except _Lost as lost:
         if isinstance(lost.__cause__, UserFault):

@@ -62,7 +62,8 @@ class AttemptSetting(Frozen):
     kept_bytes: int = Field(default=16 * 1024 * 1024, ge=100_000)
     """What an attempt may hold in results and patches; past it, it is stopped as at the turn limit."""
     deadline_s: float = Field(default=3_600.0, gt=0)
-    """Wall time of one attempt; past it something hangs, so it is an `infra_error`, not the agent's failure, or a
+    """What one attempt may take for its tools, and for silence; waiting for threads and for tokens does not count
+    (`synthesis.rollout.deadline`). Past it something hangs, so it is an `infra_error`, not the agent's failure, or a
     `program_error` where the environment took most of the time."""
 
     @property

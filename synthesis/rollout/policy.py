@@ -26,7 +26,11 @@ class Conversation:
 
 
 class Policy(Protocol):
-    """Chooses the next move. `name` is what a trajectory keeps (an endpoint and model, `reference`, ...)."""
+    """Chooses the next move. `name` is what a trajectory keeps (an endpoint and model, `reference`, ...).
+
+    One that waits for tokens may have a `heard() -> float`: when, by `time.monotonic`, what makes them last showed that
+    it works. An attempt's deadline then counts its silence alone (`synthesis.rollout.deadline`).
+    """
 
     @property
     def name(self) -> str: ...

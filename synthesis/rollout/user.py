@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from synthesis.contracts import Frozen, Message, Usage, UserKind
 from synthesis.errors import EnvariumError
 from synthesis.llm import ChatModel
+from synthesis.llm.chat import last_heard
 from synthesis.prompts import hashes, prompt
 
 STOP = "###STOP###"
@@ -69,6 +70,10 @@ class SimulatedUser:
     @property
     def prompts(self) -> dict[str, str]:
         return hashes(self._role, self._opening, self._again)
+
+    def heard(self) -> float:
+        """When the model's server last sent something (`time.monotonic`)."""
+        return last_heard(self.model)
 
     async def say(self, talk: Sequence[Message]) -> UserTurn:
         """The next line. An unusable one is asked for again, at most twice, then it is a UserFault."""

@@ -17,7 +17,7 @@ USERS = {
     "": ("webapp", "synthesis", "training"),
     "web": ("webapp", "synthesis"),
     "synthesis": ("synthesis",),
-    "train": ("training",),
+    "train": ("training", "synthesis"),
     "dev": ("tests",),
     "lock": ("tests",),
 }

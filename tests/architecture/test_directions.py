@@ -33,7 +33,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"worker", "examples"},
     {"rows", "reports"},
     {"masks"},
-    {"advantages", "losses", "templates"},
+    {"advantages", "losses", "templates", "correction"},
     {"model_loader"},
     {"policy"},
     {"turn_policy"},

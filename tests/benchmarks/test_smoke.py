@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"chaos_victims", "chaos_work", "curation_people", "curation_seed", "databases", "in_process"}
+HELPERS = {"chaos_victims", "chaos_work", "databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "agreement": (
@@ -41,6 +41,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "dataset_export": (
         "--rows 200 --only 'atif jsonl'",
         {"exports", "most_seconds", "most_growth_mib", "hashes_equal"},
+    ),
+    "engine": (
+        "--attempts 4 --turns 4 --at-once 4 --latency-ms 5 --prompt-tokens 10",
+        {"turns_per_s", "ideal_s", "actual_s", "efficiency", "cpu_ms_a_turn", "rank_mib"},
     ),
     "gpu_smoke": (
         "--tiny --steps 24 --rl-steps 1 --each 10",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 from pathlib import Path
@@ -64,16 +65,20 @@ def written(message: Message) -> list[int]:
     return tokenizer().encode(whole[len(before) :].removesuffix("\n"), add_special_tokens=False)
 
 
-class ScriptedMaker:
+class ScriptedEngine:
     """Writes given messages, or ids, turn after turn; each attempt's turn comes with its seed (`...:TURN`)."""
 
     name = "scripted"
 
     def __init__(self, script: dict[str, list[Message | list[int]]]) -> None:
         self.script = script
+        self.open = contextlib.nullcontext
         self.asked: list[tuple[tuple[int, ...], int]] = []
 
-    async def make(self, ids: Any, most: int, seed: str) -> Generation:
+    def heard(self) -> float:
+        return 0.0
+
+    async def generate(self, ids: Any, most: int, seed: str) -> Generation:
         self.asked.append((tuple(ids), most))
         _, key, _, turn = seed.rsplit(":", 3)
         said = self.script[key][int(turn) - 1]

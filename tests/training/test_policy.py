@@ -13,30 +13,25 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import PendingTurns, run, tries  # noqa: E402
+from training.attempts import run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
-from training.engines import local  # noqa: E402
-from training.engines.local import EngineMaker, LocalMaker, continue_all, draw  # noqa: E402
-from training.policy import Diverged, Generation  # noqa: E402
+from training.engines.local import TransformersEngine, draw, require_plain  # noqa: E402
+from training.policy import Context, Diverged, Generation  # noqa: E402
 from training.templates import agent_mask, offered, spelled  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def attempts(maker, work, turns=5, decoding=PLAIN, at_once=8, opened=None, crowd=None, **rest):
-    import contextlib
-
-    return run(
-        small.table(at_once, **rest), maker, opened or contextlib.nullcontext, crowd or PendingTurns(), work,
-        turns=turns, decoding=decoding, seed="s",
-    )  # fmt: skip
+def attempts(engine, work, turns=5, decoding=PLAIN, at_once=8, **rest):
+    return run(small.table(at_once, **rest), engine, work, turns=turns, decoding=decoding, seed="s")
 
 
 def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
     tasks, rows = small.tasks(), small.rows()
-    maker = small.ScriptedMaker({task.rollout.key: small.solution(task) for task in tasks})
+    maker = small.ScriptedEngine({task.rollout.key: small.solution(task) for task in tasks})
     done = attempts(maker, tries(rows[:4], 1))
     assert [tried.row.id for tried in done] == [row.id for row in rows[:4]]
     for tried in done:
@@ -51,13 +46,14 @@ def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
         assert len(trace.logprobs) == len(trace.completion)
         assert all((log != 0) == bool(own) for log, own in zip(trace.logprobs, trace.own, strict=True))
         last = tried.attempt.turns[-1]
-        assert [*last.prompt_ids, *last.completion_ids] == ids
+        assert ids[-len(last.completion_ids) :] == list(last.completion_ids)
+        assert trace.drawn == [(0, sum(trace.own))]
 
 
 def test_turn_cut_short_gets_its_end_without_loss_and_the_agent_is_told() -> None:
     row = small.rows()[0]
     tokens = small.written(small.asks("next_free", doctor="Roth"))
-    maker = small.ScriptedMaker({row.id: [tokens, small.says("Done.")]})
+    maker = small.ScriptedEngine({row.id: [tokens, small.says("Done.")]})
     (tried,) = attempts(maker, [(row, 0)], decoding=PLAIN.model_copy(update={"turn_tokens": len(tokens) - 6}))
     assert tried.trace.completion[: len(tokens) - 5] == [*tokens[:-6], small.tokenizer().eos_token_id]
     assert tried.trace.own[: len(tokens) - 5] == [1] * (len(tokens) - 6) + [0]
@@ -69,10 +65,10 @@ def test_turn_cut_short_gets_its_end_without_loss_and_the_agent_is_told() -> Non
 def test_attempt_that_uses_up_its_tokens_is_truncated_and_judged() -> None:
     row, task = small.rows()[0], small.tasks()[0]
     solution = small.solution(task)
-    maker = small.ScriptedMaker({row.id: solution})
+    maker = small.ScriptedEngine({row.id: solution})
     first = len(small.written(solution[0]))
     (whole,) = attempts(maker, [(row, 0)])
-    limit = len(whole.attempt.turns[1].prompt_ids)
+    limit = whole.attempt.turns[1].usage.prompt_tokens
     (tried,) = attempts(maker, [(row, 0)], decoding=PLAIN.model_copy(update={"trajectory_tokens": limit}))
     assert tried.attempt.ending == "too_long"
     assert tried.attempt.reward is not None
@@ -82,14 +78,14 @@ def test_attempt_that_uses_up_its_tokens_is_truncated_and_judged() -> None:
 
 def test_horizon_ends_an_attempt() -> None:
     row, task = small.rows()[0], small.tasks()[0]
-    (tried,) = attempts(small.ScriptedMaker({row.id: small.solution(task)}), [(row, 0)], turns=1)
+    (tried,) = attempts(small.ScriptedEngine({row.id: small.solution(task)}), [(row, 0)], turns=1)
     assert tried.attempt.ending == "turn_limit"
     assert len(tried.attempt.turns) == 1
 
 
 def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> None:
-    class Broken(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Generation:
+    class Broken(small.ScriptedEngine):
+        async def generate(self, ids, most, seed) -> Generation:
             from synthesis.errors import InfrastructureError
 
             raise InfrastructureError("no model")
@@ -100,21 +96,30 @@ def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> No
     assert tried.trace.completion == []
 
 
-def test_many_calls_are_one_batch_and_log_probabilities_are_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "PATIENCE_S", 60.0)
-    model = small.model().eval()
-    crowd, sizes = PendingTurns(), []
+def test_a_conversations_json_grows_with_it() -> None:
+    context = Context([1, 22])
+    assert context.json() == b"1,22"
+    context += [3]
+    context += [4, 5]
+    assert context.json() == context.json() == b"1,22,3,4,5"
+    assert Context().json() == b""
+
+
+def engine_of(**rest):
     tokenizer = small.tokenizer()
-    maker = LocalMaker(
-        model, name="m", ends={tokenizer.eos_token_id}, pad=tokenizer.pad_token_id, temperature=1.0, at_once=8,
-        expected=crowd,
-    )  # fmt: skip
-    compute = maker._compute
-    maker._compute = lambda batch: sizes.append(len(batch)) or compute(batch)
-    decoding = PLAIN.model_copy(update={"turn_tokens": 12})
-    done = attempts(maker, tries(small.rows()[:4], 2), turns=2, decoding=decoding, opened=maker.open, crowd=crowd)
-    assert len(done) == 8
-    assert max(sizes) == 8
+    manner = {"ends": {tokenizer.eos_token_id}, "pad": tokenizer.pad_token_id, "temperature": 1.0, "at_once": 8}
+    return TransformersEngine(small.model().eval(), name="m", **(manner | rest))
+
+
+def test_nobody_waits_for_others_and_log_probabilities_are_the_models() -> None:
+    engine, passes = engine_of(), []
+    step = engine.batch.step
+    engine.batch.step = lambda joining=(): passes.append((len(engine.batch.rows), len(joining))) or step(joining)
+    model, decoding = engine.model, PLAIN.model_copy(update={"turn_tokens": 12})
+    done = attempts(engine, tries(small.rows()[:4], 3), turns=3, decoding=decoding)
+    assert len(done) == 12
+    assert max(running + joining for running, joining in passes) == 8
+    assert any(running and joining for running, joining in passes), "some joined while others were under way"
     for tried in done:
         ids = torch.tensor([[*tried.trace.prompt, *tried.trace.completion]])
         with torch.no_grad():
@@ -127,21 +132,66 @@ def test_many_calls_are_one_batch_and_log_probabilities_are_the_models(monkeypat
                 assert log == pytest.approx(logs[start + place, token].item(), abs=1e-4)
 
 
-@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 1.0), (1.0, 0.6), (0.0, 1.0)])
-def test_what_an_attempt_draws_does_not_depend_on_its_batch(temperature: float, top_p: float) -> None:
-    model, tokenizer = small.model().eval(), small.tokenizer()
-    sequences = [tokenizer.encode(text) for text in ("Send all bolts to Oslo.", "Turn on hall", "If Atlas is late")]
-    options = {"ends": frozenset({tokenizer.eos_token_id}), "pad": tokenizer.pad_token_id}
-    options |= {"temperature": temperature, "top_p": top_p}
-    together = continue_all(model, sequences, [10, 4, 3], ["a", "b", "c"], **options)
-    alone = [
-        continue_all(model, [ids], [most], [seed], **options)[0]
-        for ids, most, seed in zip(sequences, [10, 4, 3], "abc", strict=True)
-    ]
-    assert [one.ids for one in together] == [one.ids for one in alone]
-    for one, other in zip(together, alone, strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
-    assert len(together[1].ids) <= 4
+async def turns_of(engine, conversations, turns: int, late: bool) -> list[list[Generation]]:
+    """Each conversation's turns; between them three tokens are told. With `late` they begin one after the other."""
+
+    async def talk(place: int, ids: list[int]) -> list[Generation]:
+        await asyncio.sleep(0.02 * place if late else 0)
+        context, made = Context(ids), []
+        for turn in range(turns):
+            made.append(await engine.generate(context, 4 + place, f"{place}:{turn}"))
+            context += [*made[-1].ids, 7, 8, 9]
+        return made
+
+    async with engine.open():
+        return await asyncio.gather(*(talk(place, ids) for place, ids in enumerate(conversations)))
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.6), (0.0, 1.0)])
+def test_what_an_attempt_draws_depends_neither_on_its_batch_nor_on_what_was_kept(
+    temperature: float, top_p: float
+) -> None:
+    tokenizer = small.tokenizer()
+    texts = ("Send all bolts to Oslo.", "Turn on hall", "If Atlas is late", "Book Ada with Roth, first free day.")
+    conversations = [tokenizer.encode(text) for text in texts]
+    manner = {"temperature": temperature, "top_p": top_p}
+
+    def turns(late: bool, **rest) -> list[list[Generation]]:
+        engine = engine_of(**manner, **rest)
+        if "at_once" in rest:
+            engine.batch.keep = 0  # each turn computes the whole conversation
+        return asyncio.run(asyncio.wait_for(turns_of(engine, conversations, 3, late), 60))
+
+    together, late, alone = turns(False), turns(True), turns(False, at_once=1)
+    for others in (late, alone):
+        for ours, theirs in zip(together, others, strict=True):
+            assert [one.ids for one in ours] == [one.ids for one in theirs]
+            for one, other in zip(ours, theirs, strict=True):
+                assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_a_turn_computes_only_what_is_new() -> None:
+    engine, seen = engine_of(), []
+    model = engine.model
+    forward = model.forward
+    model.forward = lambda *args, **named: seen.append(named["input_ids"].shape[1]) or forward(*args, **named)
+    try:
+        ids = small.tokenizer().encode("Send all bolts to Oslo, and then all nuts, and then all screws.")
+        asyncio.run(asyncio.wait_for(turns_of(engine, [ids], 2, False), 20))
+    finally:
+        del model.forward
+    first, second = [width for width in seen if width > 1]
+    assert first == len(ids)
+    assert second <= 4  # the last token drawn and the three that were told
+
+
+def test_layers_that_keep_something_else_are_refused() -> None:
+    from types import SimpleNamespace
+
+    text = SimpleNamespace(layer_types=["full_attention", "linear_attention"])
+    strange = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda decoder: text))
+    with pytest.raises(InputError, match="linear_attention"):
+        require_plain(strange)
 
 
 def test_drawing_by_inversion_by_hand() -> None:
@@ -167,24 +217,22 @@ def test_model_that_diverged_is_told_apart_from_a_policy_that_errs() -> None:
 
 
 def test_attempt_past_its_deadline_leaves_the_batch() -> None:
-    maker = LocalMaker(
-        small.model(), name="m", ends={small.tokenizer().eos_token_id}, pad=0, temperature=1.0, expected=lambda: 1
-    )
+    engine = engine_of(at_once=1)
 
     async def go() -> list[bool]:
-        async with maker.open():
-            late = asyncio.create_task(maker.make([5, 6], 500, "late"))
+        async with engine.open():
+            late = asyncio.create_task(engine.generate([5, 6], 500, "late"))
             await asyncio.sleep(0.05)
             late.cancel()
-            made = await maker.make([5, 6], 2, "next")
+            made = await engine.generate([5, 6], 2, "next")
             return [late.cancelled(), len(made.ids) <= 2]
 
     assert asyncio.run(asyncio.wait_for(go(), 20)) == [True, True]
 
 
 def test_stopping_cancels_what_is_under_way() -> None:
-    class Slow(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Generation:
+    class Slow(small.ScriptedEngine):
+        async def generate(self, ids, most, seed) -> Generation:
             await asyncio.sleep(30)
             raise AssertionError
 
@@ -193,49 +241,12 @@ def test_stopping_cancels_what_is_under_way() -> None:
     assert {tried.attempt.outcome for tried in done} <= {"cancelled"}
 
 
-def test_engine_beside_the_model_is_asked_by_ids_and_read_by_ids() -> None:
-    """vLLM's engine stood for by an object with its two shapes: requests by token ids, log-probabilities by id."""
-    from types import SimpleNamespace
-
-    end = small.tokenizer().eos_token_id
-    asked: list = []
-
-    class Llm:
-        def generate(self, prompts, sampling_params, use_tqdm):
-            asked.extend(zip(prompts, sampling_params, strict=True))
-            answers = [[7, 8, end], [9]]
-            return [
-                SimpleNamespace(
-                    outputs=[
-                        SimpleNamespace(
-                            token_ids=ids, logprobs=[{token: SimpleNamespace(logprob=-0.25)} for token in ids]
-                        )
-                    ]
-                )
-                for ids in answers
-            ]
-
-    maker = EngineMaker(Llm(), dict, name="m", ends={end}, pad=0, temperature=0.7, expected=lambda: 2)
-
-    async def go() -> list[Generation]:
-        async with maker.open():
-            return await asyncio.gather(maker.make([1, 2], 5, "a"), maker.make([3], 1, "b"))
-
-    made = asyncio.run(asyncio.wait_for(go(), 20))
-    assert made == [Generation((7, 8, end), (-0.25,) * 3, False), Generation((9,), (-0.25,), True)]
-    assert [prompt["prompt_token_ids"] for prompt, _ in asked] == [[1, 2], [3]]
-    assert [params["max_tokens"] for _, params in asked] == [5, 1]
-    assert asked[0][1] == {
-        "n": 1, "temperature": 0.7, "top_p": 1.0, "max_tokens": 5, "logprobs": 0, "stop_token_ids": [end]
-    }  # fmt: skip
-
-
 def test_turn_that_ends_in_another_of_the_models_ends_is_closed_for_it() -> None:
     row, pad = small.rows()[0], small.tokenizer().pad_token_id
     tokens = [*small.written(small.says("Done."))[:-1], pad]
 
-    class Other(small.ScriptedMaker):
-        async def make(self, ids, most, seed) -> Generation:
+    class Other(small.ScriptedEngine):
+        async def generate(self, ids, most, seed) -> Generation:
             return Generation(tuple(tokens), (-1.0,) * len(tokens), False)
 
     (tried,) = attempts(Other({}), [(row, 0)])

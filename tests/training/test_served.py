@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from contextlib import nullcontext
+import threading
+import time
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -17,11 +21,11 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.llm import Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
-from tests.fixtures.llm import llm_server, raw, refuse, say  # noqa: E402
+from tests.fixtures.llm import DROP, llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import AskedModel, PendingTurns, run, tries  # noqa: E402
-from training.config import Decoding, Masking  # noqa: E402
-from training.engines.served import ServedMaker  # noqa: E402
+from training.attempts import AskedModel, run, tries  # noqa: E402
+from training.config import Attempts, Decoding, Masking  # noqa: E402
+from training.engines.served import ServedEngine  # noqa: E402
 from training.rewards import scored  # noqa: E402
 from training.step_record import values_of  # noqa: E402
 
@@ -41,10 +45,8 @@ def completion(ids: list[int], logs: list[float | None] | None = None) -> object
 
 def attempted(url: str, rows, **rest):
     endpoint = Endpoint(name="vllm", base_url=url, max_retries=0)
-    maker = ServedMaker(endpoint, "m", ends={small.tokenizer().eos_token_id}, temperature=1.0)
-    return run(
-        small.table(**rest), maker, maker.open, PendingTurns(), tries(rows, 1), turns=5, decoding=DECODING, seed="s"
-    )  # fmt: skip
+    engine = ServedEngine(endpoint, "m", ends={small.tokenizer().eos_token_id}, temperature=1.0)
+    return run(small.table(**rest), engine, tries(rows, 1), turns=5, decoding=DECODING, seed="s")
 
 
 def test_servers_tokens_are_carried_forward() -> None:
@@ -61,6 +63,70 @@ def test_servers_tokens_are_carried_forward() -> None:
     own = [token for token, bit in zip(tried.trace.completion, tried.trace.own, strict=True) if bit]
     assert own == [token for ids in turns for token in ids]
     assert {log for log, bit in zip(tried.trace.logprobs, tried.trace.own, strict=True) if bit} == {-0.5}
+
+
+def test_a_server_that_is_full_or_hangs_up_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.engines.served.FIRST_WAIT_S", 0.01)
+    turns = [completion(small.written(message)) for message in small.solution(small.tasks()[0])]
+    full = [refuse(429, "too many requests")] * 3
+    with llm_server([turns[0], *full, *turns[1:]]) as server:
+        (tried,) = attempted(server.url, small.rows()[:1])
+    assert tried.attempt.outcome == "solved"
+    with llm_server([turns[0], DROP, *turns[1:]]) as server:
+        # The connection had carried a turn before: that the server closed it meanwhile is no failure.
+        (tried,) = attempted(server.url, small.rows()[:1])
+    assert tried.attempt.outcome == "solved"
+    (tried,) = attempted("http://127.0.0.1:9/v1", small.rows()[:1])
+    assert tried.attempt.ending == "lost"
+    assert "cannot be reached" in tried.attempt.note
+
+
+def test_a_server_that_works_on_is_heard_of_by_its_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn takes longer than the deadline; what is asked every 15 s is asked sooner here, and there is no `/health`
+    on the silent one."""
+    monkeypatch.setattr("training.engines.served.LOOK_S", 0.1)
+    message = small.solution(small.tasks()[0])[-1]
+
+    class Server(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        healthy = True
+
+        def do_GET(self) -> None:
+            self._reply(200 if self.path == "/health" and self.healthy else 503, b"")
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            time.sleep(2.0)
+            self._reply(200, completion(small.written(message)).body.encode())
+
+        def _reply(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                parts = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:10], body[10:]) if part)
+                self.wfile.write(parts + b"0\r\n\r\n")
+
+        def log_message(self, *_) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    limits = Attempts(at_once=2, deadline_s=1.0)
+    try:
+        endings = []
+        for Server.healthy in (True, False):
+            engine = ServedEngine(
+                Endpoint(name="v", base_url=f"http://127.0.0.1:{server.server_address[1]}/v1"), "m",
+                ends={small.tokenizer().eos_token_id}, temperature=1.0,
+            )  # fmt: skip
+            table = replace(small.table(), limits=limits)
+            (tried,) = run(table, engine, [(small.rows()[0], 0)], turns=1, decoding=DECODING, seed="s")
+            endings.append(tried.attempt.ending)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert endings == ["answered", "lost"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +147,7 @@ def test_useless_reply_is_no_fault_of_the_agent(reply, ending: str, note: str) -
 
 
 def made(table, maker, rows):
-    return run(table, maker, nullcontext, PendingTurns(), tries(rows, 1), turns=5, decoding=DECODING, seed="s")
+    return run(table, maker, tries(rows, 1), turns=5, decoding=DECODING, seed="s")
 
 
 def conversation(task):
@@ -93,7 +159,7 @@ def conversation(task):
 def test_conversation_is_one_sequence_too() -> None:
     """The user tells the task, the agent carries it out and says so, the user ends the talk."""
     task = small.tasks()[0]
-    maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
+    maker = small.ScriptedEngine({task.rollout.key: small.solution(task)})
     with llm_server([say("Please see to the booking."), say(STOP)]) as server:
         user = AskedModel(Endpoint(name="user", base_url=server.url), "user-model")
         (tried,) = made(small.table(user=user), maker, [conversation(task)])
@@ -111,7 +177,7 @@ def test_what_a_check_cannot_tell_of_an_answer_is_put_to_the_judge() -> None:
     asking = "CRITERION = 'It says ten.'\ndef check(initial_state, final_state, answer):\n"
     checks = (*row.rollout.checks, f"{asking}    return says_number(answer, 10)\n")
     row = row.model_copy(update={"rollout": row.rollout.model_copy(update={"checks": checks, "marks": None})})
-    maker = small.ScriptedMaker({task.rollout.key: [*small.solution(task)[:-1], small.says("It may be 10 or 12.")]})
+    maker = small.ScriptedEngine({task.rollout.key: [*small.solution(task)[:-1], small.says("It may be 10 or 12.")]})
     verdict = {"verdicts": [{"criterion": 1, "passed": True, "reason": "so"}]}
     with llm_server([say(json.dumps(verdict))]) as server:
         judge = AskedModel(Endpoint(name="judge", base_url=server.url), "judge-model")
@@ -126,7 +192,7 @@ def test_what_a_check_cannot_tell_of_an_answer_is_put_to_the_judge() -> None:
 
 def test_user_that_errs_masks_the_attempt() -> None:
     task = small.tasks()[0]
-    maker = small.ScriptedMaker({task.rollout.key: small.solution(task)})
+    maker = small.ScriptedEngine({task.rollout.key: small.solution(task)})
     with llm_server([say("")]) as server:
         user = AskedModel(Endpoint(name="user", base_url=server.url), "user-model")
         (tried,) = made(small.table(user=user), maker, [conversation(task)])

@@ -24,6 +24,8 @@ from training.config.horizon import (
 from training.config.objective import (
     Advantage,
     AdvantageKind,
+    Correction,
+    CorrectionKind,
     Kl,
     KlEstimator,
     Loss,
@@ -49,6 +51,7 @@ from training.config.sampling import (
 )
 from training.config.units import (
     Count,
+    EngineKind,
     ReportTo,
     Seed,
     SettingName,
@@ -63,9 +66,12 @@ __all__ = [
     "AdvantageKind",
     "Attempts",
     "Constant",
+    "Correction",
+    "CorrectionKind",
     "Count",
     "Decoding",
     "DynamicSampling",
+    "EngineKind",
     "EvaluatedSide",
     "Evaluation",
     "EvaluationJob",
@@ -165,6 +171,7 @@ class Reinforcement(Frozen):
     advantage: Advantage = Advantage()
     loss: Loss = Loss()
     kl: Kl = Kl()
+    correction: Correction = Correction()
     masking: Masking = Masking()
     dynamic_sampling: DynamicSampling = DynamicSampling()
     tuning: Tuning = Full()
@@ -187,6 +194,11 @@ class Reinforcement(Frozen):
             raise ValueError(
                 "thinking: `stripped` makes an attempt several sequences, one a turn, and the ratio of a whole attempt "
                 f"(loss.form `{self.loss.form}`) is of one: take a loss.form by token, or thinking `kept`"
+            )
+        if self.attempts.ahead and self.correction.kind == "none":
+            raise ValueError(
+                "attempts.ahead: attempts of the policy before the last update want a correction: take "
+                "correction.kind `token` or `sequence`, or leave them on-policy"
             )
         if self.dynamic_sampling.enabled and self.advantage.kind == "global":
             raise ValueError(

@@ -17,6 +17,9 @@ LossForm = Literal["trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cis
 MeuScope = Literal["all", "failed"]
 
 
+CorrectionKind = Literal["token", "sequence", "none"]
+
+
 RewardRule = Literal["score", "all_or_nothing"]
 
 
@@ -95,6 +98,24 @@ class Loss(Frozen):
                 "what that clips; raise it (3 is customary), or take 0"
             )
         return self
+
+
+class Correction(Frozen):
+    """What is done about tokens that another arithmetic, or the policy of the step before, drew."""
+
+    kind: CorrectionKind = Field(
+        default="token",
+        description="w = p / p as drawn. `token`: each token counts w times, at most the cap (truncated importance "
+        "sampling). `sequence`: an attempt counts by the product of its tokens' w, and not at all above the cap. "
+        "`none`: as if it had been drawn by what learns.",
+    )
+    cap: float = Field(default=3.0, ge=1, le=1_000, description="The largest w that counts (3: TRL's).")
+    alarm_gap: float = Field(
+        default=0.1,
+        ge=0,
+        le=100,
+        description="A mean gap between log-probabilities as drawn and as trained above this is reported; 0: never.",
+    )
 
 
 class Masking(Frozen):

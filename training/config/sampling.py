@@ -61,11 +61,17 @@ class Attempts(Frozen):
     """How attempts are carried out."""
 
     at_once: int = Field(default=32, ge=1, le=4096, description="Attempts under way at the same time, a process.")
+    ahead: bool = Field(
+        default=False,
+        description="A step's attempts are made while the model learns from those before, by the policy as it was "
+        "before that update: one step off-policy. It needs a vLLM server on GPUs of its own.",
+    )
     deadline_s: float = Field(
         default=900.0,
         gt=0,
         le=86_400,
-        description="Seconds of one attempt; then `infra_error`, or `program_error` if its program took most of them.",
+        description="Seconds that an attempt's tools may take, and that what writes its tokens may be silent; then "
+        "`infra_error`, or `program_error` if its program took most of them. Waiting for tokens does not count.",
     )
     unusable: int = Field(
         default=3, ge=1, le=100, description="So many turns in a row without a usable call or words end an attempt."

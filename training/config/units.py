@@ -22,3 +22,5 @@ SettingName = Literal["task", "conversation"]
 """`task`: the agent is told the whole task (ES: Non-Conv.). `conversation`: a simulated user tells it (Conv.)."""
 Thinking = Literal["kept", "stripped"]
 """What becomes of the reasoning of earlier turns."""
+EngineKind = Literal["transformers", "vllm", "vllm_server"]
+"""What draws RL's tokens: the model itself, vLLM in the trainer's process, or a vLLM server that the worker knows."""

@@ -1,6 +1,7 @@
-"""Engines that generate tokens: a model in this process, or a vLLM server.
+"""Engines that generate tokens: a model in this process, vLLM in this process, or a vLLM server.
 
-`local.LocalMaker` waits until all attempts under way have asked and continues them as one batch, token by token with
-one number of each attempt's own seed, so that who shares a batch changes nothing. `served.py` is for models that are
-not under training.
+All of them continue each call by itself: an attempt goes on when its own turn is done (`GenerationEngine` of
+`training.policy`). `local.py` runs the model itself in a batch that is never complete, `in_process.py` steps vLLM's
+engine, `served.py` asks a server over HTTP (`http.py`). `choice.py` says which one a job gets and why it may not, and
+`weights.py` how the policy's weights reach it between steps.
 """

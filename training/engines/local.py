@@ -1,4 +1,9 @@
-"""Tokens out of a model in this process: the calls of many attempts go through it as one batch."""
+"""Tokens out of a model in this process, in a batch that is never complete: who has ended leaves, who asks joins.
+
+An attempt's keys and values are kept until its next turn, so that a turn computes what is new and not the whole
+conversation again. Token t of a turn is drawn by one number of the turn's own seed, so that who shares a batch changes
+nothing but the last digits of a log-probability.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +11,215 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad as padded
+from transformers import DynamicCache
 
-from synthesis.errors import InfrastructureError
-from training.policy import Diverged, Generation
+from synthesis.errors import InfrastructureError, InputError
+from training.policy import Context, Diverged, Generation
 
-PATIENCE_S = 0.2
-"""A batch that is not complete goes after so long without another call."""
-LOOK_S = 0.002
+JOIN_SHARE = 4
+"""Those who wait join once they are this part of those under way: each joining costs a pass of its own,"""
+JOIN_STEPS = 8
+"""or once so many tokens of the others have gone by."""
 
 
 @dataclass
-class _PromptRequest:
+class _Request:
     ids: Sequence[int]
     most: int
     seed: str
     answer: asyncio.Future[Generation]
 
 
-class LocalMaker:
-    """Batches the calls that come in while it is open (`async with maker.open():`).
+@dataclass
+class _Row:
+    """A sequence under way: what it may still write, and what it has written."""
 
-    A batch goes as soon as `expected()` calls wait, which the caller knows (attempts under way), or when nobody came
-    for `PATIENCE_S`; at most `at_once` sequences at a time. An attempt past its deadline leaves the batch.
+    ids: Sequence[int]
+    most: int
+    dice: random.Random
+    asked: _Request | None = None
+    written: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def ended(self, ends: frozenset[int]) -> bool:
+        gone = self.asked is not None and self.asked.answer.done()
+        return gone or len(self.written) >= self.most or self.written[-1] in ends
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Keys and values (layers of (heads, tokens, size)) of a conversation up to before its last token."""
+
+    context: Context
+    length: int
+    written: list[int]
+    keys: list[Tensor]
+    values: list[Tensor]
+
+    @property
+    def tokens(self) -> int:
+        return self.length + len(self.written) - 1
+
+    def fits(self) -> bool:
+        return self.context[self.length : self.length + len(self.written)] == self.written
+
+
+class RunningBatch:
+    """Sequences that a model continues together, token by token; padded on the left, with the model's cache.
+
+    `step` lets some join and gives those that ended. Not thread-safe.
     """
+
+    def __init__(
+        self, model: Any, *, ends: frozenset[int], pad: int, temperature: float, top_p: float = 1.0, keep: int = 0
+    ) -> None:
+        """`keep`: of so many conversations keys and values are kept for a next turn."""
+        self.model, self.ends, self.pad, self.temperature, self.top_p = model, ends, pad, temperature, top_p
+        self.keep = keep if require_plain(model) else 0
+        self.rows: list[_Row] = []
+        self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._cache: Any = None
+        self._mask = self._places = self._last = torch.empty(0)
+
+    @torch.inference_mode()
+    def step(self, joining: Sequence[_Row] = ()) -> list[_Row]:
+        """One token more of each row, the first one of those who join; gives the rows that ended by it."""
+        ended = []
+        if self.rows:
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(self.rows), 1)], dim=1)
+            self._draw(self._last, self._mask, self._places, self._cache, self.rows)
+            ended += self._leave()
+        if joining:
+            self._join(list(joining))
+            ended += self._leave()
+        return ended
+
+    def clear(self) -> None:
+        self.rows, self._cache = [], None
+        self._kept.clear()
+
+    def _draw(self, ids: Tensor, mask: Tensor, places: Tensor, cache: Any, rows: Sequence[_Row]) -> None:
+        told = self.model(
+            input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
+            logits_to_keep=1,
+        )  # fmt: skip
+        numbers = torch.tensor([row.dice.random() for row in rows], dtype=torch.float64, device=ids.device)
+        drawn, logs = draw(told.logits[:, -1], numbers, self.temperature, self.top_p)
+        for row, token, log in zip(rows, drawn.tolist(), logs.tolist(), strict=True):
+            row.written.append(token)
+            row.logprobs.append(log)
+        self._last, self._places = drawn.unsqueeze(-1), places[:, -1:] + 1
+
+    def _join(self, rows: list[_Row]) -> None:
+        """One pass over what is new of each row, behind what is kept of it."""
+        device = self.model.device
+        kept = [self._kept.pop(id(row.ids), None) for row in rows]
+        kept = [one if one is not None and one.context is row.ids and one.fits() else None
+                for one, row in zip(kept, rows, strict=True)]  # fmt: skip
+        past = [one.tokens if one is not None else 0 for one in kept]
+        fresh = [list(row.ids[before:]) for row, before in zip(rows, past, strict=True)]
+        wide, width = max(past), max(map(len, fresh))
+        ids = torch.tensor([[self.pad] * (width - len(new)) + new for new in fresh], device=device)
+        seen = [[0] * (wide - before) + [1] * before + [0] * (width - len(new)) + [1] * len(new)
+                for before, new in zip(past, fresh, strict=True)]  # fmt: skip
+        mask = torch.tensor(seen, device=device)
+        places = (mask.cumsum(-1) - 1).clamp(min=0)[:, wide:]
+        cache = DynamicCache()
+        if wide:
+            _fill(cache, kept, wide)
+        before = self._last, self._mask, self._places, self._cache, self.rows
+        self._draw(ids, mask, places, cache, rows)
+        self._mask, self._cache, self.rows = mask, cache, rows
+        if before[4]:
+            self._merge(*before)
+
+    def _merge(self, last: Tensor, mask: Tensor, places: Tensor, cache: Any, rows: list[_Row]) -> None:
+        """Put those who were under way before those who joined."""
+        width = max(mask.shape[1], self._mask.shape[1])
+        for layer, other in zip(cache.layers, self._cache.layers, strict=True):
+            for name in ("keys", "values"):
+                ours, theirs = getattr(layer, name), getattr(other, name)
+                setattr(layer, name, torch.cat([_widened(ours, width), _widened(theirs, width)]))
+        self._mask = torch.cat([padded(part, (width - part.shape[1], 0)) for part in (mask, self._mask)])
+        self._last, self._places = torch.cat([last, self._last]), torch.cat([places, self._places])
+        self._cache, self.rows = cache, [*rows, *self.rows]
+
+    def _leave(self) -> list[_Row]:
+        """Take out the rows that have ended, and columns that nobody has any more."""
+        ended = [place for place, row in enumerate(self.rows) if row.ended(self.ends)]
+        if not ended:
+            return []
+        gone = [self.rows[place] for place in ended]
+        for place in ended:
+            self._park(place)
+        going = [place for place in range(len(self.rows)) if place not in set(ended)]
+        self.rows = [self.rows[place] for place in going]
+        if not going:
+            self._cache = None
+            return gone
+        at = torch.tensor(going, device=self._mask.device)
+        self._mask, self._places, self._last = self._mask[at], self._places[at], self._last[at]
+        first = int(self._mask.any(0).int().argmax())
+        self._mask = self._mask[:, first:]
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[at][:, :, first:], layer.values[at][:, :, first:]
+        return gone
+
+    def _park(self, place: int) -> None:
+        row = self.rows[place]
+        if not self.keep or not isinstance(row.ids, Context):
+            return
+        inside = self._mask[place].nonzero().squeeze(-1)
+        keys = [layer.keys[place].index_select(1, inside) for layer in self._cache.layers]
+        values = [layer.values[place].index_select(1, inside) for layer in self._cache.layers]
+        self._kept[id(row.ids)] = _Kept(row.ids, len(row.ids), list(row.written), keys, values)
+        while len(self._kept) > self.keep:
+            # What lies longest is of an attempt that has ended.
+            self._kept.popitem(last=False)
+
+
+def _widened(part: Tensor, width: int) -> Tensor:
+    return padded(part, (0, 0, width - part.shape[2], 0))
+
+
+def _fill(cache: Any, kept: Sequence[_Kept | None], width: int) -> None:
+    """What is kept of each row, padded on the left to one width."""
+    known = next(one for one in kept if one is not None)
+    for number, (key, value) in enumerate(zip(known.keys, known.values, strict=True)):
+        made = []
+        for name, like in (("keys", key), ("values", value)):
+            none = like.new_zeros(like.shape[0], 0, like.shape[2])
+            parts = [getattr(one, name)[number] if one is not None else none for one in kept]
+            made.append(torch.stack([padded(part, (0, 0, width - part.shape[1], 0)) for part in parts]))
+        cache.update(made[0], made[1], number)
+
+
+def require_plain(model: Any) -> bool:
+    """Whether all layers attend to everything, so that keys and values may be kept with gaps between them.
+
+    Raises InputError: there are layers that keep something else (a recurrent state).
+    """
+    kinds = set(getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ["full_attention"])
+    if kinds - {"full_attention", "sliding_attention"}:
+        raise InputError(
+            f"engine: the model has layers of the kind {', '.join(sorted(kinds - {'full_attention'}))}, which the "
+            "engine `transformers` does not know; take `vllm` or `vllm_server`"
+        )
+    return kinds == {"full_attention"}
+
+
+class TransformersEngine:
+    """Continues the calls that come in while it is open, at most `at_once` at a time. An attempt past its deadline
+    leaves the batch."""
 
     def __init__(
         self,
@@ -46,178 +231,105 @@ class LocalMaker:
         temperature: float,
         top_p: float = 1.0,
         at_once: int = 64,
-        expected: Callable[[], int] = lambda: 10**9,
         half: bool = False,
+        policy_step: int = 0,
     ) -> None:
-        self.model, self.name, self.at_once, self.expected = model, name, at_once, expected
-        self.ends, self.pad, self.temperature, self.top_p = frozenset(ends), pad, temperature, top_p
-        self.half = half
-        self._waiting: list[_PromptRequest] = []
+        self.model, self.name, self.at_once, self.half, self.policy_step = model, name, at_once, half, policy_step
+        self.ends = frozenset(ends)
+        self.batch = RunningBatch(model, ends=self.ends, pad=pad, temperature=temperature, top_p=top_p, keep=at_once)
+        self._waiting: list[_Request] = []
         self._came = asyncio.Event()
+        self._steps = 0
+        self._heard = 0.0
+
+    def heard(self) -> float:
+        return self._heard
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Serve calls in this event loop; ends with the block, whoever still waits is refused."""
         self._waiting, self._came = [], asyncio.Event()
-        server = asyncio.create_task(self._serve())
-        try:
-            yield
-        finally:
-            server.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await server
-            for asked in self._waiting:
-                asked.answer.cancel()
+        with ThreadPoolExecutor(1, thread_name_prefix="generation") as thread:
+            server = asyncio.create_task(self._serve(thread))
+            try:
+                yield
+            finally:
+                server.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await server
+                for asked in (*self._waiting, *(row.asked for row in self.batch.rows)):
+                    if asked is not None:
+                        asked.answer.cancel()
+        self.batch.clear()
 
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
-        """See `Maker`. Raises InfrastructureError: the model could not compute; out of memory stays what it is."""
-        asked = _PromptRequest(ids, most, seed, asyncio.get_running_loop().create_future())
+    async def generate(self, ids: Sequence[int], most: int, seed: str) -> Generation:
+        """See `GenerationEngine`. Raises InfrastructureError: the model could not compute; out of memory stays what it
+        is."""
+        if most < 1:
+            return Generation((), (), True, self.policy_step)
+        asked = _Request(ids, most, seed, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         self._came.set()
         return await asked.answer
 
-    async def _serve(self) -> None:
+    async def _serve(self, thread: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            await self._came.wait()
-            await self._gather()
-            batch, self._waiting = self._waiting[: self.at_once], self._waiting[self.at_once :]
-            if not self._waiting:
+            if not self.batch.rows and not self._waiting:
                 self._came.clear()
-            batch = [asked for asked in batch if not asked.answer.done()]
-            if not batch:
-                continue
+                await self._came.wait()
+                # Whoever asks at the same time joins in the same pass.
+                await asyncio.sleep(0)
+            joining = [_Row(one.ids, one.most, random.Random(one.seed), one) for one in self._taken()]
             try:
-                made = await asyncio.to_thread(self._compute, batch)
+                ended = await loop.run_in_executor(thread, self._compute, joining)
             except Exception as error:
-                # Boundary: whatever the model raises belongs to those who wait, and the next batch may do better.
-                for asked in batch:
-                    if not asked.answer.done():
+                # Boundary: whatever the model raises belongs to those who wait, and the next ones may do better.
+                lost = [row.asked for row in (*self.batch.rows, *joining)]
+                self.batch.clear()
+                for asked in lost:
+                    if asked is not None and not asked.answer.done():
                         asked.answer.set_exception(_told(error))
                 continue
-            for asked, continuation in zip(batch, made, strict=True):
-                if not asked.answer.done():
-                    asked.answer.set_result(continuation)
+            for row in ended:
+                if row.asked is not None and not row.asked.answer.done():
+                    row.asked.answer.set_result(self._made(row))
 
-    async def _gather(self) -> None:
-        """Wait until everybody is there, or nobody came for a while. Who ends meanwhile is no longer expected."""
-        here, until = len(self._waiting), time.monotonic() + PATIENCE_S
-        while len(self._waiting) < min(self.at_once, self.expected()):
-            if len(self._waiting) != here:
-                here, until = len(self._waiting), time.monotonic() + PATIENCE_S
-            elif time.monotonic() >= until:
-                return
-            await asyncio.sleep(LOOK_S)
+    def _taken(self) -> list[_Request]:
+        self._waiting = [one for one in self._waiting if not one.answer.done()]
+        if not self._time_to_join():
+            return []
+        room = self.at_once - len(self.batch.rows)
+        taken, self._waiting = self._waiting[:room], self._waiting[room:]
+        self._steps = 0
+        return taken
 
-    def _compute(self, batch: Sequence[_PromptRequest]) -> list[Generation]:
+    def _time_to_join(self) -> bool:
+        waiting, under_way = len(self._waiting), len(self.batch.rows)
+        if not waiting or under_way >= self.at_once:
+            return False
+        return JOIN_SHARE * waiting >= under_way or self._steps >= JOIN_STEPS
+
+    def _compute(self, joining: list[_Row]) -> list[_Row]:
+        """Go on until somebody has ended or somebody joins."""
         # Automatic casting is a thread's own matter.
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.half):
-            return continue_all(
-                self.model,
-                [asked.ids for asked in batch],
-                [asked.most for asked in batch],
-                [asked.seed for asked in batch],
-                ends=self.ends,
-                pad=self.pad,
-                temperature=self.temperature,
-                top_p=self.top_p,
-                left=lambda place: batch[place].answer.done(),
-            )
+            ended = self.batch.step(joining)
+            self._heard, self._steps = time.monotonic(), self._steps + 1
+            while self.batch.rows and not ended and not self._time_to_join():
+                ended = self.batch.step()
+                self._heard, self._steps = time.monotonic(), self._steps + 1
+        return ended
 
-
-class EngineMaker(LocalMaker):
-    """The same out of a vLLM engine in this process, into which TRL copies the weights before each step's attempts.
-
-    The engine batches by itself. Draws are its own: no seed is sent with a request, since some engines fail on one.
-    """
-
-    def __init__(self, llm: Any, params: Callable[..., Any], **rest: Any) -> None:
-        super().__init__(llm, **rest)
-        self.params = params
-
-    def _compute(self, batch: Sequence[_PromptRequest]) -> list[Generation]:
-        wanted = [
-            self.params(
-                n=1,
-                temperature=self.temperature,
-                top_p=self.top_p,
-                max_tokens=asked.most,
-                logprobs=0,
-                stop_token_ids=sorted(self.ends),
-            )
-            for asked in batch
-        ]
-        prompts = [{"prompt_token_ids": list(asked.ids)} for asked in batch]
-        told = self.model.generate(prompts, sampling_params=wanted, use_tqdm=False)
-        return [self._made(output.outputs[0]) for output in told]
-
-    def _made(self, output: Any) -> Generation:
-        ids = tuple(int(token) for token in output.token_ids)
-        logs = tuple(float(known[token].logprob) for token, known in zip(ids, output.logprobs, strict=True))
-        return Generation(ids=ids, logprobs=logs, cut=not ids or ids[-1] not in self.ends)
+    def _made(self, row: _Row) -> Generation:
+        cut = row.written[-1] not in self.ends
+        return Generation(tuple(row.written), tuple(row.logprobs), cut, self.policy_step)
 
 
 def _told(error: Exception) -> Exception:
     # What ends the job keeps its type; all else is the attempt's bad luck.
-    ends_it = isinstance(error, torch.OutOfMemoryError | Diverged)
+    ends_it = isinstance(error, torch.OutOfMemoryError | Diverged | InputError)
     return error if ends_it else InfrastructureError(f"the model failed: {error}")
-
-
-@torch.inference_mode()
-def continue_all(
-    model: Any,
-    sequences: Sequence[Sequence[int]],
-    most: Sequence[int],
-    seeds: Sequence[str],
-    *,
-    ends: frozenset[int],
-    pad: int,
-    temperature: float,
-    top_p: float = 1.0,
-    left: Callable[[int], bool] = lambda place: False,
-) -> list[Generation]:
-    """Continue each of N sequences until one of `ends` or its own limit; padded on the left, with the model's cache.
-
-    Token t of a sequence is drawn by one number in [0, 1) out of its own seed, by inversion of the distribution, so
-    that what one attempt draws does not depend on who shares its batch. `left(n)` says that nobody waits for n.
-    """
-    device, count = model.device, len(sequences)
-    dice = [random.Random(seed) for seed in seeds]
-    width = max(map(len, sequences))
-    rows = [[pad] * (width - len(ids)) + list(ids) for ids in sequences]
-    seen = [[0] * (width - len(ids)) + [1] * len(ids) for ids in sequences]
-    ids, mask = torch.tensor(rows, device=device), torch.tensor(seen, device=device)
-    places = (mask.cumsum(-1) - 1).clamp(min=0)
-    written: list[list[int]] = [[] for _ in range(count)]
-    logprobs: list[list[float]] = [[] for _ in range(count)]
-    going = [place for place, limit in enumerate(most) if limit > 0]
-    held, cache = list(range(count)), None
-    while going:
-        if len(going) <= len(held) // 2:
-            # Rows that have ended cost as much as others until they are taken out.
-            kept = torch.tensor([held.index(place) for place in going], device=device)
-            held, ids, mask, places = going, ids[kept], mask[kept], places[kept]
-            if cache is not None:
-                cache.batch_select_indices(kept)
-        told = model(
-            input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
-            logits_to_keep=1,
-        )  # fmt: skip
-        cache = told.past_key_values
-        numbers = torch.tensor([dice[place].random() for place in held], dtype=torch.float64, device=device)
-        drawn, logs = draw(told.logits[:, -1], numbers, temperature, top_p)
-        still, going = set(going), []
-        for place, token, log in zip(held, drawn.tolist(), logs.tolist(), strict=True):
-            if place in still:
-                written[place].append(token)
-                logprobs[place].append(log)
-                if token not in ends and len(written[place]) < most[place] and not left(place):
-                    going.append(place)
-        ids, places = drawn.unsqueeze(-1), places[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(len(held), 1)], dim=1)
-    return [
-        Generation(ids=tuple(tokens), logprobs=tuple(logs), cut=not tokens or tokens[-1] not in ends)
-        for tokens, logs in zip(written, logprobs, strict=True)
-    ]
 
 
 def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:

@@ -1,84 +1,129 @@
 """Tokens out of a vLLM server: its completions endpoint takes ids and gives ids back, so that none is rendered again.
 
-For attempts with a model that a server holds (an evaluation, a teacher). A trainer's own policy comes from
-`training.engines.local`, whose weights are always the newest.
+The server batches: a call waits for nobody else's. Weights reach it between steps by `training.engines.weights`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import math
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from synthesis.errors import LLMError
 from synthesis.llm import Endpoint
-from training.policy import Generation
+from training.engines.http import ConnectionEnded, HttpServer
+from training.policy import Context, Generation
 
 LOWEST = -100.0
 """What a log-probability that is no number is taken for."""
+LOOK_S = 15.0
+"""While tokens are waited for, the server's `/health` is asked so often."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0
+BUSY = 429
 
 
-class ServedMaker:
-    """Asks a server, one request a turn; the server batches. `ends` are the ids that end a turn.
+class ServedEngine:
+    """Asks a server, one request a turn. `ends` are the ids that end a turn, `model` is the name that is asked for.
 
     It needs a server that returns token ids (`return_token_ids`, vLLM 0.10.2 and later). Draws are the server's own:
-    a seed for each request is not sent, since some of its engines fail on one.
+    a seed for each request is not sent, since some of its engines fail on one. A request waits as long as the server
+    shows that it works, by replies or by its health: a slow server is no error. One that says that it is full is asked
+    again without end, one that fails `endpoint.max_retries` times.
     """
 
     def __init__(
-        self, endpoint: Endpoint, model: str, *, ends: Iterable[int], temperature: float, top_p: float = 1.0
+        self,
+        endpoint: Endpoint,
+        model: str,
+        *,
+        ends: Iterable[int],
+        temperature: float,
+        top_p: float = 1.0,
+        policy_step: int = 0,
+        name: str = "",
     ) -> None:
-        self.endpoint, self.model = endpoint, model
-        self.ends, self.temperature, self.top_p = frozenset(ends), temperature, top_p
-        self._client: Any = None
+        self.endpoint, self.model, self.policy_step = endpoint, model, policy_step
+        self.ends = frozenset(ends)
+        self.name = name or f"{endpoint.name} {model}"
+        self._server = HttpServer(endpoint.base_url, endpoint.api_key.get_secret_value())
+        self._health = urlsplit(endpoint.base_url).path.rstrip("/").removesuffix("/v1") + "/health"
+        manner = {
+            "model": model,
+            "temperature": temperature,
+            "top_p": top_p,
+            "logprobs": 0,
+            "return_token_ids": True,
+            "stop_token_ids": sorted(self.ends),
+        }
+        self._manner = json.dumps(manner)[1:-1].encode()
+        self._heard = 0.0
+        self._waiting = 0
 
-    @property
-    def name(self) -> str:
-        return f"{self.endpoint.name} {self.model}"
+    def heard(self) -> float:
+        return self._heard
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Hold a connection pool for the block."""
-        # Only jobs that ask a server need the package.
-        import openai
-
-        key = self.endpoint.api_key.get_secret_value() or "none"
-        async with openai.AsyncOpenAI(
-            base_url=self.endpoint.base_url,
-            api_key=key,
-            timeout=self.endpoint.timeout_s,
-            max_retries=self.endpoint.max_retries,
-        ) as self._client:
-            yield
-
-    async def make(self, ids: Sequence[int], most: int, seed: str) -> Generation:
-        """See `Maker`. Raises LLMError: no usable reply, or a server that returns no ids."""
-        import openai
-
+        """Hold connections for the block, and look after the server's health."""
+        looks = asyncio.create_task(self._look())
         try:
-            reply = await self._client.completions.create(
-                model=self.model,
-                prompt=list(ids),
-                max_tokens=most,
-                temperature=self.temperature,
-                top_p=self.top_p,
-                logprobs=0,
-                extra_body={"return_token_ids": True, "stop_token_ids": sorted(self.ends)},
-            )
-        except openai.APITimeoutError as error:
-            raise LLMError("timeout", f"{self.name} gave no reply in time", requests=1) from error
-        except openai.APIConnectionError as error:
-            raise LLMError("unreachable", f"{self.name} cannot be reached", requests=1) from error
-        except openai.BadRequestError as error:
-            raise LLMError(_refusal(str(error)), f"{self.name} refused: {str(error)[:500]}", requests=1) from error
-        except openai.APIStatusError as error:
-            raise LLMError("failed", f"{self.name} failed with status {error.status_code}", requests=1) from error
-        return self._made(reply.model_dump(), most)
+            yield
+        finally:
+            looks.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await looks
+            self._server.close()
 
-    def _made(self, reply: dict[str, Any], most: int) -> Generation:
-        choice = (reply.get("choices") or [{}])[0]
-        ids, logs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
+    async def generate(self, ids: Sequence[int], most: int, seed: str) -> Generation:
+        """See `GenerationEngine`. Raises LLMError: no usable reply, or a server that returns no ids."""
+        spelled = ids.json() if isinstance(ids, Context) else ",".join(map(str, ids)).encode()
+        body = b'{%s,"max_tokens":%d,"prompt":[%s]}' % (self._manner, most, spelled)
+        self._waiting += 1
+        try:
+            status, said = await self._insist(body)
+        finally:
+            self._waiting -= 1
+        if status != 200:
+            text = said.decode(errors="replace")[:2_000]
+            if status >= 500:
+                raise LLMError("failed", f"{self.name} failed with status {status}: {text[:500]}", requests=1)
+            raise LLMError(_refusal(text), f"{self.name} refused with status {status}: {text[:500]}", requests=1)
+        return self._made(said, most)
+
+    async def _insist(self, body: bytes) -> tuple[int, bytes]:
+        failed, wait = 0, FIRST_WAIT_S
+        while True:
+            try:
+                status, said = await self._server.post("/completions", body)
+            except ConnectionEnded as error:
+                failed += 1
+                if failed > self.endpoint.max_retries:
+                    raise LLMError("unreachable", f"{self.name}: {error}", requests=failed) from error
+            else:
+                self._heard = time.monotonic()
+                failed += status >= 500
+                if status != BUSY and (status < 500 or failed > self.endpoint.max_retries):
+                    return status, said
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._waiting and time.monotonic() - self._heard >= LOOK_S:
+                with contextlib.suppress(ConnectionEnded, TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        status, _ = await self._server.get(self._health)
+                    if status == 200:
+                        self._heard = time.monotonic()
+
+    def _made(self, said: bytes, most: int) -> Generation:
+        ids, logs = _drawn(said)
         if not isinstance(ids, list) or not isinstance(logs, list) or len(ids) != len(logs) or len(ids) > most:
             raise LLMError(
                 "malformed",
@@ -86,7 +131,21 @@ class ServedMaker:
                 requests=1,
             )
         kept = tuple(LOWEST if log is None or not math.isfinite(log) else float(log) for log in logs)
-        return Generation(ids=tuple(int(i) for i in ids), logprobs=kept, cut=not ids or ids[-1] not in self.ends)
+        return Generation(
+            ids=tuple(map(int, ids)),
+            logprobs=kept,
+            cut=not ids or ids[-1] not in self.ends,
+            policy_step=self.policy_step,
+        )
+
+
+def _drawn(said: bytes) -> tuple[Any, Any]:
+    """(token ids, log-probabilities) of a reply; None for what is not there."""
+    try:
+        choice = json.loads(said)["choices"][0]
+        return choice["token_ids"], choice["logprobs"]["token_logprobs"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None, None
 
 
 def _refusal(text: str) -> str:

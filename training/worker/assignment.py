@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from synthesis.errors import InfrastructureError
+from training.config import EngineKind
 from training.metrics import Position
 
 ASSIGNMENT, RECORDS_SENT, FILES_SENT, LOG, LOCK = "assignment.json", "records.json", "files.json", "log.txt", "alive"
@@ -96,7 +97,7 @@ class Assignment(ServerMessage):
     dataset: AssignedDataset
     evaluation: AssignedDataset | None = None
     resume: AssignedCheckpoint | None = None
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
     user: AssignedRole | None = None
     judge: AssignedRole | None = None
     policy: AssignedRole | None = None

@@ -17,7 +17,7 @@ from typing import Any
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training import lifeline
-from training.job import MODEL, RECORD, RESULT, Exit
+from training.job import MODEL, RECORD, RESULT, Exit, VllmServer
 from training.worker import child, machine
 from training.worker.assignment import ASSIGNMENT, LOCK, Assignment, write_whole
 from training.worker.attempt_folder import lay_out
@@ -70,6 +70,7 @@ class Workplace:
     threads: int
     token: str
     say: Callable[[str], None]
+    server: VllmServer | None = None
 
     @property
     def attempts(self) -> Path:
@@ -127,7 +128,7 @@ def _train(place: Workplace, control: Control) -> int | None:
     try:
         job = lay_out(
             place.client, told, folder, place.cache, place.models, place.hub, place.threads,
-            lambda: control.asked_to_stop or control.lost,
+            lambda: control.asked_to_stop or control.lost, place.server,
         )  # fmt: skip
         with disk_of(folder / LOCK):
             process = child.start(folder, told, job, len(machine.devices()), place.token)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from synthesis.errors import InfrastructureError, InputError
 from training.config import read_config
-from training.job import CHECKPOINTS, JOB, AskedModelFile, JobFile, is_model_name
+from training.job import CHECKPOINTS, JOB, AskedModelFile, JobFile, VllmServer, is_model_name
 from training.worker.assignment import AssignedRole, Assignment, RemoteFile, write_whole
 from training.worker.client import Client, disk_of, hash_of
 
@@ -29,6 +29,7 @@ def lay_out(
     hub: Sequence[str],
     threads: int,
     given_up: Callable[[], bool],
+    server: VllmServer | None = None,
 ) -> JobFile:
     """Fetch what the attempt needs and write its job's file. `hub`: what alone Hugging Face is asked for, if any.
 
@@ -69,6 +70,7 @@ def lay_out(
         resume=told.resume is not None,
         threads=threads,
         engine=told.engine,
+        server=server if told.engine == "vllm_server" else None,
         spent_s=told.spent_s,
         user=_asked_model(client, told.user),
         judge=_asked_model(client, told.judge),

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
-from training.job import ANY_MODEL, may_fetch
+from training.job import ANY_MODEL, VllmServer, may_fetch
 from training.worker import machine
 from training.worker.assignment import Assignment, ServerMessage, keep_id, read_assignment, read_id, read_told
 from training.worker.attempt import Control, Workplace, carry_out, finish
@@ -76,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             token = _token(given.token_file)
             home = _home(given.home, held)
             client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending, say=_say)))
-            place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say)
+            server = _server(given)
+            place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say, server)
             _work(WorkerProcess(place, given, ending))
     except InputError as error:
         print(error, file=sys.stderr)
@@ -123,10 +124,27 @@ def _arguments() -> argparse.ArgumentParser:
         default="auto",
         help="what serves them; auto: vLLM where it is installed and a GPU is there",
     )
+    parser.add_argument(
+        "--vllm-server", metavar="URL", help="a vLLM server for attempts of RL, on GPUs of its own (docs/training.md)"
+    )
+    parser.add_argument(
+        "--vllm-server-sleeps",
+        action="store_true",
+        help="it lies on the trainer's GPUs, and sleeps while the model learns",
+    )
     parser.add_argument("--once", action="store_true", help="end after one job")
     parser.add_argument("--until-idle", action="store_true", help="end when no job waits")
     parser.add_argument("--beside", action="store_true", help="this installation's own queue started it")
     return parser
+
+
+def _server(given: argparse.Namespace) -> VllmServer | None:
+    if not given.vllm_server:
+        return None
+    try:
+        return VllmServer(url=given.vllm_server, sleep=given.vllm_server_sleeps)
+    except ValidationError:
+        raise InputError("--vllm-server: an address such as http://127.0.0.1:8000 is wanted") from None
 
 
 def _token(file: Path | None) -> str:
@@ -187,7 +205,7 @@ def _register(worker: WorkerProcess) -> None:
         "version": _version(),
         "devices": machine.devices(),
         "software": machine.software(),
-        "engines": machine.engines(),
+        "engines": machine.engines(worker.place.server),
         "models": _models(given),
         "beside": given.beside,
         "serves": max(0, given.serve),

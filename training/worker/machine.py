@@ -10,7 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from training.job import is_model_name
+from training.config import EngineKind
+from training.job import VllmServer, is_model_name
 
 PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm")
 _QUERY = ["nvidia-smi", "--format=csv,noheader,nounits"]
@@ -64,9 +65,11 @@ def software() -> dict[str, str]:
     return versions
 
 
-def engines() -> list[str]:
-    """What can draw RL's tokens here."""
-    return ["transformers", *(["vllm"] if importlib.util.find_spec("vllm") else [])]
+def engines(server: VllmServer | None = None) -> list[EngineKind]:
+    """What can draw RL's tokens here; `server` is the vLLM server that the worker knows."""
+    found: list[EngineKind] = ["transformers"]
+    found += ["vllm"] if importlib.util.find_spec("vllm") else []
+    return [*found, "vllm_server"] if server is not None else found
 
 
 def models(folder: Path | None) -> list[str]:

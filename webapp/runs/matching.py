@@ -21,7 +21,8 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
     if not here:
         return Remark(param="", code="no_worker", message="No worker is here: the job waits until one comes.")
     if not any(engine in candidate.engines for candidate in here):
-        message = f"No worker that is here has the engine {engine}: the job waits until one comes that has."
+        how = " (start one with --vllm-server and its address)" if engine == "vllm_server" else ""
+        message = f"No worker that is here has the engine {engine}: the job waits until one comes that has{how}."
         return Remark(param="engine", code="no_worker", message=message)
     with_engine = f" with the engine {engine}" if engine != "transformers" else ""
     message = (

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from synthesis.contracts import Frozen
+from training.config import EngineKind
 
 Name = Annotated[str, Field(max_length=200)]
 Method = Literal["supervised", "reinforcement", "evaluation"]
@@ -35,7 +36,7 @@ class NewJob(Frozen):
     changes: dict[str, Any] = Field(default_factory=dict)
     name: Name = ""
     after: Annotated[str, Field(max_length=60)] = ""
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
     user_model: Annotated[str, Field(max_length=300)] = ""
     judge_model: Annotated[str, Field(max_length=300)] = ""
     calls_allowed: Annotated[int, Field(ge=0, le=100_000_000)] = 100_000

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
+from training.config import EngineKind
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import files_of
 from webapp.runs.checkpoint_files import last_checkpoint, model_files, model_parts
@@ -66,7 +67,7 @@ class Assignment(Frozen):
     dataset: DatasetToFetch
     evaluation: DatasetToFetch | None = None
     resume: ToResume | None = None
-    engine: Literal["transformers", "vllm"] = "transformers"
+    engine: EngineKind = "transformers"
     user: ModelToAsk | None = None
     judge: ModelToAsk | None = None
     policy: ModelToAsk | None = None
@@ -87,7 +88,7 @@ def assignment(job: TrainingJob, base_url: str) -> Assignment:
         dataset=_dataset(job.dataset, "dataset", at),
         evaluation=_dataset(job.evaluation, "evaluation", at) if job.evaluation is not None else None,
         resume=ToResume(step=resumed.step, files=_files(resumed.files.all(), "resume", at)) if resumed else None,
-        engine="vllm" if job.engine == "vllm" else "transformers",
+        engine=_engine(job.engine),
         user=_to_ask(job.user_endpoint_id, job.user_model, f"{at}/llm/user/v1"),
         judge=_to_ask(job.judge_endpoint_id, job.judge_model, f"{at}/llm/judge/v1"),
         policy=_policy(job, f"{at}/llm/policy/v1"),
@@ -111,6 +112,10 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
         told = ModelToTrain(name=name, kind="files" if whole else "adapter", files=files, base=None if whole else told)
     assert told is not None
     return told
+
+
+def _engine(name: str) -> EngineKind:
+    return name if name in ("vllm", "vllm_server") else "transformers"
 
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:

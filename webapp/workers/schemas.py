@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
+from training.config import EngineKind
 from training.metrics import Record
 from webapp.rest.types import BodyIn, ShortText, Text
 from webapp.workers.claims import LONGEST_WAIT_SECONDS
@@ -43,7 +44,7 @@ class WorkerIn(BodyIn):
     version: Annotated[ShortText, Field(max_length=40)] = ""
     devices: Annotated[list[DeviceIn], Field(max_length=64)] = []
     software: Annotated[dict[ShortText, ShortText], Field(max_length=50)] = {}
-    engines: Annotated[list[Literal["transformers", "vllm"]], Field(min_length=1, max_length=2)] = ["transformers"]
+    engines: Annotated[list[EngineKind], Field(min_length=1, max_length=3)] = ["transformers"]
     models: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(max_length=200)] = []
     beside: bool = False
     serves: Annotated[int, Field(ge=0, le=64)] = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from tests.training.test_step import CFG, attempt  # noqa: E402
 from tests.training.test_templates import dressed  # noqa: E402
 from tests.training.test_trainer import caught_gradients, trainer  # noqa: E402
 from training import rl, sft  # noqa: E402
-from training.attempts import PendingTurns, Table, TaskAttempt, run  # noqa: E402
+from training.attempts import Table, TaskAttempt, run  # noqa: E402
 from training.config import Advantage, Attempts, Constant, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
@@ -43,7 +42,7 @@ def qwen():
 def attempts(tokenizer, script: dict, work, decoding: Decoding | None = None) -> list[TaskAttempt]:
     table = Table(small.default_sandbox(), tokenizer, Attempts(at_once=8, deadline_s=600), thinking="stripped")
     return run(
-        table, small.ScriptedMaker(script), contextlib.nullcontext, PendingTurns(), work, turns=5,
+        table, small.ScriptedEngine(script), work, turns=5,
         decoding=decoding or Decoding(turn_tokens=96, trajectory_tokens=2048), seed="s",
     )  # fmt: skip
 

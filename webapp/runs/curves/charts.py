@@ -145,6 +145,8 @@ _RULES: tuple[ChartGroup, ...] = (
             _one("advantage_std", title="Spread of the advantages"),
             _one("token_accuracy", title="Token accuracy", share=True),
             _one("sampling_gap", title="Gap between sampling and training"),
+            _one("sampling_truncated", title="Corrections for it that were cut"),
+            _one("policy_age", title="Age of the policy that drew"),
         ),
     ),
     ChartGroup(

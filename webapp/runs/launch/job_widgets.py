@@ -24,7 +24,7 @@ RELOADS: dict[str, Any] = {
     "hx-swap": "outerHTML",
 }
 """The form comes anew, with the values of another preset."""
-ENGINES = [("transformers", "transformers"), ("vllm", "vLLM")]
+ENGINES = [("transformers", "transformers"), ("vllm", "vLLM"), ("vllm_server", "vLLM server")]
 SWITCH = [("on", "on"), ("off", "off")]
 PLACEHOLDERS = {
     "turns": "8, 15, 30",
@@ -37,7 +37,8 @@ HINTS = {
     "evaluated may also be behind an endpoint.",
     "preset": "Where the values below are from.",
     "after": "It is queued once that one has succeeded.",
-    "engine": "What draws RL's tokens at the worker: the model itself, or vLLM on the same GPU.",
+    "engine": "What draws RL's tokens at the worker: the model itself, vLLM in the trainer, or the vLLM server that it "
+    "was started with.",
     "user_model": "In conversations; the worker reaches it through this site, counted and capped.",
     "judge_model": "Decides what checks cannot tell of an answer; reached, counted and capped alike.",
     "calls_allowed": "At most so many for this job; then it pauses.",

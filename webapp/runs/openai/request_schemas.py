@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from ninja import Schema
 from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, model_validator
 
+from training.config import EngineKind
 from webapp.rest.openai_lists import A_PAGE, After, PublicId
 from webapp.rest.types import BodyIn, Id, Json, Position, ShortText, Text
 from webapp.runs.curves.series import MOST_BUCKETS
@@ -137,9 +138,7 @@ class TrainingJobIn(BodyIn):
         | None
     ) = None
     after: Annotated[PublicId, Field(description="Wait until this job has succeeded.")] = ""
-    engine: Annotated[Literal["transformers", "vllm"], Field(description="What draws the tokens of RL.")] = (
-        "transformers"
-    )
+    engine: Annotated[EngineKind, Field(description="What draws the tokens of RL.")] = "transformers"
     user_model: Annotated[Text, Field(max_length=300, description="`endpoint id/model` that plays the user.")] = ""
     judge_model: Annotated[
         Text,

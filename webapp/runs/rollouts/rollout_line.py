@@ -39,6 +39,7 @@ class RolloutFileLine(Frozen):
     masked: str = ""
     advantage: float | None = Field(default=None, allow_inf_nan=False)
     tokens: Whole = 0
+    drawn: tuple[tuple[Whole, Whole], ...] = Field(default=(), max_length=10_000)
     policy_step: Whole = 0
     horizon: Whole = 0
     attempt: Attempt

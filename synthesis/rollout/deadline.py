@@ -1,0 +1,90 @@
+"""The time that an attempt has: what its tools take, and silence. Waiting for a turn among others is neither."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+
+class Deadline:
+    """Ends the task that enters it, by TimeoutError, once `seconds` of its time are used up.
+
+    All time counts but two sorts of waiting: for one of the threads that calls are made in, and for tokens, as long as
+    whatever makes them shows that it works. Where nothing was heard of that for as long as is left, it is silent, and
+    the attempt is over. A reply that does come costs nothing, however late.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun = time.monotonic()
+        self.free_s = 0.0
+        """Seconds that did not count, of what has ended."""
+        self.silent = False
+        """Whether it expired while tokens were waited for."""
+        self.queued: float | None = None
+        """Since when a call waits for a thread."""
+        self._generating: float | None = None
+        self._heard: Callable[[], float] | None = None
+        self._limit = asyncio.timeout(None)
+        self._look: asyncio.TimerHandle | None = None
+
+    @property
+    def wall_s(self) -> float:
+        return time.monotonic() - self.begun
+
+    @property
+    def expired(self) -> bool:
+        return self._limit.expired()
+
+    def begin(self, queued: float) -> None:
+        """The call that was queued then has its thread, which says so."""
+        self.free_s += time.monotonic() - queued
+        self.queued = None
+
+    def used_s(self) -> float:
+        """Seconds that count so far, silence that is still going on included."""
+        now = time.monotonic()
+        waits = now - self.queued if self.queued is not None else 0.0
+        if self._generating is not None:
+            # Told only at the end whether it was silence: until then what came before the last sign is free.
+            heard = self._heard() if self._heard is not None else 0.0
+            waits = max(self._generating, min(heard, now)) - self._generating
+        return now - self.begun - self.free_s - waits
+
+    @contextlib.contextmanager
+    def generation(self, who: object) -> Iterator[None]:
+        """Around waiting for tokens. `who` may have a `heard()`: when, by `time.monotonic`, it last showed that what
+        makes them works."""
+        self._generating, self._heard = time.monotonic(), getattr(who, "heard", None)
+        try:
+            yield
+        finally:
+            self.free_s += time.monotonic() - self._generating
+            self._generating = self._heard = None
+
+    async def __aenter__(self) -> Self:
+        self.begun = time.monotonic()
+        await self._limit.__aenter__()
+        self._arm()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        await self._limit.__aexit__(kind, error, at)
+
+    def _arm(self) -> None:
+        """Look again when it could be over at the earliest."""
+        loop = asyncio.get_running_loop()
+        left = self.seconds - self.used_s()
+        if left <= 0:
+            self.silent = self._generating is not None
+            self._limit.reschedule(loop.time())
+            return
+        self._look = loop.call_later(max(left, 0.01), self._arm)

@@ -1,0 +1,262 @@
+"""How the weights of the policy that is trained reach what draws its attempts, and when.
+
+`transformers` needs nothing: the engine is the model. In process, and for full weights on a server, TRL copies them
+(`VLLMGeneration.sync_weights`, over vLLM's weight transfer). Adapters go to a server as adapters, by TRL's way of its
+asynchronous trainer: saved to a folder that the server sees, loaded under a new name for each policy, since vLLM keys
+its prefix cache by that name; the one before last is unloaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from accelerate.utils import broadcast_object_list
+from trl.models.utils import unwrap_model_for_generation
+
+from synthesis.errors import InfrastructureError, InputError
+from synthesis.llm import Endpoint
+from training.config import Decoding
+from training.engines.served import ServedEngine
+from training.job import VllmServer
+from training.policy import EngineSource, GenerationEngine
+
+RETRIES = 2
+
+
+class PolicyEngine(Protocol):
+    """What draws the attempts of the policy under training. Every process calls it alike."""
+
+    @property
+    def source(self) -> EngineSource | None:
+        """None: the model itself."""
+        ...
+
+    def publish(self, step: int) -> None:
+        """Bring the weights as they are after `step` updates. Nobody generates meanwhile."""
+        ...
+
+    def using(self) -> contextlib.AbstractContextManager[Any]:
+        """Around attempts: ready to generate; gives the model, to be looked at or to generate itself."""
+        ...
+
+
+class OwnModel:
+    """The model itself."""
+
+    source: EngineSource | None = None
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def publish(self, step: int) -> None:
+        """There is nothing to bring."""
+
+    def using(self) -> contextlib.AbstractContextManager[Any]:
+        return unwrap_model_for_generation(self.trainer.model_wrapped, self.trainer.accelerator)
+
+
+class _OfTrl:
+    """An engine that TRL's `VLLMGeneration` copies the weights to: before each step's attempts the trainer does."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer, self.generation = trainer, trainer.vllm_generation
+
+    def publish(self, step: int) -> None:
+        if self.trainer._last_loaded_step != step:
+            self.generation.sync_weights()
+            self.trainer._last_loaded_step = step
+
+
+class InProcess(_OfTrl):
+    """vLLM in this process (TRL's `colocate`), which may sleep while the model learns."""
+
+    def __init__(self, trainer: Any) -> None:
+        super().__init__(trainer)
+        from vllm import SamplingParams
+
+        self.params = SamplingParams
+
+    @property
+    def source(self) -> EngineSource | None:
+        return self._engine
+
+    def using(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext(self.trainer.accelerator.unwrap_model(self.trainer.model))
+
+    def _engine(self, decoding: Decoding, ends: frozenset[int], name: str, policy_step: int) -> GenerationEngine:
+        from training.engines.in_process import InProcessEngine
+
+        parallel, rank = self.generation.tensor_parallel_size, self.trainer.accelerator.process_index
+        return InProcessEngine(
+            self.generation.llm,
+            self.params,
+            name=name,
+            ends=ends,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            policy_step=policy_step,
+            awake=partial(awake, self.generation),
+            exchange=partial(_exchanged, self.generation.tp_group, parallel) if parallel > 1 else None,
+            rank=rank % parallel,
+        )
+
+
+def _exchanged(group: Any, count: int, told: Any) -> list[Any]:
+    import torch.distributed
+
+    every: list[Any] = [None] * count
+    torch.distributed.all_gather_object(every, told, group=group)
+    return every
+
+
+@contextlib.contextmanager
+def awake(generation: Any) -> Iterator[None]:
+    """TRL's engine with its memory, where it may sleep. At level 2 the weights are gone with it and are copied anew."""
+    if not generation.enable_sleep_mode:
+        yield
+        return
+    if generation._llm_weights_sleeping:
+        generation.sync_weights()
+    generation.llm.wake_up(tags=["kv_cache"])
+    try:
+        yield
+    finally:
+        generation.llm.sleep(level=2)
+        generation._llm_weights_sleeping = True
+
+
+class _Served:
+    """A vLLM server at an address, and the name by which it is asked for the policy."""
+
+    def __init__(self, trainer: Any, server: VllmServer) -> None:
+        from trl.experimental.async_grpo.vllm_client import VLLMClient
+
+        self.trainer, self.server = trainer, server
+        self.client = VLLMClient(server.url, server_timeout=server.patience_s)
+        self.endpoint = Endpoint(name="vllm", base_url=f"{server.url}/v1", max_retries=RETRIES)
+        try:
+            self.client.wait_for_server_ready()
+        except TimeoutError as error:
+            raise InfrastructureError(f"engine: no vLLM server answers at {server.url}: {error}") from error
+        self.model = self._asked("GET", "/v1/models").json()["data"][0]["id"]
+
+    @property
+    def source(self) -> EngineSource | None:
+        return self._engine
+
+    def using(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext(self.trainer.accelerator.unwrap_model(self.trainer.model))
+
+    def _engine(self, decoding: Decoding, ends: frozenset[int], name: str, policy_step: int) -> GenerationEngine:
+        return ServedEngine(
+            self.endpoint,
+            self.model,
+            ends=ends,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            policy_step=policy_step,
+            name=name,
+        )
+
+    def _asked(self, method: str, path: str, **query: Any) -> Any:
+        import httpx
+
+        try:
+            reply = httpx.request(method, f"{self.server.url}{path}", params=query, timeout=self.server.patience_s)
+        except httpx.HTTPError as error:
+            raise InfrastructureError(f"engine: {self.server.url}{path} gave no answer: {error}") from error
+        if reply.status_code == 404 and path in ("/sleep", "/wake_up"):
+            raise InputError(
+                f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
+                "VLLM_SERVER_DEV_MODE=1 in its environment, or do not ask it to"
+            )
+        if reply.status_code != 200:
+            raise InfrastructureError(
+                f"engine: {self.server.url}{path} answered {reply.status_code}: {reply.text[:500]}"
+            )
+        return reply
+
+
+class FullServer(_OfTrl, _Served):
+    """A server that gets all weights, on GPUs of its own. The trainer connected to it when it was made."""
+
+    def __init__(self, trainer: Any, server: VllmServer) -> None:
+        _Served.__init__(self, trainer, server)
+        _OfTrl.__init__(self, trainer)
+
+
+class AdapterServer(_Served):
+    """A server that gets adapters; it may share the trainer's GPUs, and then sleeps while the model learns."""
+
+    def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
+        from trl.experimental.async_grpo.async_grpo_trainer import validate_lora_for_vllm_sync
+
+        super().__init__(trainer, server)
+        self.folder, self.accelerator = folder / "adapters", trainer.accelerator
+        try:
+            validate_lora_for_vllm_sync(self.accelerator.unwrap_model(trainer.model))
+        except ValueError as error:
+            raise InputError(f"engine: vLLM cannot serve these adapters: {error}") from error
+        # A name is never used twice: what the server computed for one policy is not another's.
+        (self._run,) = broadcast_object_list([os.urandom(4).hex()], from_process=0)
+        self._published: list[str] = []
+        self._asleep = False
+        self._sleep(True)
+
+    def publish(self, step: int) -> None:
+        from trl.experimental.async_grpo.async_grpo_trainer import save_lora_adapter
+
+        name = f"policy-{self._run}-{step}"
+        if name in self._published:
+            return
+        model = self.accelerator.unwrap_model(self.trainer.model)
+        save_lora_adapter(model, self.accelerator, model.active_adapters[0], str(self.folder / name))
+        self.accelerator.wait_for_everyone()
+        self._sleep(False)
+        if self.accelerator.is_main_process:
+            self._load(name)
+        self.accelerator.wait_for_everyone()
+        self._published.append(name)
+        self.model = name
+        # The files outlive the adapter by one more: vLLM may read them late.
+        while len(self._published) > 2:
+            gone = self._published.pop(0)
+            if self.accelerator.is_main_process:
+                shutil.rmtree(self.folder / gone, ignore_errors=True)
+
+    def _load(self, name: str) -> None:
+        try:
+            self.client.load_lora_adapter(name, str(self.folder / name))
+        except RuntimeError as error:
+            raise InputError(f"engine: {error}") from error
+        except Exception as error:
+            # Boundary: TRL's client raises plain ones for whatever the server says, and requests' own.
+            raise InfrastructureError(
+                f"engine: the vLLM server did not take the adapter of a policy (it needs --enable-lora, "
+                f"--max-loras 2, --max-lora-rank, and to see {self.folder}): {str(error)[:500]}"
+            ) from error
+        if self._published:
+            self.client.unload_lora_adapter(self._published[-1])
+
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Any]:
+        self._sleep(False)
+        try:
+            yield self.accelerator.unwrap_model(self.trainer.model)
+        finally:
+            self._sleep(True)
+
+    def _sleep(self, asleep: bool) -> None:
+        if not self.server.sleep or asleep == self._asleep:
+            return
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self._asked("POST", "/sleep", level=1) if asleep else self._asked("POST", "/wake_up")
+        self.accelerator.wait_for_everyone()
+        self._asleep = asleep
