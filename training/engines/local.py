@@ -187,6 +187,26 @@ class RunningBatch:
             self._kept.popitem(last=False)
 
 
+def continue_all(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    most: Sequence[int],
+    seeds: Sequence[str],
+    *,
+    ends: frozenset[int],
+    pad: int,
+    temperature: float,
+    top_p: float = 1.0,
+) -> list[Generation]:
+    """Continue each sequence of ids by at most `most` of its tokens, as one batch, to the last one's end."""
+    batch = RunningBatch(model, ends=ends, pad=pad, temperature=temperature, top_p=top_p)
+    rows = [_Row(ids, allowed, random.Random(seed)) for ids, allowed, seed in zip(prompts, most, seeds, strict=True)]
+    batch.step(rows)
+    while batch.rows:
+        batch.step()
+    return [Generation(tuple(row.written), tuple(row.logprobs), row.written[-1] not in ends) for row in rows]
+
+
 def _widened(part: Tensor, width: int) -> Tensor:
     return padded(part, (0, 0, width - part.shape[2], 0))
 
