@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 from tests.training import private_parts, small  # noqa: E402
 from tests.training.test_step import CFG, ROWS, attempt, attempting, catalogue  # noqa: E402
 from training.attempts import TaskAttempt  # noqa: E402
-from training.config import Advantage, Kl, Loss  # noqa: E402
+from training.config import Advantage, Correction, Kl, Loss  # noqa: E402
 from training.policy import Diverged, Trace  # noqa: E402
 from training.sampler import SamplerState  # noqa: E402
 from training.step import Ranks, make_step  # noqa: E402
@@ -83,6 +83,7 @@ def test_gradient_is_that_of_the_papers_formula(tmp_path, form: str, kind: str) 
     a plain forward pass over each attempt by itself."""
     cfg = CFG.model_copy(
         update={"steps": 1, "advantage": Advantage(kind=kind), "loss": Loss(form=form, clip_high=0.28),
+                "correction": Correction(kind="none"),
                 "limits": CFG.limits.model_copy(update={"infra_error_share": 1.0})}
     )  # fmt: skip
     one = trainer(tmp_path, cfg, traced(graded), micro=4)
