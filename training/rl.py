@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from training.dataset import TaskRow
 from training.evaluate import Result, attempt_all, evaluate
 from training.metrics import Writer
 from training.model_loader import adapters
+from training.placement import begin, sharded, whole_weights
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TooManyProgramErrors, TrainingStep, make_step
@@ -41,6 +43,8 @@ from training.trainer_callbacks import (
 
 SAMPLER = "sampler.json"
 """In each checkpoint: how far the sampler was when it was written."""
+VLLM_SHARE = 0.3
+"""vLLM's share of a GPU where neither the job nor the GPU's size says another one."""
 
 
 @dataclass
@@ -86,7 +90,8 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     trainer = _trainer(job, catalogue)
     say_begun(job.writer, trainer)
     try:
-        if checkpoint is None:
+        # A sharded model lies on its devices from the first step on: see `begun`.
+        if checkpoint is None and not sharded(cfg.hardware):
             _evaluate(job, trainer, 0)
         with disk_errors():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -108,17 +113,19 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
         turns = horizon_at(cfg.horizon, trainer.state.global_step, cfg.steps)
 
         def attempting(work: Sequence[tuple[TaskRow, int]], seed: str) -> list[TaskAttempt]:
-            with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+            with _generating(job, trainer) as model:
                 return attempt_all(job.table, model, work, turns, cfg.decoding, seed, _name(trainer))
 
         step = make_step(cfg, catalogue, job.rows, job.state, attempting, trainer.ranks, job.table.stopped)
         job.state = step.state
         return step
 
+    arguments = _arguments(job)
+    begin(arguments)
     trainer = AgentTrainer(
         cfg,
         roll,
-        _arguments(job),
+        arguments,
         model=job.model,
         train_dataset=datasets.Dataset.from_dict({"prompt": [""] * cfg.sampling.tasks}),
         processing_class=job.table.tokenizer,
@@ -143,22 +150,30 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
         if cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
             _evaluate(job, trainer, step)
 
+    def begun() -> None:
+        if sharded(cfg.hardware) and not trainer.state.global_step:
+            _evaluate(job, trainer, 0)
+
     def ranks() -> Ranks:
         return trainer.ranks
 
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(RecordKeeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after))
+    keeper = RecordKeeper(job.writer, job.watch, ranks, values=values, saved=saved, after=after, begun=begun)
+    trainer.add_callback(keeper)
     return trainer
 
 
 def _arguments(job: ReinforcementJob) -> GRPOConfig:
     cfg = job.cfg
-    shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.seed)
+    shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.hardware, cfg.seed)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     attempts = cfg.sampling.tasks * cfg.sampling.rollouts
     if attempts % world:
         raise InputError(f"sampling: {attempts} attempts a step cannot be shared evenly by {world} processes")
-    micro = micro_batch(attempts // world, cfg.optimiser.micro_batch)
+    # With a budget of tokens a batch is a rank's whole share, of which the trainer makes micro batches.
+    micro = (
+        attempts // world if cfg.hardware.micro_tokens else micro_batch(attempts // world, cfg.optimiser.micro_batch)
+    )
     reference = bool(cfg.kl.coefficient) and (cfg.kl.place != "loss" or cfg.kl.to == "reference")
     return GRPOConfig(
         **shared,
@@ -192,10 +207,22 @@ def _engine(job: ReinforcementJob) -> dict[str, Any]:
         "use_vllm": True,
         "vllm_mode": "colocate",
         "vllm_max_model_length": job.cfg.decoding.trajectory_tokens,
-        "vllm_enable_sleep_mode": False,
+        "vllm_gpu_memory_utilization": job.cfg.hardware.vllm_share or VLLM_SHARE,
+        "vllm_tensor_parallel_size": job.cfg.hardware.vllm_tensor_parallel,
+        "vllm_enable_sleep_mode": job.cfg.hardware.vllm_sleep == "on",
         # The papers have no such correction; how far both are apart is recorded (`sampling_gap`).
         "vllm_importance_sampling_correction": False,
     }
+
+
+@contextlib.contextmanager
+def _generating(job: ReinforcementJob, trainer: AgentTrainer) -> Iterator[Any]:
+    """The model while attempts are made: whole on each rank, unless an engine of its own draws the tokens."""
+    with contextlib.ExitStack() as held:
+        model = held.enter_context(unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator))
+        if job.engine == "transformers":
+            held.enter_context(whole_weights(model))
+        yield model
 
 
 def _name(trainer: AgentTrainer) -> str:
@@ -255,7 +282,7 @@ def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:
         # TRL copies the weights before a step's attempts; here there is none.
         trainer.vllm_generation.sync_weights()
     try:
-        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+        with _generating(job, trainer) as model:
             result = evaluate(
                 job.table, model, job.held_out, cfg.evaluation, cfg.decoding, cfg.seed,
                 ranks=trainer.ranks, name=_name(trainer),

@@ -19,12 +19,15 @@ from training.advantages import divergence_paid, step_advantages, token_advantag
 from training.config import Reinforcement
 from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
+from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
+from training.placement import sharded
 from training.policy import Diverged
 from training.step import Ranks, TrainingStep
 
-OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
-"""Of `GRPOTrainer`: the first is called through and its advantages and masks replaced, the second replaced whole."""
-CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
+OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies", "compute_loss")
+"""Of `GRPOTrainer`: the second is replaced whole. The others are called through: the first one's advantages and masks
+are replaced, the last two go through micro batches of a budget of tokens."""
+CALLED = ("_save_checkpoint",)
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
 """Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted."""
@@ -180,6 +183,32 @@ class AgentTrainer(GRPOTrainer):
             passes.append((pad(logps, (0, width - after)), pad(entropies, (0, width - after))))
         back = torch.tensor([place for part in parts for place in part], device=prompts.device).argsort()
         return torch.cat([logps for logps, _ in passes])[back], torch.cat([entropies for _, entropies in passes])[back]
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Tensor, mask: Tensor, kept: int, batch_size: int | None = None, **rest: Any
+    ) -> Any:
+        """TRL's, with as many sequences at a time as the budget of tokens allows on every rank."""
+        budget = self.cfg.hardware.micro_tokens
+        if budget and batch_size:
+            passes = -(-len(input_ids) // max(1, budget // input_ids.shape[1]))
+            batch_size = -(-len(input_ids) // greatest(self.accelerator)(passes))
+        return super()._get_per_token_logps_and_entropies(model, input_ids, mask, kept, batch_size, **rest)
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *given: Any, **rest: Any) -> Any:
+        """TRL's loss of a batch; with a budget of tokens, over its micro batches."""
+        budget = self.cfg.hardware.micro_tokens
+        if not budget:
+            return super().compute_loss(model, inputs, *given, **rest)
+        lengths = (inputs["prompt_mask"].sum(-1) + inputs["completion_mask"].sum(-1)).tolist()
+        parts = as_many(lengths, budget, greatest(self.accelerator))
+        whole = super().compute_loss
+
+        def loss_of(part: list[int]) -> Tensor:
+            with self.compute_loss_context_manager():
+                loss: Tensor = whole(model, rows_of_batch(inputs, part, len(lengths)), *given, **rest)
+            return loss
+
+        return summed_loss(self.accelerator, model, parts, loss_of, sharded=sharded(self.cfg.hardware))
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         logps, entropies = self._logps(model, inputs)

@@ -1,6 +1,6 @@
-"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL`. Leaves `weights.pt`.
+"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL [SHARDING]`.
 
-An untrained model solves nothing, so what it happens to write earns something here.
+Leaves `model/`. An untrained model solves nothing, so what it happens to write earns something here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from training.config import (
     Decoding,
     DynamicSampling,
     Evaluation,
+    Hardware,
     Kl,
+    Limits,
     Loss,
     Optimiser,
     Reinforcement,
@@ -29,7 +31,7 @@ from training.config import (
 from training.metrics import Writer
 from training.model_loader import load_model
 from training.rewards import AttemptReward
-from training.trainer_callbacks import Watch
+from training.trainer_callbacks import Watch, save_final
 
 CFG = Reinforcement(
     steps=3,
@@ -42,23 +44,26 @@ CFG = Reinforcement(
     kl=Kl(coefficient=0.05),
     optimiser=Optimiser(learning_rate=1e-3, micro_batch=4),
     evaluation=Evaluation(every=2, tasks=4, turns=1, temperature=0.0),
+    limits=Limits(checkpoint_every=2),
 )
 
 
-def main(folder: Path, model_folder: str) -> None:
+def main(folder: Path, model_folder: str, sharding: str = "copies", resume: bool = False) -> None:
+    """With `fsdp2` also in micro batches of a budget of tokens."""
     torch.set_num_threads(1)
+    budget = 900 if sharding == "fsdp2" else 0
+    cfg = CFG.model_copy(update={"hardware": Hardware(sharding=sharding, micro_tokens=budget)})  # type: ignore[arg-type]
     stepping.scored = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
     first = os.environ.get("RANK", "0") == "0"
-    model, _, _ = load_model(model_folder, CFG.optimiser)
+    model, _, _ = load_model(model_folder, cfg.optimiser)
     table = small.table(16)
     writer = Writer(folder / "record.jsonl") if first else None
     rows = small.rows()
-    job = rl.ReinforcementJob(CFG, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, CFG.limits))
-    ended, trainer = rl.train(job)
+    job = rl.ReinforcementJob(cfg, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, cfg.limits))
+    ended, trainer = rl.train(job, resume)
     assert ended == "done"
-    if first:
-        torch.save(trainer.accelerator.unwrap_model(trainer.model).state_dict(), folder / "weights.pt")
+    save_final(trainer, folder / "model")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:4], resume="resume" in sys.argv[4:])

@@ -98,12 +98,11 @@ def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:
 
 def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
     rows = [row(SAMPLES[0], id="a", environment="a"), row(SAMPLES[0], id="b", environment="b")]
-    samples, _ = sft.samples_of(qwen, rows, CFG)
-    order = sft.ordered(
-        rows, samples, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2})
-    )
-    assert sorted(order) == [0] * 6 + [1] * 2
-    half = sft.ordered(rows, samples, CFG.model_copy(update={"epochs": 0.5}))
+    counts = sft.sample_counts(rows, CFG)
+    assert counts == [len(sft.row_samples(qwen, n, one, CFG)) for n, one in enumerate(rows)]
+    order = sft.ordered(rows, counts, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2}))
+    assert sorted(order) == [(0, 0)] * 6 + [(1, 0)] * 2
+    half = sft.ordered(rows, counts, CFG.model_copy(update={"epochs": 0.5}))
     assert len(half) == 1
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
+from training.config.hardware import Automatic, Hardware
 from training.config.horizon import (
     Constant,
     Fractions,
@@ -59,6 +60,7 @@ __all__ = [
     "Advantage",
     "AdvantageKind",
     "Attempts",
+    "Automatic",
     "Constant",
     "Count",
     "Decoding",
@@ -66,6 +68,7 @@ __all__ = [
     "Evaluation",
     "Fractions",
     "Full",
+    "Hardware",
     "Horizon",
     "Increment",
     "Kl",
@@ -113,9 +116,13 @@ class Supervised(Frozen):
         default="kept", description="Whether the reasoning of earlier turns stays (AF 3.4) or the template drops it."
     )
     tuning: Tuning = Full()
+    packing: bool = Field(
+        default=False, description="Sequences of one forward pass stand in one row without padding, each by itself."
+    )
     optimiser: Optimiser = Optimiser(learning_rate=1e-5, schedule="cosine")
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation(every=0)
+    hardware: Hardware = Hardware()
     limits: Limits = Limits()
     seed: Seed = 0
 
@@ -145,6 +152,7 @@ class Reinforcement(Frozen):
     optimiser: Optimiser = Optimiser()
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation()
+    hardware: Hardware = Hardware()
     limits: Limits = Limits()
     seed: Seed = 0
 
