@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -26,7 +25,7 @@ from training.model_loader import adapters, require_window
 from training.placement import begin, sharded, whole_weights
 from training.sampler import Prompt, epoch_rows
 from training.sft_trainer import SampleTrainer
-from training.step import Ranks, StepStopped
+from training.step import Ranks, StepStopped, ranks_of
 from training.templates import Messages, Tokenizer, agent_mask
 from training.trainer_callbacks import (
     Ended,
@@ -200,7 +199,7 @@ def train(job: SupervisedJob, resume: bool = False) -> tuple[Ended, SFTTrainer]:
         message = "The data is ready; samples are tokenised as they are learnt."
         job.writer.event(0, "info", message, samples=sum(counts), longest=longest)
     trainer = _trainer(job, order)
-    ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes, gather_object)
+    ranks = ranks_of(trainer.accelerator)
     say_begun(job.writer, trainer)
     trainer.remove_callback(PrinterCallback)
     spread = sharded(cfg.hardware)

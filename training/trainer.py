@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 from torch.nn.functional import pad
 from trl import GRPOConfig, GRPOTrainer
@@ -22,7 +21,7 @@ from training.masks import Masks, loss_tokens, masks_of
 from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
 from training.placement import sharded
 from training.policy import Diverged
-from training.step import Ranks, TrainingStep
+from training.step import Ranks, TrainingStep, ranks_of
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies", "compute_loss")
 """Of `GRPOTrainer`: the second is replaced whole. The others are called through: the first one's advantages and masks
@@ -97,7 +96,7 @@ class AgentTrainer(GRPOTrainer):
 
     @property
     def ranks(self) -> Ranks:
-        return Ranks(self.accelerator.process_index, self.accelerator.num_processes, gather_object)
+        return ranks_of(self.accelerator)
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         output = super()._generate_and_score_completions(inputs)
@@ -108,7 +107,7 @@ class AgentTrainer(GRPOTrainer):
         paid, kl = self._penalty(output, tokens)
         paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else divergence_paid(kl, tokens, 1.0)
         every = torch.zeros(len(step.judged), dtype=torch.float64, device=tokens.device)
-        every[step.kept] = self.accelerator.gather(paid)
+        every[step.shared] = self.accelerator.gather(paid)
         rows = step.rows()
         rows = type(rows)(**{name: value.to(tokens.device) for name, value in vars(rows).items()})
         # All ranks hold all rows, so that there is nothing to gather.

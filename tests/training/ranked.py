@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from synthesis.contracts import Reward
 from tests.training import small
 from training import rl
-from training import step as stepping
+from training.attempts import TaskAttempt
 from training.config import (
     Advantage,
     Attempts,
@@ -28,9 +31,9 @@ from training.config import (
     Reinforcement,
     Sampling,
 )
+from training.evaluate import attempt_all
 from training.metrics import Writer
 from training.model_loader import load_model
-from training.rewards import AttemptReward
 from training.trainer_callbacks import Watch, save_final
 
 CFG = Reinforcement(
@@ -48,12 +51,21 @@ CFG = Reinforcement(
 )
 
 
+def graded(*given: Any) -> list[TaskAttempt]:
+    made = []
+    for tried in attempt_all(*given):
+        earned = tried.trace.completion[0] % 5 / 4
+        reward = Reward(reward=earned, passed=0, total=1, rule="proportion", verdicts=())
+        made.append(replace(tried, attempt=tried.attempt.model_copy(update={"reward": reward, "outcome": "failed"})))
+    return made
+
+
 def main(folder: Path, model_folder: str, sharding: str = "copies", resume: bool = False) -> None:
     """With `fsdp2` also in micro batches of a budget of tokens."""
     torch.set_num_threads(1)
     budget = 900 if sharding == "fsdp2" else 0
     cfg = CFG.model_copy(update={"hardware": Hardware(sharding=sharding, micro_tokens=budget)})  # type: ignore[arg-type]
-    stepping.scored = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+    rl.attempt_all = graded
     first = os.environ.get("RANK", "0") == "0"
     model, _, _ = load_model(model_folder, cfg.optimiser)
     table = small.table(16)

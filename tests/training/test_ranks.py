@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 from safetensors.torch import load_file  # noqa: E402
 
 from tests.training import ranked, small  # noqa: E402
-from training import step as stepping  # noqa: E402
+from training import rl  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def one(tmp_path_factory: pytest.TempPathFactory, model: str) -> Path:
     folder = tmp_path_factory.mktemp("one")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stepping, "scored", stepping.scored)  # as it was, when the job has changed it
+        patch.setattr(rl, "attempt_all", rl.attempt_all)  # as it was, when the job has changed it
         patch.setenv("ACCELERATE_USE_CPU", "true")
         ranked.main(folder, model)
     return folder
